@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import sentbed
-from hub_replicas.server import LocalHub, local_hub
+from hub_replicas.server import local_hub
 
 if TYPE_CHECKING:
-    from hub_replicas.build import Zoo
+    pass
 
 
 @pytest.fixture
-def data_directory(monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_directory(monkeypatch):
     """The directory with real data, also set as `SENTBED_DATA`; skips where there is none."""
     beside = Path(__file__).parent.parent.parent / "shared" / "data"
     found = (
@@ -38,7 +37,7 @@ LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
 
 
 @pytest.fixture(scope="session")
-def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
+def zoo(tmp_path_factory):
     """Replicas of the hub's repositories; their tokenizers are trained on the bundled sample."""
     from hub_replicas.build import Zoo
 
@@ -52,22 +51,20 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
 
 
 @pytest.fixture(scope="session")
-def hub() -> Iterator[LocalHub]:
+def hub():
     """A hub on this machine, empty at first."""
     with local_hub() as hub:
         yield hub
 
 
 @pytest.fixture(scope="session")
-def hub_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hub_home(tmp_path_factory):
     """Where what is fetched from `hub`, and what is converted of it, is kept for the session."""
     return tmp_path_factory.mktemp("hub-home")
 
 
 @pytest.fixture
-def connected(
-    hub: LocalHub, hub_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[LocalHub]:
+def connected(hub, hub_home, monkeypatch):
     """The hub of the session for huggingface-hub, asked by somebody who has accepted all licences."""
     monkeypatch.setenv("SENTBED_CACHE", str(hub_home / "sentbed"))
     with hub.connected(hub_home, READER):

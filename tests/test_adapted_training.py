@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import sentbed
@@ -36,14 +33,14 @@ OTHERS = [
 ]
 
 
-def trainer_of(encoder: Encoder, loss: Any, optimizer: Any, steps: int) -> Any:
+def trainer_of(encoder, loss, optimizer, steps):
     towers = {"anchor": "encoder", "positive": "encoder"}
     training = Training(loss, optimizer, Constant(), steps, towers)
     return encoder.engine.trainer({"encoder": encoder.placed}, training)
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> str:
+def model(tmp_path):
     torch.manual_seed(0)
     built = Opt(init="random", vocab_size=400).build(
         BuildContext(lambda: SENTENCES + OTHERS)
@@ -55,9 +52,7 @@ def model(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     "quantization", [None, pytest.param("nf4", marks=pytest.mark.slow)]
 )
-def test_only_the_adapter_is_trained_saved_and_exported(
-    model: str, tmp_path: Path, quantization: Any
-) -> None:
+def test_only_the_adapter_is_trained_saved_and_exported(model, tmp_path, quantization):
     backbone = Opt(
         model=sentbed.ModelId(model),
         lora=LoRA(r=4, dropout=0.0),
@@ -66,7 +61,7 @@ def test_only_the_adapter_is_trained_saved_and_exported(
     engine = Cpu().build()
     engine.seed(0)
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
-    placed: Any = encoder.placed
+    placed = encoder.placed
     before = {name: value.clone() for name, value in placed.module.state_dict().items()}
     vectors_before = encoder.encode(SENTENCES)
     trainer = trainer_of(encoder, InfoNCE(temperature=0.05), AdamW(lr=5e-3), 12)
@@ -116,7 +111,7 @@ def test_only_the_adapter_is_trained_saved_and_exported(
     assert not list((tmp_path / "exported").rglob("adapter*"))
 
 
-def test_a_quantised_model_without_adapter_has_nothing_to_train(model: str) -> None:
+def test_a_quantised_model_without_adapter_has_nothing_to_train(model):
     engine = Cpu().build()
     backbone = Opt(model=sentbed.ModelId(model), quantization="nf4")
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
@@ -127,7 +122,7 @@ def test_a_quantised_model_without_adapter_has_nothing_to_train(model: str) -> N
         trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
-def test_weights_below_fp32_are_not_trained(model: str) -> None:
+def test_weights_below_fp32_are_not_trained(model):
     engine = Cpu().build()
     backbone = Opt(model=sentbed.ModelId(model), dtype="bf16")
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
@@ -137,7 +132,7 @@ def test_weights_below_fp32_are_not_trained(model: str) -> None:
         trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
-def test_fp16_weights_are_not_trained_under_bf16(model: str) -> None:
+def test_fp16_weights_are_not_trained_under_bf16(model):
     engine = Cpu(precision="auto").build()
     if engine.describe()["precision"] != "bf16":
         pytest.skip("needs a processor with bf16 instructions")
@@ -150,7 +145,7 @@ def test_fp16_weights_are_not_trained_under_bf16(model: str) -> None:
         trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
-def test_an_export_goes_into_a_new_directory_only(model: str, tmp_path: Path) -> None:
+def test_an_export_goes_into_a_new_directory_only(model, tmp_path):
     backbone = Opt(model=sentbed.ModelId(model), lora=LoRA(r=4))
     encoder = Encoder.build(
         EncoderRecipe(backbone, PromptEOL(), max_length=16), Cpu().build()
@@ -164,7 +159,7 @@ def test_an_export_goes_into_a_new_directory_only(model: str, tmp_path: Path) ->
     assert sorted(path.name for path in (tmp_path / "saved").rglob("*")) == before
 
 
-def test_every_score_says_what_is_read_and_how(model: str) -> None:
+def test_every_score_says_what_is_read_and_how(model):
     engine = Cpu().build()
     backbone = Opt(model=sentbed.ModelId(model), dtype="bf16", layers="last-two")
     protocol = Encoder.build(

@@ -39,7 +39,7 @@ ABOVE_ANOTHER = TOOLS | ON_RARE_LIBRARIES
 """Distributions that may need another one of ours."""
 
 
-def test_there_are_eighteen_distributions_beside_core() -> None:
+def test_there_are_eighteen_distributions_beside_core():
     components = {
         "backbones",
         "data",
@@ -52,7 +52,7 @@ def test_there_are_eighteen_distributions_beside_core() -> None:
     assert set(PLUGINS) == {"common"} | components | ON_RARE_LIBRARIES | TOOLS
 
 
-def needs(plugin: str) -> list[str]:
+def needs(plugin):
     """Return a plugin's directory and those of our distributions that it needs."""
     about = tomllib.loads((ROOT / "plugins" / plugin / "pyproject.toml").read_text())[
         "project"
@@ -69,7 +69,7 @@ def needs(plugin: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def environment(directory: Path, *parts: str) -> Path:
+def environment(directory, *parts):
     """Make a clean environment with these distributions; returns the directory of its programs.
 
     Most of torch and transformers is never imported, and need not be compiled.
@@ -92,7 +92,7 @@ def environment(directory: Path, *parts: str) -> Path:
 
 @pytest.mark.alone
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
+def test_a_plugin_installs_and_loads_alone(plugin, tmp_path):
     parts = needs(plugin)
     assert plugin in ABOVE_ANOTHER or {*parts} <= {plugin, "common"}
     binaries = environment(tmp_path, "core", *(f"plugins/{part}" for part in parts))
@@ -118,7 +118,7 @@ def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uv(tmp_path_factory):
     """The program uv, in an environment of its own."""
     directory = tmp_path_factory.mktemp("uv")
     venv.create(directory, with_pip=True)
@@ -136,7 +136,7 @@ def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def locked(uv: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def locked(uv, tmp_path_factory):
     """A copy of the workspace, with the lock that uv makes of it."""
     copy = tmp_path_factory.mktemp("workspace")
     shutil.copy(ROOT / "pyproject.toml", copy)
@@ -155,7 +155,7 @@ def locked(uv: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def synced_packages(uv: Path, workspace: Path, *options: str) -> dict[str, str]:
+def synced_packages(uv, workspace, *options):
     """Return the packages that `uv sync` would install into a new environment, with their versions."""
     program = [
         uv,
@@ -176,8 +176,8 @@ def synced_packages(uv: Path, workspace: Path, *options: str) -> dict[str, str]:
 
 @pytest.mark.alone
 def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
-    uv: Path, locked: Path
-) -> None:
+    uv, locked
+):
     packages = synced_packages(uv, locked)
     assert {
         "sentbed",
@@ -198,9 +198,7 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
 
 
 @pytest.mark.alone
-def test_uv_adds_the_extras_and_the_group_that_are_named(
-    uv: Path, locked: Path
-) -> None:
+def test_uv_adds_the_extras_and_the_group_that_are_named(uv, locked):
     assert {"jax", "torchax", "optax"} <= {
         *synced_packages(uv, locked, "--group", "tpu")
     }
@@ -211,9 +209,7 @@ def test_uv_adds_the_extras_and_the_group_that_are_named(
 
 @pytest.mark.alone
 @pytest.mark.parametrize("plugin", MEMBERS)
-def test_uv_installs_a_plugin_with_the_distributions_that_it_needs(
-    plugin: str, uv: Path, locked: Path
-) -> None:
+def test_uv_installs_a_plugin_with_the_distributions_that_it_needs(plugin, uv, locked):
     packages = synced_packages(uv, locked, "--package", f"sentbed-{plugin}")
     ours = {name for name in packages if name.startswith("sentbed")}
     assert ours == {"sentbed", *(f"sentbed-{part}" for part in needs(plugin))}
@@ -221,7 +217,7 @@ def test_uv_installs_a_plugin_with_the_distributions_that_it_needs(
 
 
 @pytest.mark.alone
-def test_core_alone_checks_and_runs_a_recipe_of_a_toy_plugin(tmp_path: Path) -> None:
+def test_core_alone_checks_and_runs_a_recipe_of_a_toy_plugin(tmp_path):
     sys.path.insert(0, str(ROOT / "core" / "tests" / "toy"))
     from toy_fixtures import write_distribution
     from toy_plugin import RECIPE
@@ -235,7 +231,7 @@ def test_core_alone_checks_and_runs_a_recipe_of_a_toy_plugin(tmp_path: Path) -> 
         "SENTBED_CACHE": str(tmp_path),
     }
 
-    def sentbed(*words: str) -> subprocess.CompletedProcess[str]:
+    def sentbed(*words):
         program = [binaries / "sentbed", *words]
         return subprocess.run(
             program, cwd=tmp_path, env=variables, capture_output=True, text=True
@@ -281,8 +277,8 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.alone
 def test_release_5_of_sentence_transformers_loads_exported_folders(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """This environment has release 6."""
     import numpy as np
     from sentbed._document.structuring import structure

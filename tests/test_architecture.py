@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -35,13 +34,13 @@ OF_OTHERS = {
 """Names of others, or of no code, with what they are."""
 
 
-def names_in(text: str) -> list[str]:
+def names_in(text):
     """Return what stands in backticks, without blocks of code."""
     without_blocks = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     return sorted(set(re.findall(r"`([^`\n]+)`", without_blocks)))
 
 
-def names_bound_in(node: ast.AST) -> Iterator[str]:
+def names_bound_in(node):
     """Yield the names that a module or a class gives to classes, functions, values and attributes."""
     for inner in ast.walk(node):
         match inner:
@@ -58,18 +57,18 @@ def names_bound_in(node: ast.AST) -> Iterator[str]:
 class Sources:
     """Modules, classes and files of all distributions."""
 
-    def __init__(self) -> None:
-        self.files: list[str] = []
-        self.modules: dict[str, set[str]] = {}
+    def __init__(self):
+        self.files = []
+        self.modules = {}
         """Names bound in each module, by its dotted name."""
-        self.classes: dict[str, set[str]] = defaultdict(set)
+        self.classes = defaultdict(set)
         """Names bound in the classes of a name."""
-        self.packages: set[str] = set()
+        self.packages = set()
         for source in SOURCES:
             for path in sorted(source.rglob("*.py")):
                 self._read(path, path.relative_to(source))
 
-    def _read(self, path: Path, place: Path) -> None:
+    def _read(self, path, place):
         self.files.append(place.as_posix())
         tree = ast.parse(path.read_text("utf-8"))
         module = ".".join(place.with_suffix("").parts).removesuffix(".__init__")
@@ -78,13 +77,13 @@ class Sources:
             if isinstance(node, ast.ClassDef):
                 self.classes[node.name].update(names_bound_in(node))
 
-    def has_module(self, name: str) -> bool:
+    def has_module(self, name):
         """Whether a module has this name, or this end of a name."""
         return any(
             module == name or module.endswith(f".{name}") for module in self.modules
         )
 
-    def has(self, dotted: str) -> bool:
+    def has(self, dotted):
         """Whether a dotted name is that of a module, or of something in a module or in a class."""
         if self.has_module(dotted):
             return True
@@ -101,12 +100,12 @@ class Sources:
 
 
 @cache
-def all_sources() -> Sources:
+def all_sources():
     """Return the sources, read once."""
     return Sources()
 
 
-def stale_names(text: str, sources: Sources) -> list[str]:
+def stale_names(text, sources):
     """Return the names of code in a page that the sources do not have."""
     stale = []
     for written in names_in(text):
@@ -127,13 +126,13 @@ def stale_names(text: str, sources: Sources) -> list[str]:
     return stale
 
 
-def test_architecture_names_only_what_there_is() -> None:
+def test_architecture_names_only_what_there_is():
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     assert len(names_in(text)) > 100
     assert stale_names(text, all_sources()) == []
 
 
-def test_a_name_that_is_gone_is_seen() -> None:
+def test_a_name_that_is_gone_is_seen():
     text = "`NoSuchClass`, `protocols.NoSuchName`, `no_such_file.py`, `TokenBatch.no_such_field`, `TokenBatch`"
     assert stale_names(text, all_sources()) == [
         "NoSuchClass",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -38,14 +36,12 @@ BOTH_WAYS = {"attention": "bidirectional"}
 
 
 @pytest.fixture
-def attended(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool]]:
+def attended(monkeypatch):
     """Mask and causality of every attention."""
-    calls: list[tuple[Any, bool]] = []
+    calls = []
     whole = torch.nn.functional.scaled_dot_product_attention
 
-    def attend(
-        *arguments: Any, attn_mask: Any = None, is_causal: bool = False, **more: Any
-    ) -> torch.Tensor:
+    def attend(*arguments, attn_mask=None, is_causal=False, **more):
         calls.append((None if attn_mask is None else tuple(attn_mask.shape), is_causal))
         return whole(*arguments, attn_mask=attn_mask, is_causal=is_causal, **more)
 
@@ -55,7 +51,7 @@ def attended(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool]]:
     return calls
 
 
-def encoder_of(name: str, **fields: Any) -> Encoder:
+def encoder_of(name, **fields):
     backbone, pooler = BACKBONES[name]
     engine = Cpu(threads=1).build()
     engine.seed(0)
@@ -65,7 +61,7 @@ def encoder_of(name: str, **fields: Any) -> Encoder:
     return Encoder.build(recipe, engine, lambda: TEXTS)
 
 
-def of_length(length: int) -> TokenIds:
+def of_length(length):
     ids = np.random.default_rng(length).integers(5, 20, 3 * length, dtype=np.int32)
     return TokenIds(ids, np.arange(4, dtype=np.int64) * length)
 
@@ -75,9 +71,7 @@ def of_length(length: int) -> TokenIds:
     [*((name, {}) for name in BACKBONES), ("opt", BOTH_WAYS), ("llama", BOTH_WAYS)],
 )
 @pytest.mark.parametrize("trains", [False, True])
-def test_texts_of_one_length_attend_without_a_mask(
-    name: str, fields: dict[str, str], trains: bool, attended: list[tuple[Any, bool]]
-) -> None:
+def test_texts_of_one_length_attend_without_a_mask(name, fields, trains, attended):
     encoder = encoder_of(name, **fields)
     attended.clear()
     if trains:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 import sentbed
@@ -36,19 +34,19 @@ COUNTED = {
 
 
 @pytest.fixture
-def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def common(monkeypatch):
     return load("common", monkeypatch)
 
 
 @pytest.fixture
-def throughput(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def throughput(monkeypatch):
     pytest.importorskip(
         "sentence_transformers", reason="what sentbed is compared with is not installed"
     )
     return load("throughput", monkeypatch)
 
 
-def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def load(name, monkeypatch):
     import importlib
 
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
@@ -60,10 +58,8 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.parametrize("length", [16, 48])
 @pytest.mark.parametrize("name", BACKBONES)
-def test_operations_are_those_that_torch_counts(
-    name: str, length: int, common: ModuleType
-) -> None:
-    built: Any = BACKBONES[name].build(TEXTS)
+def test_operations_are_those_that_torch_counts(name, length, common):
+    built = BACKBONES[name].build(TEXTS)
     config = built.model.config
     # The counter sees products: attention is to be made of them.
     config._attn_implementation = "eager"
@@ -78,10 +74,8 @@ def test_operations_are_those_that_torch_counts(
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_the_weights_of_the_layers_are_those_of_the_model(
-    name: str, common: ModuleType
-) -> None:
-    model: Any = BACKBONES[name].build(TEXTS).model
+def test_the_weights_of_the_layers_are_those_of_the_model(name, common):
+    model = BACKBONES[name].build(TEXTS).model
     counted = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()
@@ -92,7 +86,7 @@ def test_the_weights_of_the_layers_are_those_of_the_model(
     assert common.layer_weights(model.config) == counted
 
 
-def test_a_model_of_unknown_arithmetic_is_refused(common: ModuleType) -> None:
+def test_a_model_of_unknown_arithmetic_is_refused(common):
     with pytest.raises(
         SystemExit, match="found a `gpt2`, the arithmetic of bert, opt and t5 is known"
     ):
@@ -102,12 +96,10 @@ def test_a_model_of_unknown_arithmetic_is_refused(common: ModuleType) -> None:
 # --- the machine's limits ----------------------------------------------------------------------------------
 
 
-def test_rates_of_the_machine_follow_from_the_fastest_call(
-    common: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rates_of_the_machine_follow_from_the_fastest_call(common, monkeypatch):
     calls = []
 
-    def best(call: Any, seconds: float, device: str) -> float:
+    def best(call, seconds, device):
         calls.append(call())
         return 0.5
 
@@ -118,9 +110,7 @@ def test_rates_of_the_machine_follow_from_the_fastest_call(
     assert [result.numel() for result in calls] == [2048**2, 2000, 1]
 
 
-def test_the_fastest_of_several_calls_counts(
-    common: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fastest_of_several_calls_counts(common, monkeypatch):
     made = []
     # Each call's start and end, after the time at which it is to stop is reckoned from.
     readings = iter([0.0, 1.0, 4.0, 4.0, 6.0, 6.0, 11.0])
@@ -133,9 +123,9 @@ def test_the_fastest_of_several_calls_counts(
 
 
 def test_a_case_is_judged_by_the_lower_of_its_two_limits(
-    throughput: ModuleType,
-) -> None:
-    case: dict[str, Any] = {
+    throughput,
+):
+    case = {
         "flop": 6e12,
         "bytes": 3e9,
         "texts": 2,
@@ -165,9 +155,7 @@ def test_a_case_is_judged_by_the_lower_of_its_two_limits(
 
 
 @pytest.mark.slow
-def test_the_benchmark_runs_to_its_figures_and_plots(
-    throughput: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_benchmark_runs_to_its_figures_and_plots(throughput, tmp_path, capsys):
     before = torch.get_num_threads()
     options = [
         "--sizes",
@@ -248,8 +236,8 @@ def test_the_benchmark_runs_to_its_figures_and_plots(
 
 
 def test_a_case_that_takes_too_long_at_the_peak_is_left_out(
-    throughput: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    throughput, tmp_path, monkeypatch
+):
     monkeypatch.setattr(throughput, "matmul_peak", lambda *_: 1e-6)
     options = [
         "--sizes",
@@ -291,9 +279,7 @@ def test_a_case_that_takes_too_long_at_the_peak_is_left_out(
         ),
     ],
 )
-def test_options_that_cannot_be_met_are_refused(
-    options: list[str], message: str, throughput: ModuleType
-) -> None:
+def test_options_that_cannot_be_met_are_refused(options, message, throughput):
     with pytest.raises(SystemExit, match=re.escape(message)):
         throughput.main(options)
 
@@ -302,8 +288,8 @@ def test_options_that_cannot_be_met_are_refused(
 
 
 def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     T5(init="random", version="1.0").build(TEXTS).save(tmp_path / "t5")
     settings = ["runtime.precision=fp32"]
     for place, name in enumerate(["base", "large", "3b", "11b"]):
@@ -342,13 +328,13 @@ def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(
     assert (row["value"], row["found"], row["met"]) == (274.0, rates[-1].value, None)
 
 
-def test_the_recipes_models_have_the_sizes_of_the_paper(common: ModuleType) -> None:
+def test_the_recipes_models_have_the_sizes_of_the_paper(common):
     encoders = sentbed.load_recipe(RECIPE).encoders
     millions = {}
     for name, encoder in encoders.items():
         from sentbed_backbones._torch.t5 import SIZES
 
-        backbone: Any = encoder.backbone
+        backbone = encoder.backbone
         layers, width, inner, heads, head = SIZES[backbone.version][backbone.size]
         config = transformers.T5Config(
             d_model=width, d_ff=inner, d_kv=head, num_heads=heads, num_layers=layers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,9 +44,7 @@ CASES = cases(
 )
 
 
-def encoder_of(
-    kind: str, pooler: Any, prompt: Prompt | None = None, **fields: Any
-) -> Encoder:
+def encoder_of(kind, pooler, prompt=None, **fields):
     engine = Cpu(threads=1).build()
     engine.seed(3)
     backbone = KINDS[kind](
@@ -57,7 +54,7 @@ def encoder_of(
     return Encoder.build(recipe, engine, lambda: SENTENCES)
 
 
-def pair_of(runtime: str) -> EnginePair:
+def pair_of(runtime):
     fields = (
         {"platform": "cpu", "precision": "fp32"} if runtime == "tpu" else {"threads": 1}
     )
@@ -67,7 +64,7 @@ def pair_of(runtime: str) -> EnginePair:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["cpu", pytest.param("tpu", marks=pytest.mark.jax)])
-def test_engines_agree(runtime: str) -> None:
+def test_engines_agree(runtime):
     if runtime == "tpu":
         pytest.importorskip("torchax")
     pair = pair_of(runtime)
@@ -81,7 +78,7 @@ def test_engines_agree(runtime: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prompt_before_every_text_is_not_shared(kind: str) -> None:
+def test_a_prompt_before_every_text_is_not_shared(kind):
     """Texts with a common beginning have the vectors that each has alone."""
     prompt = Prompt(
         template="the same long beginning of every text : {text} and its end"
@@ -100,22 +97,22 @@ def test_a_prompt_before_every_text_is_not_shared(kind: str) -> None:
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_sentence_transformers_gives_the_same_vectors_and_what_it_wrote_is_imported(
-    kind: str, pooler: Any, tmp_path: Path
-) -> None:
+    kind, pooler, tmp_path
+):
     pytest.importorskip("sentence_transformers")
     encoder = encoder_of(kind, pooler)
     encoder.save(tmp_path / "encoder")
     # Compares the vectors of the two libraries.
     export_encoder(tmp_path / "encoder", tmp_path / "folder", "sentence-transformers")
     (tmp_path / "folder" / OWN_FILE).unlink(missing_ok=True)
-    again: Any = FromSentenceTransformers().read(tmp_path / "folder")
+    again = FromSentenceTransformers().read(tmp_path / "folder")
     assert again.recipe.backbone.attention == "bidirectional"
     np.testing.assert_allclose(
         again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-5
     )
 
 
-def test_a_saved_encoder_says_it_in_its_protocol(tmp_path: Path) -> None:
+def test_a_saved_encoder_says_it_in_its_protocol(tmp_path):
     encoder = encoder_of("llama", Mean())
     encoder.save(tmp_path / "encoder")
     again = Encoder.load(tmp_path / "encoder")
@@ -126,8 +123,8 @@ def test_a_saved_encoder_says_it_in_its_protocol(tmp_path: Path) -> None:
 
 
 def test_a_decoder_under_latent_attention_is_trained_saved_and_read(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """NV-Embed's parts, at the smallest size."""
     file = tmp_path / "recipe.toml"
     file.write_text("""\
@@ -157,7 +154,7 @@ steps = 8
     ]
     assert losses[-1] < losses[0]
     encoder = Encoder.load(tmp_path / "run" / "encoder")
-    module: Any = encoder.placed.module
+    module = encoder.placed.module
     assert module.pooler.latents.shape == (16, 128)
     encoder.save(tmp_path / "again")
     again = Encoder.load(tmp_path / "again")
@@ -189,9 +186,7 @@ pooler = {{ use = "{pooler}" }}
         ("both", "mean", "'both'"),
     ],
 )
-def test_check_refuses_what_does_not_fit(
-    attention: str, pooler: str, reason: str, tmp_path: Path
-) -> None:
+def test_check_refuses_what_does_not_fit(attention, pooler, reason, tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(attention=attention, pooler=pooler))
     with pytest.raises(sentbed.RecipeError, match=reason):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +24,7 @@ VALUES = (math.nan, math.inf, -math.inf)
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
+def encoder():
     plugins = load_plugins()
     recipe = component_of(EncoderRecipe, TABLE, plugins, "encoder")
     engine = plugins.find("runtime", "cpu").cls().build()
@@ -34,8 +32,8 @@ def encoder() -> Encoder:
 
 
 def test_nan_among_queries_gives_finite_vectors_if_nobody_looks_at_the_weights(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    encoder, monkeypatch
+):
     """Why a look at vectors is not enough."""
     monkeypatch.setattr(
         "sentbed_hardware._torch.placed_encoder.require_finite_weights",
@@ -52,8 +50,8 @@ def test_nan_among_queries_gives_finite_vectors_if_nobody_looks_at_the_weights(
 
 
 def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(
-    encoder: Encoder,
-) -> None:
+    encoder,
+):
     random = Random(0)
     expected = encoder.encode(TEXTS)
     for name in weights(encoder):
@@ -69,8 +67,8 @@ def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(
 
 
 def test_whichever_tensor_of_a_saved_encoder_is_not_finite_it_is_not_loaded(
-    encoder: Encoder, tmp_path: Path
-) -> None:
+    encoder, tmp_path
+):
     random = Random(0)
     encoder.save(tmp_path)
     (tmp_path / "checksums.json").unlink()
@@ -93,30 +91,28 @@ def test_whichever_tensor_of_a_saved_encoder_is_not_finite_it_is_not_loaded(
     assert count > 12
 
 
-def weights(encoder: Encoder) -> list[str]:
+def weights(encoder):
     return [name for name, _ in encoder.placed.module.named_parameters()]
 
 
 class broken:  # noqa: N801 - a context
     """One number of a weight is another."""
 
-    def __init__(
-        self, encoder: Encoder, name: str, value: float, random: Random
-    ) -> None:
-        self.placed: Any = encoder.placed
+    def __init__(self, encoder, name, value, random):
+        self.placed = encoder.placed
         self.weight = (
             dict(self.placed.module.named_parameters())[name].detach().view(-1)
         )
         self.place = random.randrange(len(self.weight))
         self.value = value
 
-    def __enter__(self) -> None:
+    def __enter__(self):
         self.before = self.weight[self.place].clone()
         self.put(torch.tensor(self.value))
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error):
         self.put(self.before)
 
-    def put(self, number: torch.Tensor) -> None:
+    def put(self, number):
         self.weight[self.place] = number
         self.placed.weights_changed()

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 import catalog as catalog_tool
 
 
-def test_the_catalogue_is_what_the_tool_writes() -> None:
+def test_the_catalogue_is_what_the_tool_writes():
     text = catalog_tool.catalog_text(catalog_tool.installed_offers())
 
     assert catalog_tool.CATALOG.read_text("utf-8") == text, (
@@ -20,7 +20,7 @@ def test_the_catalogue_is_what_the_tool_writes() -> None:
     )
 
 
-def test_no_plugin_of_ours_is_broken() -> None:
+def test_no_plugin_of_ours_is_broken():
     plugins = load_plugins().plugins
     assert {plugin.distribution for plugin in plugins} >= set(catalog())
     assert [plugin for plugin in plugins if plugin.problem] == []

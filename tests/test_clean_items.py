@@ -6,12 +6,10 @@ import json
 import random
 import re
 from importlib import resources
-from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed import RecipeError
 from sentbed._cli.main import main
 
@@ -55,14 +53,14 @@ values = ["mean", "first"]
 """
 
 
-def sentence(pair: int, side: str) -> str:
+def sentence(pair, side):
     """Nine words of the sample, whose tokenizer knows them; no two sentences share many in order."""
     words = sorted(set(re.findall("[a-z]+", SAMPLE.read_text("utf-8").lower())))
     return " ".join(random.Random(f"{pair}{side}").choices(words, k=9))
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path):
     lines = ["sentence1\tsentence2\tscore"]
     for pair in range(PAIRS):
         lines.append(f"{sentence(pair, 'a')}\t{sentence(pair, 'b')}\t{pair % 6}")
@@ -76,23 +74,23 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(place: Path, tables: str) -> Path:
+def write(place, tables):
     recipe = place / "recipe.toml"
     recipe.write_text(RECIPE.format(tables=tables))
     return recipe
 
 
-def load(place: Path, tables: str) -> Any:
+def load(place, tables):
     return sentbed.load_recipe(write(place, tables))
 
 
-def overlap(*arguments: str | Path) -> Result:
+def overlap(*arguments):
     ended = CliRunner().invoke(main, ["overlap", *map(str, arguments)])
     assert ended.exit_code == 0, ended.output
     return ended
 
 
-def counts(ended: Result) -> list[Any]:
+def counts(ended):
     """Numbers of items, seen exactly, nearly and with all texts, of the only task."""
     (row,) = json.loads(ended.output)[0]["rows"]
     return [value["mean"] for value in row["values"]]
@@ -101,7 +99,7 @@ def counts(ended: Result) -> list[Any]:
 SEEN = [PAIRS, 9, 6, 3]
 
 
-def test_items_of_a_recipe_are_counted_before_it_runs(place: Path) -> None:
+def test_items_of_a_recipe_are_counted_before_it_runs(place):
     recipe = write(place, "")
     found = overlap(recipe, "--training", place / "training.txt", "--json")
     assert counts(found) == SEEN
@@ -109,9 +107,7 @@ def test_items_of_a_recipe_are_counted_before_it_runs(place: Path) -> None:
     assert counts(overlap(write(place, CLEAN), "--json")) == SEEN
 
 
-def test_the_report_of_a_run_has_the_score_on_clean_items(
-    place: Path, tmp_path: Path
-) -> None:
+def test_the_report_of_a_run_has_the_score_on_clean_items(place, tmp_path):
     result = sentbed.run(load(place, CLEAN), tmp_path / "run")
     record = json.loads((result.directory / "report.json").read_text("utf-8"))
     section = record["sections"]["clean"]
@@ -146,7 +142,7 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(
 
 
 @pytest.mark.whole
-def test_cells_of_a_study_are_compared_on_clean_items(place: Path) -> None:
+def test_cells_of_a_study_are_compared_on_clean_items(place):
     study = place / "study"
     ended = CliRunner().invoke(
         main, ["study", str(write(place, CLEAN + STUDY)), "--out", str(study)]
@@ -160,7 +156,7 @@ def test_cells_of_a_study_are_compared_on_clean_items(place: Path) -> None:
     assert (place / "clean" / "report.html").is_file()
 
 
-def test_a_missing_file_and_nothing_to_look_in_are_found_by_check(place: Path) -> None:
+def test_a_missing_file_and_nothing_to_look_in_are_found_by_check(place):
     with pytest.raises(RecipeError, match=r"none\.txt` does not exist; check the path"):
         load(place, '[clean]\ntraining = ["none.txt"]\n')
     with pytest.raises(RecipeError, match="there are no training texts; name files"):

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
-from pathlib import Path
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -20,15 +16,11 @@ from sentbed._recipe.component_compatibility import name_at_test
 from sentbed.protocols import (
     Backbone,
     BackboneTraits,
-    BuildContext,
-    BuiltBackbone,
     Pooler,
     PoolerTraits,
 )
 from sentbed.tools import EncoderRecipe, load_plugins, load_recipe
 from sentbed_testing import check_component
-
-Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
 PAGE = [
     block.text
@@ -105,7 +97,7 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 
 
 @pytest.fixture
-def module(distribute: Distribute) -> ModuleType:
+def module(distribute):
     """The components of the page, installed."""
     import importlib
 
@@ -114,13 +106,13 @@ def module(distribute: Distribute) -> ModuleType:
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Path:
+def recipe(tmp_path):
     path = tmp_path / "composed.toml"
     path.write_text(RECIPE)
     return path
 
 
-def run(*arguments: str) -> str:
+def run(*arguments):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     return result.output
@@ -136,15 +128,11 @@ def run(*arguments: str) -> str:
         ("Frozen", {"inner": {"use": "bert", "init": "random", "vocab_size": 512}}),
     ],
 )
-def test_the_components_of_the_page_keep_every_rule(
-    module: ModuleType, name: str, example: Mapping[str, Any]
-) -> None:
+def test_the_components_of_the_page_keep_every_rule(module, name, example):
     assert "inner" in check_component(getattr(module, name), example=example).passed
 
 
-def test_a_run_trains_saves_and_loads_what_is_composed(
-    module: ModuleType, recipe: Path, tmp_path: Path
-) -> None:
+def test_a_run_trains_saves_and_loads_what_is_composed(module, recipe, tmp_path):
     directory = tmp_path / "run"
     run("run", str(recipe), "--out", str(directory))
     table = tomllib.loads((directory / "encoder" / "encoder.toml").read_text())
@@ -163,9 +151,7 @@ def test_a_run_trains_saves_and_loads_what_is_composed(
     )
 
 
-def test_an_inner_component_is_set_varied_and_shown(
-    module: ModuleType, recipe: Path
-) -> None:
+def test_an_inner_component_is_set_varied_and_shown(module, recipe):
     plugins = load_plugins()
     changed = load_recipe(recipe, ["encoder.pooler.inner.use=first"], plugins)
     assert changed.encoders["encoder"].pooler.inner.name == "first"
@@ -179,11 +165,11 @@ def test_an_inner_component_is_set_varied_and_shown(
 
 
 def test_the_problems_of_an_inner_component_are_told_once_at_its_path(
-    module: ModuleType, recipe: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    module, recipe, monkeypatch
+):
     calls = []
 
-    def check(self: Any) -> list[str]:
+    def check(self):
         calls.append(self.name)
         return ["nothing is right; choose another"]
 
@@ -196,7 +182,7 @@ def test_the_problems_of_an_inner_component_are_told_once_at_its_path(
     assert calls == ["mean"]
 
 
-def test_remarks_reach_an_inner_component(module: ModuleType, recipe: Path) -> None:
+def test_remarks_reach_an_inner_component(module, recipe):
     loss = '{ use = "info-nce", hardness_of = "all" }'
     checked = run("check", str(recipe), "--set", f"stage.only.loss.loss={loss}")
     (remark,) = load_plugins().find("loss", "info-nce").cls(hardness_of="all").remarks()
@@ -213,12 +199,12 @@ class Hiding(Backbone):
     inner: Backbone
     """The backbone."""
 
-    def build(self, context: BuildContext) -> BuiltBackbone:
+    def build(self, context):
         """Build the inner backbone."""
         return self.inner.build(context)
 
 
-def test_code_of_a_model_is_not_run_unasked_within_another_backbone() -> None:
+def test_code_of_a_model_is_not_run_unasked_within_another_backbone():
     plugins = load_plugins()
     bert = plugins.find("backbone", "bert").cls
     pooler = plugins.find("pooler", "mean").cls()
@@ -227,9 +213,7 @@ def test_code_of_a_model_is_not_run_unasked_within_another_backbone() -> None:
         assert EncoderRecipe(Hiding(inner), pooler).runs_code == trusts
 
 
-def test_what_an_inner_pooler_needs_the_backbone_must_have(
-    module: ModuleType, recipe: Path
-) -> None:
+def test_what_an_inner_pooler_needs_the_backbone_must_have(module, recipe):
     text = recipe.read_text().replace('use = "mean"', 'use = "decoder"')
     recipe.write_text(text)
     with pytest.raises(RecipeError) as error:
@@ -242,8 +226,8 @@ def test_what_an_inner_pooler_needs_the_backbone_must_have(
 
 @pytest.mark.parametrize("backbone", ["bert", "t5"])
 def test_a_pooler_that_hides_what_its_inner_one_needs_is_refused_by_name(
-    distribute: Distribute, recipe: Path, backbone: str
-) -> None:
+    distribute, recipe, backbone
+):
     distribute("branching", {"branching": BRANCH})
     table = f'{{ use = "{backbone}", init = "random", vocab_size = 512 }}'
     overrides = [
@@ -262,9 +246,9 @@ def test_a_pooler_that_hides_what_its_inner_one_needs_is_refused_by_name(
     )
 
 
-def test_traits_of_parts_are_joined_with_those_of_the_whole() -> None:
+def test_traits_of_parts_are_joined_with_those_of_the_whole():
     class Part:
-        def __init__(self, **traits: Any) -> None:
+        def __init__(self, **traits):
             self.traits = PoolerTraits(**traits)
 
     first = Part(needs=frozenset({"layers"}), pooling="mean", cites=("a",))
@@ -289,11 +273,11 @@ class Clipped(Pooler):
 
     inner: Pooler
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         raise NotImplementedError
 
 
-def test_a_pooler_around_one_that_is_another_when_encoding_is_named_with_it() -> None:
+def test_a_pooler_around_one_that_is_another_when_encoding_is_named_with_it():
     plugins = load_plugins()
     changing = plugins.find("pooler", "cls-mlp").cls(mlp_only_train=True)
     plain = plugins.find("pooler", "mean").cls()

@@ -36,8 +36,8 @@ def test_second(): assert random.random() == random.Random(7).random()
 
 @pytest.mark.whole
 def test_a_slow_test_without_a_mark_fails_as_does_the_first_of_a_sweep_and_each_begins_with_the_seed(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     (tmp_path / "test_slow.py").write_text(SLOW)
     command = [
         sys.executable,

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -30,7 +28,7 @@ WORDS = [
 
 
 @pytest.fixture(scope="module")
-def sentences() -> list[str]:
+def sentences():
     """Sentences of 3 to 7 words, no two of them the same."""
     chance = random.Random(5)
     return [
@@ -40,7 +38,7 @@ def sentences() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def directory(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(sentences, tmp_path_factory):
     """A directory with `encoder`, two layers 128 wide, and `corpus`, two text files."""
     directory = tmp_path_factory.mktemp("corpus")
     recipe = EncoderRecipe(Bert(init="random", vocab_size=4000), Mean(), max_length=16)
@@ -56,7 +54,7 @@ def directory(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def expected(directory: Path, sentences: list[str]) -> list[np.ndarray]:
+def expected(directory, sentences):
     """The vectors of each shard from one process."""
     encoder = Encoder.load(directory / "encoder", {"use": "cpu", "threads": 1})
     files = (sentences[:FIRST], sentences[FIRST:])
@@ -67,7 +65,7 @@ def expected(directory: Path, sentences: list[str]) -> list[np.ndarray]:
     ]
 
 
-def local_workers(process: psutil.Process) -> list[psutil.Process]:
+def local_workers(process):
     return [
         child
         for child in process.children()
@@ -75,7 +73,7 @@ def local_workers(process: psutil.Process) -> list[psutil.Process]:
     ]
 
 
-def actors(process: psutil.Process) -> list[psutil.Process]:
+def actors(process):
     return [
         child
         for child in process.children(recursive=True)
@@ -88,11 +86,11 @@ def actors(process: psutil.Process) -> list[psutil.Process]:
     ("executor", "workers_of"), [("local", local_workers), ("ray", actors)]
 )
 def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
-    executor: str,
-    workers_of: Callable[[psutil.Process], list[psutil.Process]],
-    directory: Path,
-    expected: list[np.ndarray],
-    tmp_path: Path,
+    executor,
+    workers_of,
+    directory,
+    expected,
+    tmp_path,
 ):
     if executor == "ray":
         pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")

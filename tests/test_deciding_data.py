@@ -11,7 +11,7 @@ from sentbed_studies.study import read_study
 ROOT = Path(__file__).parents[1]
 
 
-def read(directory: Path, evaluate: str, decide: str, stop: str = "") -> None:
+def read(directory, evaluate, decide, stop=""):
     recipe = directory / "study.toml"
     base = (ROOT / "recipes" / "mini" / "studies" / "quick.toml").as_posix()
     tables = "".join(f"[[evaluate]]\n{one.strip()}\n" for one in evaluate.split(";"))
@@ -40,9 +40,7 @@ PAIRS = 'use = "sts"\npath = "pairs.tsv"'
         (STS, ""),
     ],
 )
-def test_a_study_that_may_decide_is_read(
-    tmp_path: Path, evaluate: str, decide: str
-) -> None:
+def test_a_study_that_may_decide_is_read(tmp_path, evaluate, decide):
     read(tmp_path, evaluate, decide)
 
 
@@ -101,8 +99,8 @@ def test_a_study_that_may_decide_is_read(
     ],
 )
 def test_a_study_that_cannot_decide_is_refused(
-    tmp_path: Path, evaluate: str, decide: str, path: str, message: str
-) -> None:
+    tmp_path, evaluate, decide, path, message
+):
     with pytest.raises(RecipeError) as found:
         read(tmp_path, evaluate, decide)
     (problem,) = found.value.problems
@@ -110,7 +108,7 @@ def test_a_study_that_cannot_decide_is_refused(
     assert message in problem.message
 
 
-def test_stopping_early_by_test_data_is_refused_in_the_same_way(tmp_path: Path) -> None:
+def test_stopping_early_by_test_data_is_refused_in_the_same_way(tmp_path):
     with pytest.raises(
         RecipeError, match="all scores that could decide are on test data"
     ):

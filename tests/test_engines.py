@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_testing import cases, engine_rules, parametrize_with_rules
@@ -33,7 +31,7 @@ GRADIENTS_ON_EIGHT_DEVICES = {
 NAMED = engine_rules(TPU, reference=CPU, plugins=PLUGINS)
 
 
-def first_of_each(names: Collection[str]) -> set[str]:
+def first_of_each(names):
     """Return the checks in which a rule meets a backbone, pooler, loss or optimiser for the first time.
 
     Steps and states are those of the optimiser whichever pooler and loss give the gradient, which `gradients`
@@ -42,7 +40,7 @@ def first_of_each(names: Collection[str]) -> set[str]:
     remembers = {
         name.split("/")[3] for name in names if name.startswith("momentum-and-queue/")
     }
-    seen: set[tuple[str, str]] = set()
+    seen = set()
     chosen = set()
     for name in names:
         rule, *parts = name.split("/")
@@ -65,7 +63,7 @@ OF_EVERY_BACKBONE = {"encode", "gradients"}
 """Rules that quick tests try with all backbones, and others with BERT."""
 
 
-def is_quick(name: str) -> bool:
+def is_quick(name):
     if "/" not in name:
         return True
     rule, backbone, pooler, *_ = name.split("/")
@@ -83,13 +81,13 @@ SLOW = {name: rule for name, rule in ON_CPU.items() if name not in QUICK}
 
 
 @parametrize_with_rules([QUICK])
-def test_cpu_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_cpu_keeps_the_contract(rule):
     rule()
 
 
 @pytest.mark.slow
 @parametrize_with_rules([SLOW])
-def test_cpu_keeps_the_contract_with_all_parts(rule: Callable[[], None]) -> None:
+def test_cpu_keeps_the_contract_with_all_parts(rule):
     rule()
 
 
@@ -103,7 +101,7 @@ def test_cpu_keeps_the_contract_with_all_parts(rule: Callable[[], None]) -> None
         }
     ]
 )
-def test_tpu_agrees_with_cpu(rule: Callable[[], None]) -> None:
+def test_tpu_agrees_with_cpu(rule):
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     if "tpu" not in PLUGINS.names("runtime"):
         pytest.skip("no runtime `tpu` is installed")
@@ -113,13 +111,13 @@ def test_tpu_agrees_with_cpu(rule: Callable[[], None]) -> None:
 @pytest.mark.jax
 @parametrize_with_rules([GRADIENTS_ON_EIGHT_DEVICES])
 def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(
-    rule: Callable[[], None],
-) -> None:
+    rule,
+):
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     rule()
 
 
-def test_the_suite_tries_six_backbones_all_poolers_and_all_losses() -> None:
+def test_the_suite_tries_six_backbones_all_poolers_and_all_losses():
     every = cases(PLUGINS)
     assert {case.backbone_name for case in every} == {
         "bert",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -13,8 +13,8 @@ import pytest
 import sentbed_testing as testing
 import torch
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import Columns, TokenIds, Training
-from sentbed_testing import Case, EnginePair, cases, engine_rules, part
+from sentbed.protocols import TokenIds, Training
+from sentbed_testing import EnginePair, cases, engine_rules, part
 
 CPU = {"use": "cpu", "threads": 1}
 PLUGINS = load_plugins()
@@ -23,10 +23,10 @@ PLUGINS = load_plugins()
 class Wrapped:
     """Whatever stands behind it, but for what a subclass does otherwise."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner):
         self.inner = inner
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.inner, name)
 
 
@@ -37,17 +37,17 @@ class Faulty(Wrapped):
     placed: Callable[[Any], Any] = staticmethod(lambda placed: placed)
     asked: Callable[[Training], Training] = staticmethod(lambda training: training)
 
-    def assemble(self, *arguments: Any, **more: Any) -> Any:
+    def assemble(self, *arguments, **more):
         return self.placed(self.inner.assemble(*arguments, **more))
 
-    def trainer(self, encoders: Mapping[str, Any], training: Training) -> Any:
+    def trainer(self, encoders, training):
         return self.trained(self.inner.trainer(encoders, self.asked(training)))
 
 
-def rows_of(columns: Columns, rows: list[int]) -> dict[str, Any]:
+def rows_of(columns, rows):
     """Return some rows of a batch."""
 
-    def text(tokens: TokenIds, row: int) -> TokenIds:
+    def text(tokens, row):
         ids = tokens.ids[tokens.offsets[row] : tokens.offsets[row + 1]]
         return TokenIds(ids, np.array([0, len(ids)]))
 
@@ -60,25 +60,25 @@ def rows_of(columns: Columns, rows: list[int]) -> dict[str, Any]:
 
 
 class SameDropout(Wrapped):
-    def gradients(self, columns: Columns) -> Any:
+    def gradients(self, columns):
         torch.manual_seed(1)
         return self.inner.gradients(columns)
 
 
 class SameDropoutInSteps(Wrapped):
-    def step(self, columns: Columns) -> Any:
+    def step(self, columns):
         torch.manual_seed(1)
         return self.inner.step(columns)
 
 
 class ForgetsMemory(Wrapped):
-    def step(self, columns: Columns) -> Any:
+    def step(self, columns):
         self.inner.state = self.inner.loss.initial_state()
         return self.inner.step(columns)
 
 
 class AccumulatesOverMicroBatches(Wrapped):
-    def gradients(self, columns: Columns) -> Any:
+    def gradients(self, columns):
         if self.inner.training.micro_batch is None:
             return self.inner.gradients(columns)
         halves = [
@@ -91,7 +91,7 @@ class AccumulatesOverMicroBatches(Wrapped):
 
 
 class DecaysAnyway(Wrapped):
-    def step(self, columns: Columns) -> Any:
+    def step(self, columns):
         result = self.inner.step(columns)
         if not math.isfinite(result.loss):
             with torch.no_grad():
@@ -100,7 +100,7 @@ class DecaysAnyway(Wrapped):
 
 
 class RemembersInfinity(Wrapped):
-    def step(self, columns: Columns) -> Any:
+    def step(self, columns):
         result = self.inner.step(columns)
         if not math.isfinite(result.loss):
             self.inner.state["memory"][0] = math.inf
@@ -108,7 +108,7 @@ class RemembersInfinity(Wrapped):
 
 
 class CopiesAverage(Wrapped):
-    def swap_average(self) -> None:
+    def swap_average(self):
         self.inner.swap_average()
         for average in self.inner.ema.values():
             for name, value in average.followed.items():
@@ -116,13 +116,13 @@ class CopiesAverage(Wrapped):
 
 
 class LosesLastRow(Wrapped):
-    def gradients(self, columns: Columns) -> Any:
+    def gradients(self, columns):
         rows = len(columns["anchor"])
         return self.inner.gradients(rows_of(columns, list(range(rows - rows % 2))))
 
 
 class MixesVectors(Wrapped):
-    def gradients(self, columns: Columns) -> Any:
+    def gradients(self, columns):
         turned = {
             name: v if isinstance(v, TokenIds) else v[::-1].copy()
             for name, v in columns.items()
@@ -131,29 +131,29 @@ class MixesVectors(Wrapped):
 
 
 class SharesGradients(Wrapped):
-    def gradients(self, columns: Columns) -> Any:
+    def gradients(self, columns):
         loss, found = self.inner.gradients(columns)
         return loss, {name: found[name.replace("right.", "left.")] for name in found}
 
 
 class TakesAStep(Wrapped):
-    def gradients(self, columns: Columns) -> Any:
+    def gradients(self, columns):
         found = self.inner.gradients(columns)
         self.inner.step(columns)
         return found
 
 
-def without_dropout(trainer: Any) -> Any:
+def without_dropout(trainer):
     for tower in trainer.towers.values():
         tower.module.eval()
         tower.module.train = lambda mode=True: None
     return trainer
 
 
-def clipping_twice(trainer: Any) -> Any:
+def clipping_twice(trainer):
     step, limit = trainer.optimizer.step, trainer.training.max_grad_norm
 
-    def clip_and_step() -> None:
+    def clip_and_step():
         for parameter in trainer.parameters.values():
             torch.nn.utils.clip_grad_norm_([parameter], limit / 20)
         step()
@@ -162,33 +162,33 @@ def clipping_twice(trainer: Any) -> Any:
     return trainer
 
 
-def average_at_rest(trainer: Any) -> Any:
+def average_at_rest(trainer):
     for average in trainer.averages.values():
         average.update = lambda: None
     return trainer
 
 
-def forgetting(what: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def forgetting(what):
     """Return what makes a trainer that leaves something behind when it loads."""
 
     class Forgets(Wrapped):
-        def load(self, directory: Any) -> None:
+        def load(self, directory):
             self.inner.load(directory)
             what(self.inner)
 
     return Forgets
 
 
-def blind_to_padding(placed: Any) -> Any:
+def blind_to_padding(placed):
     encode = placed.encode
     placed.encode = lambda batch: encode(attrs.evolve(batch, attention_mask=None))
     return placed
 
 
-def stale(placed: Any) -> Any:
+def stale(placed):
     encode, kept = placed.encode, []
 
-    def encode_as_at_first(batch: Any) -> Any:
+    def encode_as_at_first(batch):
         if not kept:
             kept.append(copy.deepcopy(placed.module.state_dict()))
         trained = copy.deepcopy(placed.module.state_dict())
@@ -202,32 +202,32 @@ def stale(placed: Any) -> Any:
     return placed
 
 
-def undecayed(training: Training) -> Training:
-    optimizer: Any = training.optimizer
+def undecayed(training):
+    optimizer = training.optimizer
     return attrs.evolve(training, optimizer=attrs.evolve(optimizer, weight_decay=0.0))
 
 
-def off_centre(placed: Any) -> Any:
+def off_centre(placed):
     transformed = placed.transformed
 
-    def without_mean(fit: Any = None, on: Any = None) -> Any:
+    def without_mean(fit=None, on=None):
         return off_centre(transformed(fit and (0 * fit[0], fit[1]), on))
 
     placed.transformed = without_mean
     return placed
 
 
-def hashes_anew(placed: Any) -> Any:
+def hashes_anew(placed):
     """Give each placed encoder a fingerprint of its own."""
     placed.fingerprint = lambda: str(id(placed))
     return placed
 
 
-def without_ensembles(training: Training) -> Training:
+def without_ensembles(training):
     return attrs.evolve(training, ensembles={})
 
 
-def loads_anything(trainer: Any) -> Any:
+def loads_anything(trainer):
     load = trainer.load
     fits = next(iter(trainer.encoders.values())).width == 128
     trainer.load = lambda directory: load(directory) if fits else None
@@ -426,13 +426,13 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
 
 
 @pytest.fixture(scope="module")
-def sound() -> EnginePair:
+def sound():
     engine = part("runtime", CPU, PLUGINS).build()
     return EnginePair.of(engine, engine, PLUGINS)
 
 
 @pytest.fixture(scope="module")
-def small() -> Mapping[str, Case]:
+def small():
     """BERT under the mean, by loss; `dropped` has dropout."""
     table = {"use": "bert", "init": "random", "vocab_size": 512, "dropout": 0.0}
     poolers = {"mean": part("pooler", {"use": "mean"}, PLUGINS)}
@@ -444,7 +444,7 @@ def small() -> Mapping[str, Case]:
     return found | {DROPPED: attrs.evolve(found[INFO_NCE], backbone=dropping)}
 
 
-def broken(sound: EnginePair, fault: Mapping[str, Any]) -> EnginePair:
+def broken(sound, fault):
     """Return a pair with a faulty engine, beside the sound one and with its encoders."""
     engine = Faulty(sound.reference)
     for name, value in fault.items():
@@ -454,7 +454,7 @@ def broken(sound: EnginePair, fault: Mapping[str, Any]) -> EnginePair:
     return pair
 
 
-def fault_cases() -> list[Any]:
+def fault_cases():
     """Return the faults as parameters; the first that a rule finds is a quick case."""
     rules = set()
     parameters = []
@@ -467,13 +467,13 @@ def fault_cases() -> list[Any]:
 
 @pytest.mark.parametrize(("rule", "fault", "loss", "says"), fault_cases())
 def test_a_planted_fault_is_found_by_its_rule(
-    sound: EnginePair,
-    small: Mapping[str, Case],
-    fault: Mapping[str, Any],
-    loss: str,
-    rule: str,
-    says: str,
-) -> None:
+    sound,
+    small,
+    fault,
+    loss,
+    rule,
+    says,
+):
     case = small[loss]
     CHECKS[rule](sound, case)
     with pytest.raises(AssertionError) as caught:
@@ -484,8 +484,8 @@ def test_a_planted_fault_is_found_by_its_rule(
 
 
 def test_caching_that_drops_others_in_its_second_pass_is_found(
-    sound: EnginePair, small: Mapping[str, Case], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    sound, small, monkeypatch
+):
     testing.check_derivative(sound, small[DROPPED], micro_batch=2)
     monkeypatch.setattr("sentbed_hardware._torch.tower.rewind", lambda _: None)
     with pytest.raises(
@@ -495,7 +495,7 @@ def test_caching_that_drops_others_in_its_second_pass_is_found(
         testing.check_derivative(sound, small[DROPPED], micro_batch=2)
 
 
-def test_every_rule_has_a_fault_that_it_finds() -> None:
+def test_every_rule_has_a_fault_that_it_finds():
     found = {rule.partition(" ")[0] for _, rule, *_ in FAULTS} | {
         "derivative",
         "describe",

@@ -13,7 +13,7 @@ FUZZ = Path(__file__).parent / "fuzz"
 pytestmark = pytest.mark.slow
 
 
-def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
+def fuzz(*arguments):
     return subprocess.run(
         [sys.executable, str(FUZZ), *arguments],
         capture_output=True,
@@ -39,7 +39,7 @@ def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("imports", 40),
     ],
 )
-def test_damaged_files_are_read_or_refused(target: str, cases: int):
+def test_damaged_files_are_read_or_refused(target, cases):
     done = fuzz(target, "--cases", str(cases))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(f"{target}: {cases} cases, ")
@@ -47,7 +47,7 @@ def test_damaged_files_are_read_or_refused(target: str, cases: int):
     assert ("accepted" if target == "caches" else "refused") in done.stdout
 
 
-def test_a_finding_is_printed_with_the_command_that_repeats_it(tmp_path: Path):
+def test_a_finding_is_printed_with_the_command_that_repeats_it(tmp_path):
     (tmp_path / "targets.py").write_text(TARGET)
     for name in ("__main__.py", "mutations.py"):
         (tmp_path / name).write_text((FUZZ / name).read_text())

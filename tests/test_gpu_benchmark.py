@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -29,15 +28,13 @@ TINY = [
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def gpu(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     return importlib.import_module("gpu")
 
 
 @pytest.mark.slow
-def test_every_case_is_measured_and_written(
-    gpu: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_case_is_measured_and_written(gpu, tmp_path, capsys):
     gpu.main(
         [
             *TINY,
@@ -70,8 +67,8 @@ def test_every_case_is_measured_and_written(
 
 
 def test_the_11b_is_sentence_t5s_and_stands_beside_the_papers_figure(
-    gpu: ModuleType,
-) -> None:
+    gpu,
+):
     options = gpu.argparse.Namespace(length=128)
     bench = gpu.Bench(gpu.load_plugins(), "t5:11b", options)
     config = bench.config
@@ -90,9 +87,7 @@ def test_the_11b_is_sentence_t5s_and_stands_beside_the_papers_figure(
     assert gpu.PAPER["t5:11b"][0] == 274
 
 
-def test_what_does_not_fit_is_left_out_with_its_size(
-    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_does_not_fit_is_left_out_with_its_size(gpu, monkeypatch, capsys):
     monkeypatch.setattr(gpu, "SPARE", float("inf"))
     monkeypatch.setattr(gpu.math, "inf", 16.0)
     gpu.main([*TINY, "--models", "bert:tiny", "--what", "encode"])
@@ -103,12 +98,12 @@ def test_what_does_not_fit_is_left_out_with_its_size(
 
 
 def test_without_a_gpu_it_says_why_and_writes_nothing(
-    gpu: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def build(self: Cuda) -> None:
+    gpu,
+    monkeypatch,
+    tmp_path,
+    capsys,
+):
+    def build(self):
         raise RuntimeUnavailableError("no GPU can be used")
 
     monkeypatch.setattr(Cuda, "build", build)
@@ -127,20 +122,18 @@ def test_without_a_gpu_it_says_why_and_writes_nothing(
     ],
 )
 def test_options_that_make_no_sense_are_refused(
-    arguments: list[str],
-    message: str,
-    gpu: ModuleType,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    arguments,
+    message,
+    gpu,
+    capsys,
+):
     with pytest.raises(SystemExit):
         gpu.main(arguments)
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_the_opponent_encodes_the_same_vectors(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_opponent_encodes_the_same_vectors(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(BENCHMARKS)
     opponents = importlib.import_module("gpu_opponents")
     file = tmp_path / "figures.json"

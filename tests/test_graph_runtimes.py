@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import Encoder, ModelError, RecipeError, RunError, load_recipe
-from sentbed.protocols import Head, Pooler, TokenStates
+from sentbed.protocols import Head, Pooler
 from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
 from sentbed_common import fingerprint_of
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
@@ -69,7 +69,7 @@ class SavedEncoder:
     on_cpu: Encoder
     directory: Path
 
-    def load(self, runtime: RuntimeClass, **settings: Any) -> Encoder:
+    def load(self, runtime, **settings):
         """Load it on another runtime."""
         return Encoder.load(self.directory, runtime(threads=1, **settings))
 
@@ -79,10 +79,10 @@ Saved: TypeAlias = Callable[[Mapping[str, Any]], SavedEncoder]
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Saved:
+def saved(tmp_path):
     """Return what builds, fits and saves the encoder of a table `[encoder]`."""
 
-    def make(table: Mapping[str, Any]) -> SavedEncoder:
+    def make(table):
         plugins = load_plugins()
         recipe, problems = structure(
             dict(table), EncoderRecipe, Document({}), plugins, Path.cwd()
@@ -98,12 +98,11 @@ def saved(tmp_path: Path) -> Saved:
 
 
 @pytest.fixture(params=[OnnxRuntime, OpenVino], ids=["onnxruntime", "openvino"])
-def runtime(request: pytest.FixtureRequest) -> RuntimeClass:
-    cls: RuntimeClass = request.param
-    return cls
+def runtime(request):
+    return request.param
 
 
-def difference(vectors: Any, expected: Any) -> float:
+def difference(vectors, expected):
     return float(np.abs(vectors - expected).max() / np.abs(expected).max())
 
 
@@ -112,17 +111,13 @@ def difference(vectors: Any, expected: Any) -> float:
 
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ENCODERS)
-def test_vectors_are_those_of_the_runtime_cpu(
-    name: str, runtime: RuntimeClass, saved: Saved
-) -> None:
+def test_vectors_are_those_of_the_runtime_cpu(name, runtime, saved):
     encoder = saved(ENCODERS[name])
     vectors = encoder.load(runtime).encode(SENTENCES)
     assert difference(vectors, encoder.on_cpu.encode(SENTENCES)) < 1e-5
 
 
-def test_runs_and_cached_vectors_tell_the_runtimes_apart(
-    runtime: RuntimeClass, saved: Saved
-) -> None:
+def test_runs_and_cached_vectors_tell_the_runtimes_apart(runtime, saved):
     encoder = saved(PLAIN)
     encoders = (
         encoder.on_cpu,
@@ -146,7 +141,7 @@ def test_runs_and_cached_vectors_tell_the_runtimes_apart(
     )
 
 
-def test_threads_are_the_recipes_or_those_of_a_worker(runtime: RuntimeClass) -> None:
+def test_threads_are_the_recipes_or_those_of_a_worker(runtime):
     assert runtime().with_threads(3).threads == 3
     assert runtime(threads=1).with_threads(3).threads == 1
 
@@ -180,15 +175,15 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_a_graph_has_no_form_of_is_refused_before_anything_is_built(
-    what: str, runtime: RuntimeClass, saved: Saved
-) -> None:
+    what, runtime, saved
+):
     table, message = REFUSED[what]
     encoder = saved(table)
     with pytest.raises(ModelError, match=message):
         encoder.load(runtime)
 
 
-def test_an_intervention_is_refused(runtime: RuntimeClass) -> None:
+def test_an_intervention_is_refused(runtime):
     plugins = load_plugins()
     intervention = plugins.find("intervention", "token-prepending").cls()
     backbone = plugins.find("backbone", "opt").cls(
@@ -212,9 +207,7 @@ steps = 1
 """
 
 
-def test_a_stage_is_refused_by_the_check_of_a_recipe(
-    runtime: RuntimeClass, tmp_path: Path
-) -> None:
+def test_a_stage_is_refused_by_the_check_of_a_recipe(runtime, tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
         f'schema = 1\n[run]\nname = "r"\nseed = 1\n[runtime]\nuse = "{runtime.name}"\n[encoder]\n'
@@ -232,14 +225,14 @@ def test_a_stage_is_refused_by_the_check_of_a_recipe(
 class ByNumber(torch.nn.Module):
     """A mean that takes the number of tokens for a constant."""
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states):
         return states.last_hidden_state.sum(1) / int(states.last_hidden_state.shape[1])
 
 
 class ByValue(torch.nn.Module):
     """Raises when it is traced."""
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states):
         if torch.jit.is_tracing():
             raise ValueError("no tracing\nof this")
         return states.last_hidden_state.sum(1)
@@ -253,29 +246,25 @@ class Odd(Pooler):
 
     module: Any = ByNumber
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         return self.module()
 
 
-def odd_encoder(saved: Saved, runtime: RuntimeClass, module: Any) -> Encoder:
+def odd_encoder(saved, runtime, module):
     on_cpu = saved(PLAIN).on_cpu
     engine = runtime(threads=1).build()
     placed = engine.assemble(on_cpu.backbone, Odd(module), on_cpu.recipe.head)
     return attrs.evolve(on_cpu, engine=engine, placed=placed)
 
 
-def test_a_size_taken_for_a_constant_is_an_error_and_no_wrong_vector(
-    runtime: RuntimeClass, saved: Saved
-) -> None:
+def test_a_size_taken_for_a_constant_is_an_error_and_no_wrong_vector(runtime, saved):
     encoder = odd_encoder(saved, runtime, ByNumber)
     message = r"with the pooler `odd` gives vectors that differ from PyTorch's by"
     with pytest.raises(ModelError, match=message):
         encoder.encode(SENTENCES)
 
 
-def test_what_cannot_be_traced_is_told_in_one_sentence(
-    runtime: RuntimeClass, saved: Saved
-) -> None:
+def test_what_cannot_be_traced_is_told_in_one_sentence(runtime, saved):
     encoder = odd_encoder(saved, runtime, ByValue)
     message = (
         r"with the pooler `odd` cannot be traced into a graph: .*no tracing of this"
@@ -289,9 +278,7 @@ def test_what_cannot_be_traced_is_told_in_one_sentence(
     assert torch.is_autocast_cache_enabled()
 
 
-def test_an_error_of_the_library_is_told_in_one_sentence(
-    runtime: RuntimeClass, saved: Saved
-) -> None:
+def test_an_error_of_the_library_is_told_in_one_sentence(runtime, saved):
     project = saved(PLAIN).load(runtime).placed.project()
     message = "does not encode a batch of 1 texts of 2 tokens: "
     with pytest.raises(RunError, match=message) as caught:

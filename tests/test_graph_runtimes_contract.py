@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino
-from sentbed_testing import EngineRule, engine_rules, parametrize_with_rules
+from sentbed_testing import engine_rules, parametrize_with_rules
 
 RUNTIMES = {"onnxruntime": OnnxRuntime(threads=1), "openvino": OpenVino(threads=1)}
 RULES = {name: engine_rules(runtime) for name, runtime in RUNTIMES.items()}
@@ -19,7 +17,7 @@ QUICK = {
 }
 
 
-def rules_named(quick: bool) -> list[dict[str, EngineRule]]:
+def rules_named(quick):
     """Return the rules of each runtime that are tried in every run, or the others."""
     chosen = []
     for rules in RULES.values():
@@ -31,8 +29,8 @@ def rules_named(quick: bool) -> list[dict[str, EngineRule]]:
 
 @pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
 def test_the_rules_ask_for_no_training_and_try_every_backbone(
-    rules: dict[str, EngineRule],
-) -> None:
+    rules,
+):
     assert set(rules) >= QUICK
     assert {name.partition("/")[0] for name in rules} == {
         "describe",
@@ -45,13 +43,13 @@ def test_the_rules_ask_for_no_training_and_try_every_backbone(
 
 
 @parametrize_with_rules(rules_named(quick=True))
-def test_it_computes_what_the_runtime_cpu_does(rule: Callable[[], None]) -> None:
+def test_it_computes_what_the_runtime_cpu_does(rule):
     rule()
 
 
 @pytest.mark.slow
 @parametrize_with_rules(rules_named(quick=False))
 def test_it_computes_with_all_parts_what_the_runtime_cpu_does(
-    rule: Callable[[], None],
-) -> None:
+    rule,
+):
     rule()

@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from sentbed import load_recipe
@@ -35,13 +34,13 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 
 @pytest.mark.slow
 def test_a_run_that_is_resumed_meets_nobody_whom_its_directory_names(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """A server at the address answers what torch's elastic rendezvous would unpickle."""
     ran = tmp_path / "ran"
 
     class Program:
-        def __reduce__(self) -> tuple[object, ...]:
+        def __reduce__(self):
             return os.mkdir, (str(ran),)
 
     server = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)

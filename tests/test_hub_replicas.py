@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import sentbed
 from hub_replicas.layouts import read_layouts
-from hub_replicas.server import LocalHub
 from sentbed._recipe.load import read_document
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import BuildContext, BuiltBackbone
+from sentbed.protocols import BuildContext
 from sentbed_backbones.model_file_checks import is_local
 from sentbed_studies.study import read_study
 
 if TYPE_CHECKING:
-    from hub_replicas.build import Replica, Zoo
+    pass
 
 READER = "token-of-a-reader"
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -52,9 +50,9 @@ QUICK = (
 TEXTS = 40
 
 
-def models_of_recipes() -> set[str]:
+def models_of_recipes():
     """Every hub id that a recipe of the project, or a cell of its studies, gives a backbone."""
-    models: set[str] = set()
+    models = set()
     for path in sorted(RECIPES.rglob("*.toml")):
         if "schema" not in tomllib.loads(path.read_text("utf-8")):
             continue
@@ -71,7 +69,7 @@ def models_of_recipes() -> set[str]:
 
 
 @pytest.mark.slow
-def test_every_model_of_a_recipe_has_a_replica() -> None:
+def test_every_model_of_a_recipe_has_a_replica():
     models = models_of_recipes()
     assert len(models) > 30
     assert models - LAYOUTS.keys() == set()
@@ -79,7 +77,7 @@ def test_every_model_of_a_recipe_has_a_replica() -> None:
         assert name in models or layout.source.startswith(("issue: ", "memory: ")), name
 
 
-def load(name: str, replica: Replica, **settings: Any) -> BuiltBackbone:
+def load(name, replica, **settings):
     kind = json.loads((replica.main / "config.json").read_text("utf-8"))["model_type"]
     backbone = load_plugins().find("backbone", BACKBONES.get(kind, "causal")).cls
     needs = frozenset(
@@ -90,7 +88,7 @@ def load(name: str, replica: Replica, **settings: Any) -> BuiltBackbone:
     return backbone(model=name, **settings).build(BuildContext(tuple, needs=needs))
 
 
-def assert_same(built: Any, replica: Replica, texts: tuple[str, ...]) -> None:
+def assert_same(built, replica, texts):
     """The weights are those of the replica, and the ids those of its tokenizer's own library."""
     import torch
 
@@ -106,7 +104,7 @@ def assert_same(built: Any, replica: Replica, texts: tuple[str, ...]) -> None:
         assert found == replica.encode(text), text
 
 
-def _marked(names: list[str]) -> list[Any]:
+def _marked(names):
     return [
         pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
         for name in names
@@ -117,9 +115,7 @@ def _marked(names: list[str]) -> list[Any]:
 @pytest.mark.parametrize(
     "name", _marked([name for name in LAYOUTS if name not in REFUSED])
 )
-def test_a_repository_gives_its_weights_and_ids(
-    name: str, zoo: Zoo, connected: LocalHub
-) -> None:
+def test_a_repository_gives_its_weights_and_ids(name, zoo, connected):
     repository = zoo.publish(connected, name, READER)
     replica = zoo.replica(name)
     before = len(connected.requests)
@@ -146,9 +142,7 @@ def test_a_repository_gives_its_weights_and_ids(
 
 
 @pytest.mark.slow
-def test_what_will_be_fetched_is_said_beforehand(
-    zoo: Zoo, hub: LocalHub, other_machine: Path
-) -> None:
+def test_what_will_be_fetched_is_said_beforehand(zoo, hub, other_machine):
     from sentbed_backbones.hub_models import hub_answers, outlook
 
     outlook.cache_clear()
@@ -176,7 +170,7 @@ def test_what_will_be_fetched_is_said_beforehand(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_said(name: str, zoo: Zoo, connected: LocalHub) -> None:
+def test_what_is_refused_is_said(name, zoo, connected):
     zoo.publish(connected, name, READER)
     with pytest.raises(sentbed.ModelError) as caught:
         load(name, zoo.replica(name))
@@ -186,7 +180,7 @@ def test_what_is_refused_is_said(name: str, zoo: Zoo, connected: LocalHub) -> No
 
 
 @pytest.mark.slow
-def test_an_encoder_alone_has_no_decoder_to_read(zoo: Zoo, connected: LocalHub) -> None:
+def test_an_encoder_alone_has_no_decoder_to_read(zoo, connected):
     zoo.publish(connected, "sentence-transformers/sentence-t5-base")
     backbone = (
         load_plugins()
@@ -201,9 +195,7 @@ def test_an_encoder_alone_has_no_decoder_to_read(zoo: Zoo, connected: LocalHub) 
 
 
 @pytest.fixture
-def other_machine(
-    hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def other_machine(hub, tmp_path, monkeypatch):
     """A home in which nothing has been fetched yet, on a hub of which nothing is known."""
     from sentbed_backbones.hub_models import hub_answers
 
@@ -213,7 +205,7 @@ def other_machine(
     hub_answers.cache_clear()
 
 
-def sentence(name: str, zoo: Zoo) -> str:
+def sentence(name, zoo):
     """Why a repository cannot be read."""
     with pytest.raises(sentbed.ModelError) as caught:
         load(name, zoo.replica(name))
@@ -224,9 +216,7 @@ def sentence(name: str, zoo: Zoo) -> str:
 
 
 @pytest.mark.parametrize("token", [None, "token-of-somebody-else"])
-def test_a_gated_repository_says_to_accept_the_licence(
-    token: str | None, zoo: Zoo, hub: LocalHub, other_machine: Path
-) -> None:
+def test_a_gated_repository_says_to_accept_the_licence(token, zoo, hub, other_machine):
     name = "meta-llama/Meta-Llama-3-8B"
     zoo.publish(hub, name, READER)
     with hub.connected(other_machine, token):
@@ -238,9 +228,7 @@ def test_a_gated_repository_says_to_accept_the_licence(
     assert "check the id" not in text
 
 
-def test_a_repository_that_is_not_there_says_to_check_the_id(
-    zoo: Zoo, hub: LocalHub, other_machine: Path
-) -> None:
+def test_a_repository_that_is_not_there_says_to_check_the_id(zoo, hub, other_machine):
     backbone = load_plugins().find("backbone", "bert").cls(model="acme/mistyped")
     for token in (None, READER):
         with (
@@ -254,8 +242,8 @@ def test_a_repository_that_is_not_there_says_to_check_the_id(
 
 
 def test_without_a_network_what_was_fetched_is_taken_and_the_rest_is_said(
-    zoo: Zoo, hub: LocalHub, other_machine: Path
-) -> None:
+    zoo, hub, other_machine
+):
     zoo.publish(hub, "facebook/opt-125m")
     zoo.publish(hub, "roberta-base")
     with hub.connected(other_machine):
@@ -271,9 +259,7 @@ def test_without_a_network_what_was_fetched_is_taken_and_the_rest_is_said(
 
 
 @pytest.mark.slow
-def test_a_download_that_was_cut_off_goes_on(
-    zoo: Zoo, hub: LocalHub, other_machine: Path
-) -> None:
+def test_a_download_that_was_cut_off_goes_on(zoo, hub, other_machine):
     zoo.publish(hub, "zoo/bert-fp16")
     hub.cuts["model.safetensors"] = [20_000, 30_000]
     with hub.connected(other_machine):
@@ -283,9 +269,7 @@ def test_a_download_that_was_cut_off_goes_on(
 
 
 @pytest.mark.slow
-def test_a_hub_that_drops_every_connection_is_said(
-    zoo: Zoo, hub: LocalHub, other_machine: Path
-) -> None:
+def test_a_hub_that_drops_every_connection_is_said(zoo, hub, other_machine):
     zoo.publish(hub, "zoo/bert-fp16")
     hub.cuts["model.safetensors"] = [0] * 20
     try:
@@ -300,8 +284,8 @@ def test_a_hub_that_drops_every_connection_is_said(
 @pytest.mark.slow
 @pytest.mark.parametrize("difference", ["author", "title", "closed", "older"])
 def test_a_pull_request_that_is_not_the_bots_on_this_commit_is_not_taken(
-    difference: str, zoo: Zoo, other_machine: Path, hub: LocalHub
-) -> None:
+    difference, zoo, other_machine, hub
+):
     replica = zoo.replica("facebook/opt-125m")
     assert replica.converted is not None
     name = f"acme/{difference}"

@@ -37,13 +37,13 @@ tasks = ["STSB-dev"]
 """
 
 
-def journal(directory: Path) -> list[bytes]:
+def journal(directory):
     file = directory / "search.jsonl"
     return file.read_bytes().splitlines(keepends=True) if file.exists() else []
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, data_directory: Path) -> Path:
+def recipe(tmp_path, data_directory):
     dev = (
         data_directory
         / "senteval"
@@ -68,8 +68,8 @@ def recipe(tmp_path: Path, data_directory: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_search_that_was_killed_half_way_does_not_do_the_first_half_again(
-    recipe: Path, tmp_path: Path, data_directory: Path
-) -> None:
+    recipe, tmp_path, data_directory
+):
     out = tmp_path / "search"
     command = [
         Path(sys.executable).with_name("sentbed"),
@@ -115,7 +115,7 @@ def test_a_search_that_was_killed_half_way_does_not_do_the_first_half_again(
     assert result.scores[0].value == pytest.approx(max(scores), abs=1e-6)
 
 
-def test_a_test_set_is_refused(recipe: Path, tmp_path: Path) -> None:
+def test_a_test_set_is_refused(recipe, tmp_path):
     recipe.write_text(RECIPE.format(model=tmp_path / "opt", task="STSB"))
     with pytest.raises(sentbed.RecipeError, match=r"STSB-dev"):
         sentbed.load_recipe(recipe)

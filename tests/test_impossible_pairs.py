@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import sentbed
-from sentbed._recipe.recipe import EncoderRecipe
 
 PAIRS = [
     ("bert", "decoder", "a decoder that reads the encoded text", "t5"),
@@ -53,9 +51,7 @@ pooler = {{ use = "{pooler}" }}
 """
 
 
-def problems(
-    tmp_path: Path, backbone: str, pooler: str, more: str = "", *settings: str
-) -> list[sentbed.Problem]:
+def problems(tmp_path, backbone, pooler, more="", *settings):
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone=backbone, pooler=pooler, more=more))
     try:
@@ -67,8 +63,8 @@ def problems(
 
 @pytest.mark.parametrize(("backbone", "pooler", "reason", "instead"), PAIRS)
 def test_a_pair_that_cannot_work_is_refused_with_reason_and_alternative(
-    tmp_path: Path, backbone: str, pooler: str, reason: str, instead: str
-) -> None:
+    tmp_path, backbone, pooler, reason, instead
+):
     (problem,) = problems(tmp_path, backbone, pooler)
     assert problem.path == "encoder.pooler"
     assert problem.line == 8
@@ -83,8 +79,8 @@ def test_a_pair_that_cannot_work_is_refused_with_reason_and_alternative(
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(("backbone", "pooler", "reason", "instead"), PAIRS)
 def test_every_alternative_that_is_named_passes(
-    tmp_path: Path, backbone: str, pooler: str, reason: str, instead: str
-) -> None:
+    tmp_path, backbone, pooler, reason, instead
+):
     (problem,) = problems(tmp_path, backbone, pooler)
     backbones, poolers = problem.message.partition("; use the backbone")[2].split(
         " with this pooler"
@@ -101,7 +97,7 @@ def test_every_alternative_that_is_named_passes(
             assert problems(tmp_path, backbone, name) == []
 
 
-def test_a_mask_pooler_needs_a_template_with_a_mask(tmp_path: Path) -> None:
+def test_a_mask_pooler_needs_a_template_with_a_mask(tmp_path):
     (problem,) = problems(
         tmp_path, "bert", "mask", 'prompt = { template = "prompt-eol" }'
     )
@@ -109,10 +105,10 @@ def test_a_mask_pooler_needs_a_template_with_a_mask(tmp_path: Path) -> None:
     assert problem.path == "encoder.prompt"
 
 
-def test_a_prompt_needs_no_words_where_the_pooler_has_its_own(tmp_path: Path) -> None:
+def test_a_prompt_needs_no_words_where_the_pooler_has_its_own(tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone="opt", pooler="prompt-eol", more=""))
-    encoder: EncoderRecipe = sentbed.load_recipe(file).encoders["encoder"]
+    encoder = sentbed.load_recipe(file).encoders["encoder"]
     resolved = encoder.resolved_prompt
     assert resolved is not None
     assert resolved.apply("Why?") == 'This sentence : "Why." means in one word:"'
@@ -126,8 +122,8 @@ def test_a_prompt_needs_no_words_where_the_pooler_has_its_own(tmp_path: Path) ->
     ],
 )
 def test_layers_that_the_pooler_does_not_read_are_refused(
-    tmp_path: Path, backbone: str, pooler: str, reads: str
-) -> None:
+    tmp_path, backbone, pooler, reads
+):
     (problem,) = problems(
         tmp_path, backbone, pooler, "", "encoder.backbone.layers=[-2, -1]"
     )
@@ -155,8 +151,8 @@ steps = 2
 
 
 def test_a_stage_on_weights_below_fp32_is_refused_before_anything_is_loaded(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     half = "encoder.backbone.dtype=bf16"
     (problem,) = problems(tmp_path, "bert", "mean", STAGE, half)
     assert problem.path == "stage.s"

@@ -6,9 +6,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from blocks import pages
@@ -22,14 +20,11 @@ DIRECTORIES = [
 ]
 
 
-def project(directory: Path) -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads(
-        (directory / "pyproject.toml").read_text("utf-8")
-    )["project"]
-    return table
+def project(directory):
+    return tomllib.loads((directory / "pyproject.toml").read_text("utf-8"))["project"]
 
 
-def lines_of(name: str) -> list[str]:
+def lines_of(name):
     """Return the lines of a file in `requirements/`, without comments."""
     lines = (ROOT / "requirements" / name).read_text("utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
@@ -46,12 +41,10 @@ EXTRAS = {
 # --- uv and pip -------------------------------------------------------------------------------------------
 
 
-def test_uv_takes_every_distribution_from_the_workspace() -> None:
+def test_uv_takes_every_distribution_from_the_workspace():
     sources = WORKSPACE["tool"]["uv"]["sources"]
     runtimes = ("onnxruntime", "openvino", "tpu")
-    expected: dict[str, dict[str, Any]] = {
-        name: {"workspace": True} for name in PROJECTS
-    }
+    expected = {name: {"workspace": True} for name in PROJECTS}
     for runtime in runtimes:
         expected[f"sentbed-{runtime}"] = {
             "path": f"plugins/{runtime}",
@@ -64,13 +57,13 @@ def test_uv_takes_every_distribution_from_the_workspace() -> None:
     ]
 
 
-def test_uv_and_pip_have_the_same_constraints() -> None:
+def test_uv_and_pip_have_the_same_constraints():
     assert WORKSPACE["tool"]["uv"]["constraint-dependencies"] == lines_of(
         "constraints.txt"
     )
 
 
-def by_name(line: str) -> str:
+def by_name(line):
     """Return a line of a requirements file with a distribution's name in place of its directory."""
     if not line.startswith("-e ./"):
         return line
@@ -78,7 +71,7 @@ def by_name(line: str) -> str:
     return project(ROOT / directory)["name"] + bracket + extras
 
 
-def test_the_group_dev_of_uv_is_what_pip_installs_for_developers() -> None:
+def test_the_group_dev_of_uv_is_what_pip_installs_for_developers():
     including, *requirements = WORKSPACE["dependency-groups"]["dev"]
     assert including == {"include-group": "demo"}
     first, *lines = lines_of("dev.txt")
@@ -86,7 +79,7 @@ def test_the_group_dev_of_uv_is_what_pip_installs_for_developers() -> None:
     assert requirements == [by_name(line) for line in lines]
 
 
-def test_the_group_demo_of_uv_is_what_pip_installs_for_the_quickstart() -> None:
+def test_the_group_demo_of_uv_is_what_pip_installs_for_the_quickstart():
     assert WORKSPACE["dependency-groups"]["demo"] == ["sentbed[demo]"]
     assert WORKSPACE["tool"]["uv"]["default-groups"] == ["demo"]
     first, *lines = lines_of("demo.txt")
@@ -107,7 +100,7 @@ DISTRIBUTION_OF = {
 """Packages that are not named after their distribution."""
 
 
-def imported_names(statement: ast.Import | ast.ImportFrom) -> list[str]:
+def imported_names(statement):
     """Return the packages that a statement imports; none for a relative import."""
     if isinstance(statement, ast.Import):
         return [alias.name.partition(".")[0] for alias in statement.names]
@@ -116,7 +109,7 @@ def imported_names(statement: ast.Import | ast.ImportFrom) -> list[str]:
     return [statement.module.partition(".")[0]]
 
 
-def imports_of(node: ast.AST) -> Iterator[str]:
+def imports_of(node):
     """Yield the packages that a module imports at any depth, but for those of `if TYPE_CHECKING`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
@@ -128,7 +121,7 @@ def imports_of(node: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", PROJECTS)
-def test_a_distribution_declares_what_it_imports(name: str) -> None:
+def test_a_distribution_declares_what_it_imports(name):
     about = project(PROJECTS[name])
     requirements = list(about["dependencies"])
     if name != "sentbed":
@@ -166,7 +159,7 @@ OF_THE_READER = {"sentbed-largest": {"test"}}
 """Distributions that a reader of the pages writes."""
 
 
-def wrong_extras(text: str) -> list[str]:
+def wrong_extras(text):
     """Return the extras that a text names and that no distribution has."""
     wrong = []
     for named, extras in NAMED_WITH_EXTRAS.findall(text):
@@ -178,7 +171,7 @@ def wrong_extras(text: str) -> list[str]:
     return wrong
 
 
-def texts() -> list[Path]:
+def texts():
     """Return the pages, the code and the recipes, which tell users what to install."""
     code = [
         module
@@ -193,7 +186,7 @@ def texts() -> list[Path]:
     ]
 
 
-def test_every_extra_that_a_page_a_message_or_a_recipe_names_exists() -> None:
+def test_every_extra_that_a_page_a_message_or_a_recipe_names_exists():
     mentions = 0
     for path in texts():
         text = path.read_text("utf-8")
@@ -212,7 +205,7 @@ def test_every_extra_that_a_page_a_message_or_a_recipe_names_exists() -> None:
         ("`sentbed-data[hub]`, sentbed[standard], `'jax[tpu]==0.10.2'`", []),
     ],
 )
-def test_an_extra_that_does_not_exist_is_noticed(text: str, wrong: list[str]) -> None:
+def test_an_extra_that_does_not_exist_is_noticed(text, wrong):
     assert wrong_extras(text) == wrong
 
 
@@ -221,7 +214,7 @@ OF_A_PAGE = {"sentbed-largest", "sentbed-later", "sentbed-mine"}
 """Distributions that the pages let the reader write."""
 
 
-def test_every_distribution_that_a_page_or_a_message_says_to_install_exists() -> None:
+def test_every_distribution_that_a_page_or_a_message_says_to_install_exists():
     names = set()
     for path in texts():
         names.update(NAMED.findall(path.read_text("utf-8")))
@@ -229,7 +222,7 @@ def test_every_distribution_that_a_page_or_a_message_says_to_install_exists() ->
     assert names - PROJECTS.keys() - OF_A_PAGE == set()
 
 
-def local_dependencies(name: str) -> set[str]:
+def local_dependencies(name):
     """Return the distributions of this project that one of them needs, itself included."""
     needed = {name}
     for line in project(PROJECTS[name])["dependencies"]:
@@ -239,13 +232,13 @@ def local_dependencies(name: str) -> set[str]:
     return needed
 
 
-def installed_by(line: str) -> set[str]:
+def installed_by(line):
     """Return the distributions that a line with `pip install` takes from directories."""
     directories = re.findall(r"(?<![\w/])(?:\./)?(core|plugins/[a-z]+)\b", line)
     return {project(ROOT / directory)["name"] for directory in directories}
 
 
-def installations() -> dict[str, str]:
+def installations():
     """Return the lines of the pages that install core from its directory, and the page of each."""
     lines = {}
     for page in pages():
@@ -256,7 +249,7 @@ def installations() -> dict[str, str]:
     return lines
 
 
-def test_the_page_of_every_distribution_says_how_to_install_it() -> None:
+def test_the_page_of_every_distribution_says_how_to_install_it():
     of_distributions = {
         f"{path.relative_to(ROOT).as_posix()}/README.md" for path in DIRECTORIES
     }
@@ -265,8 +258,8 @@ def test_the_page_of_every_distribution_says_how_to_install_it() -> None:
 
 @pytest.mark.parametrize("line", installations())
 def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_needs(
-    line: str,
-) -> None:
+    line,
+):
     """They are in no index: pip fails where one is missing."""
     installed = installed_by(line)
     assert "sentbed" in installed
@@ -279,7 +272,7 @@ def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_
 EXTRA_ROW = re.compile(r"^\| `(sentbed(?:-[a-z]+)?)` \| `([a-z-]+)` \|", re.MULTILINE)
 
 
-def test_the_page_on_installing_lists_all_extras() -> None:
+def test_the_page_on_installing_lists_all_extras():
     page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
     listed = EXTRA_ROW.findall(page)
     assert len(listed) == len(set(listed))
@@ -291,7 +284,7 @@ def test_the_page_on_installing_lists_all_extras() -> None:
 CLASSIFIER = "Programming Language :: Python :: "
 
 
-def test_every_distribution_is_for_the_same_python() -> None:
+def test_every_distribution_is_for_the_same_python():
     requirements = {project(directory)["requires-python"] for directory in DIRECTORIES}
     classifiers = {
         tuple(project(directory)["classifiers"]) for directory in DIRECTORIES
@@ -315,7 +308,7 @@ MESSAGES = {
 """The function of a distribution that says what to install; its last arguments are packages and the extra."""
 
 
-def literal_calls(directory: Path, function: str) -> Iterator[list[Any]]:
+def literal_calls(directory, function):
     """Yield the last two arguments of every call of a function, where both are literals."""
     for module in sorted(directory.glob("src/**/*.py")):
         for node in ast.walk(ast.parse(module.read_text("utf-8"))):
@@ -328,9 +321,7 @@ def literal_calls(directory: Path, function: str) -> Iterator[list[Any]]:
 
 
 @pytest.mark.parametrize(("name", "function"), MESSAGES.items())
-def test_the_extra_of_a_message_installs_the_packages_that_it_misses(
-    name: str, function: str
-) -> None:
+def test_the_extra_of_a_message_installs_the_packages_that_it_misses(name, function):
     extras = project(PROJECTS[name])["optional-dependencies"]
     calls = list(literal_calls(PROJECTS[name], function))
     assert len(calls) >= 3

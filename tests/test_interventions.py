@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -54,16 +53,14 @@ TP = {"use": "token-prepending", "first": 1, "exit": 3}
 NS = {"use": "contrastive-prompting", "block": 1, "scale": 3.0}
 NR = {"use": "contrastive-prompting", "block": 1, "rule": "norm"}
 
-Change = Callable[[str, int, torch.Tensor], torch.Tensor]
-
 
 def built(
-    kind: str,
-    intervention: Any,
-    prompt: Any = None,
-    precision: str = "fp32",
-    **more: Any,
-) -> Encoder:
+    kind,
+    intervention,
+    prompt=None,
+    precision="fp32",
+    **more,
+):
     """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
     backbone = {
         "use": kind,
@@ -83,15 +80,13 @@ def built(
     )
 
 
-def keep(point: str, block: int, states: torch.Tensor) -> torch.Tensor:
+def keep(point, block, states):
     """Change nothing."""
     return states
 
 
 @torch.no_grad()
-def by_a_loop(
-    model: Any, ids: Sequence[int], change: Change, layer: int = -1
-) -> torch.Tensor:
+def by_a_loop(model, ids, change, layer=-1):
     """The states `(tokens, width)` of a layer of one text, computed block by block."""
     opt = model.config.model_type == "opt"
     tokens = torch.tensor([ids])
@@ -134,9 +129,7 @@ def by_a_loop(
     return found[layer][0]
 
 
-def expected(
-    encoder: Encoder, kind: str, template: str, directory: Path, layer: int = -1
-) -> Any:
+def expected(encoder, kind, template, directory, layer=-1):
     """The vectors of all texts under a method, one by one."""
     encoder.backbone.save(directory)
     model = transformers.AutoModel.from_pretrained(directory).eval()
@@ -145,36 +138,32 @@ def expected(
     for text in RULED:
         ids = tokenizer(template.replace("{text}", text))["input_ids"]
         wrong = tokenizer(AUXILIARY.replace("{text}", text))["input_ids"]
-        seen: dict[str, torch.Tensor] = {}
+        seen = {}
+        prepended = -1
+        if kind == "TP":
+            prepended = ids.index(tokenizer.convert_tokens_to_ids("<PST>"))
 
-        def prepend(
-            point: str,
-            block: int,
-            states: torch.Tensor,
-            at: int = ids.index(tokenizer.convert_tokens_to_ids("<PST>"))
-            if kind == "TP"
-            else -1,
-        ) -> torch.Tensor:
+        def prepend(point, block, states, at=prepended):
             if point == "block-input" and 1 <= block < 3:
                 states[:, at] = states[:, -1]
             return states
 
         def remember(
-            point: str,
-            block: int,
-            states: torch.Tensor,
-            seen: dict[str, torch.Tensor] = seen,
-        ) -> torch.Tensor:
+            point,
+            block,
+            states,
+            seen=seen,
+        ):
             if (point, block) == ("attention-heads", 1):
                 seen["v"] = states[:, -1]
             return states
 
         def steer(
-            point: str,
-            block: int,
-            states: torch.Tensor,
-            seen: dict[str, torch.Tensor] = seen,
-        ) -> torch.Tensor:
+            point,
+            block,
+            states,
+            seen=seen,
+        ):
             if (point, block) == ("attention-heads", 1):
                 own = states[:, -1].clone()
                 steered = own - seen["v"]
@@ -202,9 +191,7 @@ CASES = {
 )
 @pytest.mark.parametrize("method", CASES)
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_vectors_are_those_of_a_loop_over_blocks(
-    kind: str, method: str, reuse_prefix: bool, tmp_path: Path
-) -> None:
+def test_vectors_are_those_of_a_loop_over_blocks(kind, method, reuse_prefix, tmp_path):
     intervention, template = CASES[method]
     encoder = built(kind, intervention, reuse_prefix=reuse_prefix)
     found = encoder.encode(TEXTS)
@@ -218,9 +205,7 @@ def test_vectors_are_those_of_a_loop_over_blocks(
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["TP", "NS"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(
-    kind: str, method: str
-) -> None:
+def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(kind, method):
     encoder = built(kind, CASES[method][0])
     found = encoder.encode(TEXTS)
     tokenizer, module = encoder.tokenizer(), encoder.placed.module
@@ -242,16 +227,14 @@ def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(
 @pytest.mark.parametrize("layers", [[3], [-2]], ids=str)
 @pytest.mark.parametrize("method", ["TP", "NS"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_it_goes_with_a_pass_that_ends_early(
-    kind: str, method: str, layers: list[int], tmp_path: Path
-) -> None:
+def test_it_goes_with_a_pass_that_ends_early(kind, method, layers, tmp_path):
     intervention, template = CASES[method]
     encoder = built(kind, intervention, layers=layers)
     right = expected(encoder, method, template, tmp_path, layers[0])
     np.testing.assert_allclose(encoder.encode(TEXTS), right, rtol=0, atol=1e-5)
 
 
-def test_a_placeholder_is_put_before_the_quotation_mark_byte_for_byte() -> None:
+def test_a_placeholder_is_put_before_the_quotation_mark_byte_for_byte():
     for name, text in PREPENDED.items():
         encoder = built("opt", TP, {"template": name})
         prompt = encoder.recipe.resolved_prompt
@@ -261,10 +244,10 @@ def test_a_placeholder_is_put_before_the_quotation_mark_byte_for_byte() -> None:
     kept = built(
         "opt", TP, {"template": '<PST> This sentence : "{text}" means in one word:"'}
     )
-    assert str(kept.recipe.resolved_prompt.template).startswith("<PST> This")  # type: ignore[union-attr]
+    assert str(kept.recipe.resolved_prompt.template).startswith("<PST> This")
 
 
-def test_a_placeholder_goes_to_the_sentence_and_not_to_a_demonstration() -> None:
+def test_a_placeholder_goes_to_the_sentence_and_not_to_a_demonstration():
     shown = {"text": "A jockey riding a horse.", "word": "Equestrian"}
     encoder = built("opt", TP, {"demonstration": shown})
     prompt = encoder.recipe.resolved_prompt
@@ -276,12 +259,12 @@ def test_a_placeholder_goes_to_the_sentence_and_not_to_a_demonstration() -> None
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def passes(monkeypatch):
     """Each batch that is encoded."""
-    seen: list[Any] = []
+    seen = []
     encode = TorchEncoder.encode
 
-    def count(encoder: TorchEncoder, batch: Any) -> Any:
+    def count(encoder, batch):
         seen.append(batch)
         return encode(encoder, batch)
 
@@ -289,11 +272,11 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-def test_a_shared_prefix_ends_before_the_placeholder(passes: list[Any]) -> None:
+def test_a_shared_prefix_ends_before_the_placeholder(passes):
     encoder = built("opt", TP)
     encoder.encode(TEXTS)
     token = encoder.backbone.tokenizer.placeholder_id
-    before = built("opt", None).tokenizer().original.encode(["This sentence :"], 99).ids  # type: ignore[attr-defined]
+    before = built("opt", None).tokenizer().original.encode(["This sentence :"], 99).ids
     assert all(
         batch.prefix.tolist()[: len(before)] == before.tolist() for batch in passes
     )
@@ -301,7 +284,7 @@ def test_a_shared_prefix_ends_before_the_placeholder(passes: list[Any]) -> None:
     assert all((batch.input_ids == token).sum(1).min() == 1 for batch in passes)
 
 
-def test_every_row_has_its_own_auxiliary_prompt(passes: list[Any]) -> None:
+def test_every_row_has_its_own_auxiliary_prompt(passes):
     built("opt", NS).encode(TEXTS)
     assert sum(len(batch.input_ids) for batch in passes) == len(TEXTS)
     assert all(
@@ -311,8 +294,8 @@ def test_every_row_has_its_own_auxiliary_prompt(passes: list[Any]) -> None:
 
 
 def test_several_prompts_and_an_intervention_are_the_mean_of_each(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     names = ("knowledge", "pretended-cot")
     both = built("causal", NS, [{"template": name} for name in names]).encode(TEXTS)
     each = [built("causal", NS, {"template": name}).encode(TEXTS) for name in names]
@@ -324,7 +307,7 @@ def test_several_prompts_and_an_intervention_are_the_mean_of_each(
     not bf16_instructions(), reason="needs a processor with bf16 instructions"
 )
 @pytest.mark.parametrize("method", ["TP", "NS"])
-def test_bf16_stays_near(method: str) -> None:
+def test_bf16_stays_near(method):
     exact, near = (
         built("causal", CASES[method][0], precision=p).encode(TEXTS)
         for p in ("fp32", "bf16")
@@ -339,7 +322,7 @@ def test_bf16_stays_near(method: str) -> None:
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("intervention", [TP, NS], ids=["TP", "NS"])
-def test_a_saved_encoder_keeps_it(intervention: Any, tmp_path: Path) -> None:
+def test_a_saved_encoder_keeps_it(intervention, tmp_path):
     encoder = built("opt", intervention)
     encoder.save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
@@ -351,7 +334,7 @@ def test_a_saved_encoder_keeps_it(intervention: Any, tmp_path: Path) -> None:
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("to", ["sentence-transformers", "onnx"])
-def test_other_formats_refuse_it(to: str, tmp_path: Path) -> None:
+def test_other_formats_refuse_it(to, tmp_path):
     built("opt", TP).save(tmp_path / "e")
     with pytest.raises(
         ModelError,
@@ -360,7 +343,7 @@ def test_other_formats_refuse_it(to: str, tmp_path: Path) -> None:
         export_encoder(tmp_path / "e", tmp_path / "out", to)
 
 
-def test_the_store_tells_settings_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_tells_settings_apart(monkeypatch):
     monkeypatch.setattr(sources, "STARTED", math.inf)
     settings = (None, TP, {**TP, "exit": 2}, NS, NR)
     spaces = [fingerprint_of(built("opt", one)) for one in settings]
@@ -368,7 +351,7 @@ def test_the_store_tells_settings_apart(monkeypatch: pytest.MonkeyPatch) -> None
     assert len({space.name for space in spaces if space}) == len(settings)
 
 
-def test_without_auxiliary_prompts_an_encoder_refuses_to_encode(tmp_path: Path) -> None:
+def test_without_auxiliary_prompts_an_encoder_refuses_to_encode(tmp_path):
     built("opt", NS).save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
     tokens = loaded.tokenizer().encode(TEXTS, 24)
@@ -380,12 +363,12 @@ def test_without_auxiliary_prompts_an_encoder_refuses_to_encode(tmp_path: Path) 
 
 
 def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     encoder = built("opt", None)
     encoder.backbone.save(tmp_path / "opt")
     component = attrs.evolve(
-        encoder.recipe.backbone,  # type: ignore[misc]
+        encoder.recipe.backbone,
         init="pretrained",
         model=str(tmp_path / "opt"),
         layers=(1,),
@@ -397,19 +380,17 @@ def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(
         component.build(BuildContext(tuple))
 
 
-def test_a_placeholder_is_no_part_of_the_output_embedding_and_is_not_predicted() -> (
-    None
-):
+def test_a_placeholder_is_no_part_of_the_output_embedding_and_is_not_predicted():
     with_it, without = built("opt", TP).backbone, built("opt", None).backbone
     assert with_it.output_embedding().shape == without.output_embedding().shape
     states = np.ones((2, with_it.width), np.float32)
     logits = with_it.logits(states)
     assert logits.shape[1] == without.logits(states).shape[1] + 1
-    assert (logits[:, with_it.tokenizer.placeholder_id] == logits.min(1)).all()  # type: ignore[attr-defined]
+    assert (logits[:, with_it.tokenizer.placeholder_id] == logits.min(1)).all()
 
 
 @pytest.mark.slow
-def test_an_encoder_with_token_prepending_learns(tmp_path: Path) -> None:
+def test_an_encoder_with_token_prepending_learns(tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE.replace("INTERVENTION", TOML_TP) + STAGE)
     import sentbed
 
@@ -489,8 +470,8 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
     ],
 )
 def test_what_cannot_work_is_a_problem_of_the_recipe(
-    intervention: str, sets: list[str], rest: str, message: str, tmp_path: Path
-) -> None:
+    intervention, sets, rest, message, tmp_path
+):
     (tmp_path / "r.toml").write_text(
         RECIPE.replace("INTERVENTION", intervention) + (rest or EVALUATE)
     )
@@ -501,11 +482,11 @@ def test_what_cannot_work_is_a_problem_of_the_recipe(
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers" / "prompts"
 
 
-def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods() -> None:
+def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods():
     cells = read_study(PAPERS / "interventions.toml", look=False).cells
     found = {}
     for cell in cells:
-        backbone: Any = cell.recipe.encoders["encoder"].backbone
+        backbone = cell.recipe.encoders["encoder"].backbone
         if (one := backbone.intervention) is not None:
             scale = one.scale if getattr(one, "rule", "") == "scaled" else None
             found[cell.name] = (
@@ -532,7 +513,7 @@ def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods() 
 
 @pytest.mark.jax
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_token_prepending_under_jax_gives_the_same_vectors(kind: str) -> None:
+def test_token_prepending_under_jax_gives_the_same_vectors(kind):
     here = built(kind, TP)
     engine = (
         load_plugins()

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.recipe import Recipe
 from sentbed_common import bf16_instructions, fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_evaluators.mteb import as_mteb_model
@@ -52,18 +48,18 @@ ENCODERS = {
 
 
 @pytest.fixture(autouse=True)
-def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def _code_as_it_was_loaded(monkeypatch):
     """Sources may be written while tests run; what is loaded stays as it is."""
     monkeypatch.setattr(sources, "STARTED", math.inf)
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def passes(monkeypatch):
     """The number of texts in each batch that is encoded."""
-    rows: list[int] = []
+    rows = []
     encode = TorchEncoder.encode
 
-    def count(encoder: TorchEncoder, batch: Any) -> Any:
+    def count(encoder, batch):
         rows.append(len(batch.input_ids))
         return encode(encoder, batch)
 
@@ -72,8 +68,8 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Callable[..., Recipe]:
-    def load(kind: str, *overrides: str) -> Recipe:
+def recipe(tmp_path):
+    def load(kind, *overrides):
         backbone, pooler = ENCODERS[kind]
         (tmp_path / "r.toml").write_text(
             RECIPE.format(backbone=backbone, pooler=pooler)
@@ -101,12 +97,12 @@ def recipe(tmp_path: Path) -> Callable[..., Recipe]:
     ],
 )
 def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
-    kind: str,
-    precision: str,
-    recipe: Callable[..., Recipe],
-    passes: list[int],
-    tmp_path: Path,
-) -> None:
+    kind,
+    precision,
+    recipe,
+    passes,
+    tmp_path,
+):
     results, counts = [], []
     for name, switch in (("off", "false"), ("cold", "true"), ("warm", "true")):
         passes.clear()
@@ -131,8 +127,8 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
 
 
 def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
-    recipe: Callable[..., Recipe], passes: list[int], tmp_path: Path
-) -> None:
+    recipe, passes, tmp_path
+):
     loaded = recipe("bert")
     result = run(loaded, tmp_path / "run")
     encoder = Encoder.load(tmp_path / "run" / "encoder", loaded.runtime)
@@ -144,14 +140,14 @@ def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
     assert [score.value for score in again.scores] == last
     with torch.no_grad():
         next(encoder.backbone.module.parameters()).add_(1e-3)
-    encoder.placed.weights_changed()  # type: ignore[attr-defined]
+    encoder.placed.weights_changed()
     encoder.evaluate(loaded.evaluate[0].evaluator, "encoder", store=store)
     assert passes != []
 
 
 def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(
-    recipe: Callable[..., Recipe],
-) -> None:
+    recipe,
+):
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
     encoder = build_encoder(recipe("bert"))
     space = fingerprint_of(encoder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import threading
-from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import sentbed
 from sentbed import DataError
 from sentbed.tools import Prompt, load_plugins
-from sentbed_common import KnownData
 from sentbed_data.find_collections import (
     KNOWN,
     MISSING,
@@ -46,17 +44,17 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 """
 
 
-def unseen(what: str, done: int, total: int | None) -> None:
+def unseen(what, done, total):
     """Show no progress."""
 
 
 @pytest.fixture
-def known() -> dict[str, KnownData]:
+def known():
     return dict(collections(load_plugins()))
 
 
 @pytest.fixture
-def reviews(tmp_path: Path) -> Path:
+def reviews(tmp_path):
     """Return a data directory with MR in SentEval's sizes."""
     folder = tmp_path / "senteval" / "downstream" / "MR"
     folder.mkdir(parents=True)
@@ -83,8 +81,8 @@ def reviews(tmp_path: Path) -> Path:
     ],
 )
 def test_a_search_without_its_candidates_says_how_to_get_them(
-    candidates: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    candidates, command, tmp_path, monkeypatch
+):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     file = tmp_path / "search.toml"
     file.write_text(RECIPE.format(candidates=candidates), "utf-8")
@@ -96,8 +94,8 @@ def test_a_search_without_its_candidates_says_how_to_get_them(
 
 
 def test_a_search_without_a_file_that_nobody_knows_says_only_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     file = tmp_path / "search.toml"
     file.write_text(RECIPE.format(candidates="data:icl/mine.tsv"), "utf-8")
@@ -106,9 +104,7 @@ def test_a_search_without_a_file_that_nobody_knows_says_only_that(
     assert "sentbed data get" not in str(caught.value)
 
 
-def test_label_pairs_are_of_the_training_part_of_mr(
-    reviews: Path, known: dict[str, KnownData]
-) -> None:
+def test_label_pairs_are_of_the_training_part_of_mr(reviews, known):
     pairs = known["prompteol-label-pairs"]
     assert inspect_collection(pairs, reviews).state == MISSING
     assert get(pairs, reviews, unseen).state == PRESENT
@@ -137,9 +133,7 @@ def test_label_pairs_are_of_the_training_part_of_mr(
     assert len(read_candidates(str(file), Prompt("prompt-eol"), PromptEOL())) == 300
 
 
-def test_sentences_of_another_sts_b_are_refused_with_their_row(
-    tmp_path: Path, known: dict[str, KnownData]
-) -> None:
+def test_sentences_of_another_sts_b_are_refused_with_their_row(tmp_path, known):
     file = tmp_path / "glue" / "STS-B" / "train.tsv"
     file.parent.mkdir(parents=True)
     row = "\t".join([*("0",) * 7, "A sentence of something else.", "Another.", "5.0"])
@@ -152,9 +146,7 @@ def test_sentences_of_another_sts_b_are_refused_with_their_row(
     assert str(caught.value).endswith(f"@ {file}:5589")
 
 
-def test_without_sts_b_the_message_says_how_to_get_it(
-    tmp_path: Path, known: dict[str, KnownData]
-) -> None:
+def test_without_sts_b_the_message_says_how_to_get_it(tmp_path, known):
     with pytest.raises(
         DataError,
         match=r"has no `glue/STS-B/train\.tsv`.*`sentbed data get glue` downloads it",
@@ -163,8 +155,8 @@ def test_without_sts_b_the_message_says_how_to_get_it(
 
 
 def test_the_demonstrations_of_sts_b_are_the_first_of_the_authors_file(
-    tmp_path: Path, data_directory: Path, known: dict[str, KnownData]
-) -> None:
+    tmp_path, data_directory, known
+):
     (tmp_path / "glue").symlink_to(data_directory / "glue")
     assert (
         get(known["prompteol-stsb-demonstrations"], tmp_path, unseen).state == PRESENT
@@ -183,7 +175,7 @@ def test_the_demonstrations_of_sts_b_are_the_first_of_the_authors_file(
 
 
 @pytest.fixture
-def replica(data_directory: Path) -> Iterator[str]:
+def replica(data_directory):
     """Return the address of a server that has the authors' file."""
     handler = partial(SimpleHTTPRequestHandler, directory=str(data_directory / "icl"))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -196,8 +188,8 @@ def replica(data_directory: Path) -> Iterator[str]:
 
 
 def test_the_authors_file_is_downloaded_and_gives_300_candidates(
-    tmp_path: Path, replica: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, replica, capfd
+):
     (file,) = PUBLISHED.files
     local = attrs.evolve(
         PUBLISHED, files=(attrs.evolve(file, url=f"{replica}/{file.path}"),)
@@ -209,7 +201,7 @@ def test_the_authors_file_is_downloaded_and_gives_300_candidates(
     assert len({candidate.demonstration for candidate in found}) == 300
 
 
-def test_the_table_of_rows_has_no_sentence() -> None:
+def test_the_table_of_rows_has_no_sentence():
     path = Path(sentbed.locate("pkg:sentbed_studies/stsb_demonstrations.tsv"))
     with path.open(encoding="utf-8", newline="") as file:
         facts = list(csv.DictReader(file, delimiter="\t"))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
     sys.platform != "linux", reason="needs Linux's limit of the address space"
 )
 @pytest.mark.parametrize("megabytes", [300, 900])
-def test_a_run_without_memory_says_so(tmp_path: Path, megabytes: int) -> None:
+def test_a_run_without_memory_says_so(tmp_path, megabytes):
     most = megabytes << 20
     command = [
         sys.executable,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +13,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 from sentbed import Encoder, FilePath, build_encoder
 from sentbed._cli.main import main
-from sentbed._recipe.recipe import Recipe
 from sentbed_corpus import MiningRequest, Rules, hard_negatives, mine_hard_negatives
-
-Mined = dict[tuple[str, str], list[str]]
 
 WIDTH = 12
 RULES = [
@@ -43,20 +39,20 @@ class Model:
 
     device = "cpu"
 
-    def __init__(self, vectors: dict[str, NDArray[np.float32]]) -> None:
+    def __init__(self, vectors):
         self.vectors = vectors
 
-    def encode_query(self, texts: Sequence[str], **_: object) -> NDArray[np.float32]:
+    def encode_query(self, texts, **_):
         return np.stack([self.vectors[text] for text in texts])
 
     encode_document = encode_query
 
-    def similarity(self, one: Any, other: Any) -> Any:
+    def similarity(self, one, other):
         from sentence_transformers.util import cos_sim
 
         return cos_sim(one, other)
 
-    def similarity_pairwise(self, one: Any, other: Any) -> Any:
+    def similarity_pairwise(self, one, other):
         from sentence_transformers.util import pairwise_cos_sim
 
         return pairwise_cos_sim(one, other)
@@ -68,12 +64,12 @@ class Given(Encoder):
     width = WIDTH
     vectors: Mapping[str, NDArray[np.float32]]
 
-    def encode(self, texts: Sequence[str], *_: Any, **__: Any) -> NDArray[np.float32]:
+    def encode(self, texts, *_, **__):
         return np.stack([self.vectors[text] for text in texts])
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[tuple[str, str]]:
+def pairs():
     """160 pairs of which some share an anchor or a positive."""
     rows = [(f"anchor {i}", f"positive {i}") for i in range(150)]
     return [
@@ -84,10 +80,10 @@ def pairs() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def vectors(pairs: list[tuple[str, str]]) -> dict[str, NDArray[np.float32]]:
+def vectors(pairs):
     """Random vectors; that of a positive is near that of its first anchor."""
     generator = np.random.default_rng(0)
-    found: dict[str, NDArray[np.float32]] = {}
+    found = {}
     for anchor, positive in pairs:
         found.setdefault(anchor, generator.normal(size=WIDTH).astype(np.float32))
         found.setdefault(
@@ -100,12 +96,12 @@ def vectors(pairs: list[tuple[str, str]]) -> dict[str, NDArray[np.float32]]:
 
 @pytest.fixture
 def ours(
-    installed_toy: Path,
-    recipe_of: Callable[..., Recipe],
-    vectors: dict[str, NDArray[np.float32]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., Mined]:
+    installed_toy,
+    recipe_of,
+    vectors,
+    tmp_path,
+    monkeypatch,
+):
     """Mine pairs in files, and return pair -> negatives."""
     toy = build_encoder(recipe_of())
     toy.save(tmp_path / "encoder")
@@ -113,9 +109,7 @@ def ours(
     given.vectors = vectors
     monkeypatch.setattr(hard_negatives.Encoder, "load", lambda *_, **__: given)
 
-    def mine(
-        pairs: Sequence[tuple[str, str]], corpus: Sequence[str], rules: Rules
-    ) -> Mined:
+    def mine(pairs, corpus, rules):
         lines = ["anchor\tpositive", *map("\t".join, pairs)]
         (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", "utf-8")
         (tmp_path / "corpus.txt").write_text("\n".join(corpus) + "\n", "utf-8")
@@ -139,11 +133,11 @@ def ours(
 
 
 def theirs(
-    pairs: list[tuple[str, str]],
-    corpus: Sequence[str],
-    rules: dict[str, Any],
-    vectors: Mapping[str, NDArray[np.float32]],
-) -> Mined:
+    pairs,
+    corpus,
+    rules,
+    vectors,
+):
     """Return pair -> negatives that sentence-transformers mines."""
     datasets = pytest.importorskip("datasets")
     util = pytest.importorskip("sentence_transformers.util")
@@ -169,12 +163,12 @@ def theirs(
 @pytest.mark.parametrize("with_corpus", [False, True])
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(rules) or "none")
 def test_negatives_are_those_of_sentence_transformers(
-    rules: dict[str, Any],
-    with_corpus: bool,
-    pairs: list[tuple[str, str]],
-    vectors: dict[str, NDArray[np.float32]],
-    ours: Callable[..., Mined],
-) -> None:
+    rules,
+    with_corpus,
+    pairs,
+    vectors,
+    ours,
+):
     """Ranks are not compared together with another rule: there they are counted after the rule."""
     corpus = (
         [text for text in vectors if text.startswith("more")] if with_corpus else []
@@ -192,9 +186,7 @@ def test_negatives_are_those_of_sentence_transformers(
 
 
 @pytest.mark.slow
-def test_a_stage_trains_on_what_was_mined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stage_trains_on_what_was_mined(tmp_path, monkeypatch):
     """The line that the command prints is put into a recipe."""
     monkeypatch.chdir(tmp_path)
     recipe = Path(__file__).parent.parent / "recipes" / "scratch.toml"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +53,10 @@ CLASSES: dict[str, Any] = {"llama": Causal, "mistral": Causal, "opt": Opt, "bert
 
 
 @pytest.fixture
-def save_whole(tmp_path: Path) -> Callable[[str], Path]:
+def save_whole(tmp_path):
     """Save a random model with its head and a tokenizer; BERT's has a mask token, the others' have none."""
 
-    def save(kind: str) -> Path:
+    def save(kind):
         torch.manual_seed(0)
         specials = {
             "unk_token": "<unk>",
@@ -91,7 +90,7 @@ def save_whole(tmp_path: Path) -> Callable[[str], Path]:
     return save
 
 
-def placed(kind: str, directory: Path, **fields: Any) -> Encoder:
+def placed(kind, directory, **fields):
     engine = Cpu(threads=1).build()
     engine.seed(3)
     if kind != "bert":
@@ -102,23 +101,23 @@ def placed(kind: str, directory: Path, **fields: Any) -> Encoder:
     )
 
 
-def trainer_of(encoder: Encoder, loss: MNTP, **more: Any) -> Any:
+def trainer_of(encoder, loss, **more):
     training = Training(
         loss, AdamW(lr=1e-3), Constant(), 10, {"anchor": "encoder"}, **more
     )
     return encoder.engine.trainer({"encoder": encoder.placed}, training)
 
 
-def seeded_gradients(encoder: Encoder, loss: MNTP, tokens: Any, **more: Any) -> Any:
+def seeded_gradients(encoder, loss, tokens, **more):
     """Loss and gradients, with the masking that `corrupted_of` repeats."""
     trainer = trainer_of(encoder, loss, **more)
     torch.manual_seed(11)
     return trainer.gradients({"anchor": tokens})
 
 
-def corrupted_of(encoder: Encoder, loss: MNTP, tokens: Any) -> tuple[torch.Tensor, ...]:
+def corrupted_of(encoder, loss, tokens):
     """Padded ids as they are read, their mask, and labels as transformers has them: -100 where none is."""
-    head: Any = encoder.backbone.prediction_head()
+    head = encoder.backbone.prediction_head()
     torch.manual_seed(11)
     special = torch.isin(
         torch.from_numpy(tokens.ids).long(), torch.tensor(head.special_ids)
@@ -143,9 +142,7 @@ LOSS = MNTP(probability=0.4)
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_loss_and_gradients_are_those_of_transformers(
-    kind: str, save_whole: Callable[[str], Path]
-) -> None:
+def test_loss_and_gradients_are_those_of_transformers(kind, save_whole):
     """Its shifted loss of the whole model, head included, under the same masks; BERT's is not shifted."""
     directory = save_whole(kind)
     encoder = placed(kind, directory)
@@ -178,9 +175,7 @@ def test_loss_and_gradients_are_those_of_transformers(
 
 @pytest.mark.parametrize("kind", ["llama", "opt"])
 @pytest.mark.parametrize("micro_batch", [1, 3])
-def test_a_micro_batch_changes_neither_loss_nor_gradient(
-    kind: str, micro_batch: int, save_whole: Callable[[str], Path]
-) -> None:
+def test_a_micro_batch_changes_neither_loss_nor_gradient(kind, micro_batch, save_whole):
     encoder = placed(kind, save_whole(kind))
     tokens = encoder.tokenizer().encode(SENTENCES[:7], 32)
     whole, parts = (
@@ -196,8 +191,8 @@ def test_a_micro_batch_changes_neither_loss_nor_gradient(
 
 @pytest.mark.parametrize("kind", ["llama", "opt"])
 def test_under_an_adapter_the_head_stays_as_it_is_and_the_pooler_untouched(
-    kind: str, save_whole: Callable[[str], Path]
-) -> None:
+    kind, save_whole
+):
     encoder = placed(kind, save_whole(kind), lora=LoRA(r=4))
     trainer = trainer_of(encoder, LOSS)
     assert all("lora" in name for name in trainer.parameters)
@@ -213,10 +208,10 @@ def test_under_an_adapter_the_head_stays_as_it_is_and_the_pooler_untouched(
     )
 
 
-def test_a_tied_head_is_the_embedding_itself(save_whole: Callable[[str], Path]) -> None:
+def test_a_tied_head_is_the_embedding_itself(save_whole):
     encoder = placed("opt", save_whole("opt"))
     trainer = trainer_of(encoder, LOSS)
-    built: Any = encoder.backbone
+    built = encoder.backbone
     words = built.model.get_input_embeddings().weight
     assert any(
         parameter is words for parameter in trainer.heads["encoder"].parameters()
@@ -224,12 +219,12 @@ def test_a_tied_head_is_the_embedding_itself(save_whole: Callable[[str], Path]) 
 
 
 def test_only_tokens_that_are_not_special_are_chosen_and_none_before_the_first_state(
-    save_whole: Callable[[str], Path],
-) -> None:
+    save_whole,
+):
     encoder = placed("llama", save_whole("llama"))
     tokens = encoder.tokenizer().encode(SENTENCES, 32)
     loss = MNTP(probability=1.0, masked=1.0, random=0.0)
-    head: Any = encoder.backbone.prediction_head()
+    head = encoder.backbone.prediction_head()
     assert built_tokenizer(encoder).convert_ids_to_tokens(head.mask_id) == "_"
     training = Training(loss, AdamW(lr=1e-3), Constant(), 10, {"anchor": "encoder"})
     found = Corrupted(tokens, loss.build(32), head, training)
@@ -243,8 +238,8 @@ def test_only_tokens_that_are_not_special_are_chosen_and_none_before_the_first_s
     np.testing.assert_array_equal(tokens.ids[starts + found.places + 1], found.ids)
 
 
-def built_tokenizer(encoder: Encoder) -> Any:
-    tokenizer: Any = encoder.backbone.tokenizer
+def built_tokenizer(encoder):
+    tokenizer = encoder.backbone.tokenizer
     return tokenizer.original
 
 
@@ -292,9 +287,7 @@ steps = 2
         ),
     ],
 )
-def test_check_refuses_what_cannot_predict(
-    backbone: str, runtime: str, reason: str, tmp_path: Path
-) -> None:
+def test_check_refuses_what_cannot_predict(backbone, runtime, reason, tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone=backbone, runtime=runtime))
     with pytest.raises(
@@ -303,7 +296,7 @@ def test_check_refuses_what_cannot_predict(
         sentbed.load_recipe(file)
 
 
-def test_check_refuses_several_processes(tmp_path: Path) -> None:
+def test_check_refuses_several_processes(tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text(
         RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cuda")
@@ -316,7 +309,7 @@ def test_check_refuses_several_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.jax
-def test_the_engine_on_jax_refuses_it_too(save_whole: Callable[[str], Path]) -> None:
+def test_the_engine_on_jax_refuses_it_too(save_whole):
     pytest.importorskip("torchax")
     engine = Tpu(platform="cpu", precision="fp32").build()
     part = EncoderRecipe(Opt(model=str(save_whole("opt"))), Mean(), Head(), 32)
@@ -331,8 +324,8 @@ def test_the_engine_on_jax_refuses_it_too(save_whole: Callable[[str], Path]) -> 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
 def test_a_stage_of_contrast_goes_on_with_the_weights_of_the_prediction(
-    lora: bool, save_whole: Callable[[str], Path], tmp_path: Path
-) -> None:
+    lora, save_whole, tmp_path
+):
     directory = save_whole("llama")
     backbone = f'{{ use = "causal", model = "{directory}", attention = "bidirectional", dropout = 0.0'
     backbone += ", lora = { r = 4 } }" if lora else " }"
@@ -353,9 +346,7 @@ def test_a_stage_of_contrast_goes_on_with_the_weights_of_the_prediction(
     assert np.abs(encoder.encode(SENTENCES) - start.encode(SENTENCES)).max() > 1e-3
 
 
-def test_llm2vecs_recipe_runs_on_a_small_llama(
-    save_whole: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_llm2vecs_recipe_runs_on_a_small_llama(save_whole, tmp_path):
     file = (
         Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "llm2vec.toml"
     )
@@ -391,8 +382,8 @@ def test_llm2vecs_recipe_runs_on_a_small_llama(
 
 
 def test_a_run_that_was_stopped_masks_the_tokens_that_it_would_have_masked(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     backbone = '{ use = "opt", init = "random", attention = "bidirectional", vocab_size = 400 }'
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone=backbone, runtime="cpu"))
@@ -405,7 +396,7 @@ def test_a_run_that_was_stopped_masks_the_tokens_that_it_would_have_masked(
     np.testing.assert_array_equal(*losses)
 
 
-def train_some(recipe: sentbed.Recipe, out: Path, resumes: bool) -> Encoder:
+def train_some(recipe, out, resumes):
     """Train in one go, or with the trainer's state saved and loaded after five steps."""
     engine = Cpu(threads=1).build()
     engine.seed(3)
@@ -425,7 +416,7 @@ def train_some(recipe: sentbed.Recipe, out: Path, resumes: bool) -> Encoder:
 
 
 @pytest.mark.slow
-def test_a_plan_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_a_plan_says_what_it_leaves_out(tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text(
         RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cpu")

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from sentbed import Encoder, RunError, hookimpl, load_recipe, resume, run
 from sentbed._cli import main as cli
 from sentbed._files import write_sums
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed_studies import load_study
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
 from toy_plugin import RECIPE, Toy
-
-Put = Callable[[str, str], Path]
 
 TABLE = RECIPE.replace(
     'use = "words", rows = 11', 'use = "table", path = "pairs.csv"'
@@ -43,13 +39,13 @@ class StopAtFifthStep:
     required = True
 
     @hookimpl(trylast=True)
-    def step_finished(self, step: int) -> None:
+    def step_finished(self, step):
         if step == 5:
             raise KeyboardInterrupt
 
 
 @pytest.fixture
-def project(put: Put) -> Path:
+def project(put):
     """A directory with recipes and their data."""
     put("project/data/pairs.csv", PAIRS)
     put("project/data/other.csv", OTHER_PAIRS)
@@ -64,7 +60,7 @@ def project(put: Put) -> Path:
 
 
 @pytest.fixture
-def stopped(project: Path) -> Path:
+def stopped(project):
     """A run of the project's recipe that was stopped after five steps."""
     plugins = load_plugins()
     plugins.manager.register(StopAtFifthStep())
@@ -79,17 +75,17 @@ def stopped(project: Path) -> Path:
 
 
 @pytest.fixture
-def plugins(installed_toy: Path) -> Plugins:
+def plugins(installed_toy):
     """All that is installed, with the toy."""
     return load_plugins()
 
 
-def scores_of(directory: Path) -> list[float]:
+def scores_of(directory):
     record = json.loads((directory / "report.json").read_text())
     return [score["value"] for score in record["scores"]]
 
 
-def files_with(directory: Path, text: str) -> list[str]:
+def files_with(directory, text):
     paths = [path for path in directory.rglob("*") if path.is_file()]
     return [
         str(path.relative_to(directory))
@@ -98,9 +94,7 @@ def files_with(directory: Path, text: str) -> list[str]:
     ]
 
 
-def test_no_file_of_a_run_names_a_place_of_this_machine(
-    project: Path, stopped: Path, plugins: Plugins
-):
+def test_no_file_of_a_run_names_a_place_of_this_machine(project, stopped, plugins):
     whole = run(
         load_recipe(project / "recipe.toml", plugins=plugins),
         project / "runs" / "whole",
@@ -118,7 +112,7 @@ def test_no_file_of_a_run_names_a_place_of_this_machine(
 
 
 def test_a_finished_run_that_was_moved_alone_is_compared_and_its_encoder_evaluated(
-    project: Path, tmp_path: Path, plugins: Plugins
+    project, tmp_path, plugins
 ):
     recipe = load_recipe(project / "recipe.toml", plugins=plugins)
     directory = run(recipe, project / "runs" / "first", plugins).directory
@@ -148,7 +142,7 @@ def test_a_finished_run_that_was_moved_alone_is_compared_and_its_encoder_evaluat
 
 
 def test_runs_of_a_recipe_at_two_depths_of_a_moved_project_have_no_other_recipe(
-    project: Path, tmp_path: Path, plugins: Plugins
+    project, tmp_path, plugins
 ):
     recipe = load_recipe(project / "recipe.toml", plugins=plugins)
     other = load_recipe(project / "recipe.toml", ["encoder.max_length=15"], plugins)
@@ -171,7 +165,7 @@ def test_runs_of_a_recipe_at_two_depths_of_a_moved_project_have_no_other_recipe(
 
 
 def test_a_finished_run_that_was_moved_with_its_project_gives_its_scores_again(
-    project: Path, tmp_path: Path, plugins: Plugins
+    project, tmp_path, plugins
 ):
     before = run(
         load_recipe(project / "recipe.toml", plugins=plugins),
@@ -187,7 +181,7 @@ def test_a_finished_run_that_was_moved_with_its_project_gives_its_scores_again(
 
 
 def test_a_stopped_run_that_was_moved_with_its_project_goes_on(
-    project: Path, stopped: Path, tmp_path: Path, plugins: Plugins
+    project, stopped, tmp_path, plugins
 ):
     run(
         load_recipe(project / "recipe.toml", plugins=plugins),
@@ -202,7 +196,7 @@ def test_a_stopped_run_that_was_moved_with_its_project_goes_on(
 
 
 @pytest.fixture
-def moved_alone(stopped: Path, tmp_path: Path) -> Path:
+def moved_alone(stopped, tmp_path):
     """The stopped run elsewhere, at another depth."""
     moved = tmp_path / "deep" / "below" / "stopped"
     moved.parent.mkdir(parents=True)
@@ -211,7 +205,7 @@ def moved_alone(stopped: Path, tmp_path: Path) -> Path:
 
 
 def test_a_stopped_run_that_was_moved_alone_goes_on_with_its_recipe(
-    project: Path, moved_alone: Path, tmp_path: Path, plugins: Plugins
+    project, moved_alone, tmp_path, plugins
 ):
     recipe = load_recipe(project / "recipe.toml", plugins=plugins)
     run(recipe, tmp_path / "whole", plugins)
@@ -224,7 +218,7 @@ def test_a_stopped_run_that_was_moved_alone_goes_on_with_its_recipe(
 
 
 def test_a_stopped_run_that_was_moved_alone_goes_on_with_no_other_data(
-    project: Path, moved_alone: Path, plugins: Plugins
+    project, moved_alone, plugins
 ):
     (project / "data" / "pairs.csv").write_text(OTHER_PAIRS)
     recipe = load_recipe(project / "recipe.toml", plugins=plugins)
@@ -241,7 +235,7 @@ def test_a_stopped_run_that_was_moved_alone_goes_on_with_no_other_data(
 
 
 def test_a_run_made_before_with_absolute_paths_goes_on(
-    project: Path, stopped: Path, tmp_path: Path, plugins: Plugins
+    project, stopped, tmp_path, plugins
 ):
     recipe = load_recipe(project / "recipe.toml", plugins=plugins)
     run(recipe, tmp_path / "whole", plugins)
@@ -256,7 +250,7 @@ def test_a_run_made_before_with_absolute_paths_goes_on(
 
 
 def test_a_study_is_read_where_it_was_moved_to_and_done_again_with_its_project(
-    project: Path, tmp_path: Path
+    project, tmp_path
 ):
     before = run_study(read_study(project / "study.toml"), project / "studies" / "s")
     assert before is not None

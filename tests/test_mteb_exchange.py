@@ -6,16 +6,12 @@ import importlib.util
 import json
 import sys
 import types
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 import tomli_w
 from click.testing import CliRunner
-from numpy.typing import NDArray
 from sentbed.errors import DataError, RunError
 from sentbed.protocols import ReportData, Score, TextEncoder
 from sentbed.tools import record_json
@@ -47,7 +43,7 @@ PAIRS = [
 class LetterCounts(TextEncoder):
     """A vector has the counts of the letters of a text."""
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts):
         vectors = np.zeros((len(texts), 128), np.float32)
         for vector, text in zip(vectors, texts, strict=True):
             for letter in text.encode("ascii"):
@@ -56,7 +52,7 @@ class LetterCounts(TextEncoder):
 
 
 @pytest.fixture
-def tasks(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+def tasks(monkeypatch):
     """Tasks of one part, of two subsets and two splits, and one that is the mean of others."""
     import datasets
     from mteb import TaskMetadata
@@ -64,12 +60,12 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     from mteb.abstasks.aggregate_task_metadata import AggregateTaskMetadata
     from mteb.abstasks.aggregated_task import AbsTaskAggregate
 
-    def data(rows: Sequence[tuple[str, str, float]]) -> Any:
+    def data(rows):
         first, second, scores = zip(*rows, strict=True)
         columns = {"sentence1": first, "sentence2": second, "score": scores}
         return datasets.Dataset.from_dict(columns)
 
-    def about(name: str, **fields: Any) -> TaskMetadata:
+    def about(name, **fields):
         return TaskMetadata(
             name=name,
             description="",
@@ -82,7 +78,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     class Plain(AbsTaskSTS):
         metadata = about("Plain", eval_langs=["eng-Latn"])
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             self.dataset = datasets.DatasetDict(test=data(PAIRS))
             self.data_loaded = True
 
@@ -93,7 +89,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
             eval_splits=["test", "dev"],
         )
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             self.dataset = {
                 "en": datasets.DatasetDict(test=data(PAIRS[:4]), dev=data(PAIRS[1:])),
                 "de": datasets.DatasetDict(test=data(PAIRS[:3]), dev=data(PAIRS[2:])),
@@ -103,7 +99,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     class Shifted(Plain):
         metadata = about("Shifted", eval_langs=["eng-Latn"])
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             self.dataset = datasets.DatasetDict(test=data(PAIRS[1:]))
             self.data_loaded = True
 
@@ -126,7 +122,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 
 @pytest.fixture
-def scores(tasks: types.ModuleType) -> tuple[Score, ...]:
+def scores(tasks):
     """The scores of our evaluator, as a run records them."""
     evaluator = MTEB(
         tasks=tuple(f"{tasks.__name__}:{name}" for name in ("Plain", "Parts", "Mean"))
@@ -140,9 +136,7 @@ def scores(tasks: types.ModuleType) -> tuple[Score, ...]:
     return tuple(recorded)
 
 
-def write_run(
-    directory: Path, scores: Sequence[Score], seed: int = 1, evaluate: str = "mteb"
-) -> None:
+def write_run(directory, scores, seed=1, evaluate="mteb"):
     """Write the records of a finished run."""
     directory.mkdir(parents=True)
     recipe = {
@@ -165,7 +159,7 @@ def write_run(
     (directory / "report.json").write_text(record_json(data))
 
 
-def numbers(result: Any) -> dict[str, dict[str, float]]:
+def numbers(result):
     """Return the main score of each subset of each split of a result of MTEB."""
     return {
         split: {entry["hf_subset"]: entry["main_score"] for entry in entries}
@@ -173,9 +167,7 @@ def numbers(result: Any) -> dict[str, dict[str, float]]:
     }
 
 
-def test_mteb_reads_the_numbers_that_it_computes_itself(
-    tasks: types.ModuleType, scores: tuple[Score, ...], tmp_path: Path
-) -> None:
+def test_mteb_reads_the_numbers_that_it_computes_itself(tasks, scores, tmp_path):
     import mteb
 
     write_run(tmp_path / "run", scores)
@@ -210,9 +202,7 @@ def test_mteb_reads_the_numbers_that_it_computes_itself(
     assert meta["max_tokens"] == 64
 
 
-def test_our_audit_reads_what_is_exported(
-    scores: tuple[Score, ...], tmp_path: Path
-) -> None:
+def test_our_audit_reads_what_is_exported(scores, tmp_path):
     write_run(tmp_path / "run", scores)
     export_results(tmp_path / "run", tmp_path / "out", "we/letters")
     frame = read_results([tmp_path / "out"]).scores
@@ -229,9 +219,7 @@ def test_our_audit_reads_what_is_exported(
     )
 
 
-def test_cells_are_models_and_seeds_revisions(
-    scores: tuple[Score, ...], tmp_path: Path
-) -> None:
+def test_cells_are_models_and_seeds_revisions(scores, tmp_path):
     study = tmp_path / "study"
     cells = []
     for name in ("mean, 0.05", "mean; 0.05"):
@@ -262,9 +250,7 @@ def test_cells_are_models_and_seeds_revisions(
     assert len({folder.parts[2] for folder in folders}) == 2
 
 
-def test_the_revision_is_that_of_the_encoder(
-    scores: tuple[Score, ...], tmp_path: Path
-) -> None:
+def test_the_revision_is_that_of_the_encoder(scores, tmp_path):
     revisions = []
     for number, (seed, evaluator) in enumerate([(1, "mteb"), (1, "sts"), (2, "mteb")]):
         write_run(tmp_path / f"run{number}", scores[:1], seed, evaluator)
@@ -283,9 +269,7 @@ def test_the_revision_is_that_of_the_encoder(
         ("mteb", "../../letters", DataError, "expected `OWNER/NAME`"),
     ],
 )
-def test_other_scores_and_names_are_refused(
-    tmp_path: Path, evaluator: str, model: str, error: type[Exception], message: str
-) -> None:
+def test_other_scores_and_names_are_refused(tmp_path, evaluator, model, error, message):
     protocol = {"encoder": {}, "evaluator": {"dataset": "local/Plain"}}
     write_run(
         tmp_path / "run",

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -46,8 +43,8 @@ texts = TEXTS
 
 @pytest.fixture(scope="module")
 def models(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Mapping[str, tuple[Path, Any, Any]]:
+    tmp_path_factory,
+):
     """An OPT and a LLaMA with random weights, saved as transformers saves them, with a tokenizer."""
     scratch = RECIPE.replace(
         'model = "MODEL"', 'init = "random", vocab_size = 500'
@@ -87,8 +84,8 @@ def models(
 
 
 @pytest.fixture
-def recipe_of(tmp_path: Path) -> Callable[..., Any]:
-    def load(kind: str, model: Path, *overrides: str) -> Any:
+def recipe_of(tmp_path):
+    def load(kind, model, *overrides):
         text = (
             RECIPE.replace("KIND", kind)
             .replace("MODEL", str(model))
@@ -100,7 +97,7 @@ def recipe_of(tmp_path: Path) -> Callable[..., Any]:
     return load
 
 
-def prompts(template: str) -> list[str]:
+def prompts(template):
     """The prompts by hand: a final stop where there is none, single quotes, no question mark."""
     filled = ("A jockey riding a horse.", "Rain falls.", "He said 'no'.")
     return [TEMPLATES[template].replace("{text}", text) for text in filled]
@@ -109,8 +106,8 @@ def prompts(template: str) -> list[str]:
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_probabilities_are_those_of_transformers_and_the_report_has_them(
-    kind: str, models: Mapping[str, Any], recipe_of: Callable[..., Any], tmp_path: Path
-) -> None:
+    kind, models, recipe_of, tmp_path
+):
     directory, whole, tokenizer = models[kind]
     out = tmp_path / "out"
     run(recipe_of(kind, directory), out)
@@ -141,9 +138,7 @@ def test_probabilities_are_those_of_transformers_and_the_report_has_them(
     assert len(re.findall(r'<ol class="bars', page)) == 2 * len(TEXTS)
 
 
-def test_logits_of_a_prompt_are_those_of_transformers_to_1e_5(
-    models: Mapping[str, Any], recipe_of: Callable[..., Any]
-) -> None:
+def test_logits_of_a_prompt_are_those_of_transformers_to_1e_5(models, recipe_of):
     for kind, (directory, whole, tokenizer) in models.items():
         recipe = recipe_of(kind, directory)
         for name, template in (("plain", "prompt"), ("one-word", "prompt-eol")):
@@ -158,11 +153,11 @@ def test_logits_of_a_prompt_are_those_of_transformers_to_1e_5(
 
 
 def test_a_resumed_run_shows_what_was_predicted_before_training(
-    models: Mapping[str, Any],
-    recipe_of: Callable[..., Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    models,
+    recipe_of,
+    tmp_path,
+    monkeypatch,
+):
     directory, _, _ = models["opt"]
     stage = (
         'stage=[{ name = "s", train = "plain", data = { use = "sample" }, loss = { use = "info-nce" }, '
@@ -174,7 +169,7 @@ def test_a_resumed_run_shows_what_was_predicted_before_training(
     evaluate = NextToken._evaluate
     count = 0
 
-    def interrupted(self: NextToken, texts: Any, encoder: Any) -> Any:
+    def interrupted(self, texts, encoder):
         nonlocal count
         count += 1
         if count == 2:
@@ -202,12 +197,12 @@ def test_a_resumed_run_shows_what_was_predicted_before_training(
     ],
 )  # fmt: skip
 def test_an_encoder_that_predicts_nothing_is_refused_by_check(
-    overrides: list[str],
-    path: str,
-    said: str,
-    models: Mapping[str, Any],
-    recipe_of: Callable[..., Any],
-) -> None:
+    overrides,
+    path,
+    said,
+    models,
+    recipe_of,
+):
     with pytest.raises(RecipeError) as caught:
         recipe_of("opt", models["opt"][0], *overrides)
     (problem,) = caught.value.problems
@@ -215,9 +210,7 @@ def test_an_encoder_that_predicts_nothing_is_refused_by_check(
     assert said in problem.message
 
 
-def test_a_saved_encoder_that_predicts_nothing_is_refused(
-    models: Mapping[str, Any], recipe_of: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_saved_encoder_that_predicts_nothing_is_refused(models, recipe_of, tmp_path):
     from sentbed_workbench.evaluate import evaluate_encoder
 
     recipe = recipe_of("opt", models["opt"][0])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed
@@ -50,13 +48,13 @@ use = "spread-out"
 """
 
 
-def recipe(tmp_path: Path, *parts: str) -> Path:
+def recipe(tmp_path, *parts):
     file = tmp_path / "recipe.toml"
     file.write_text("".join(parts))
     return file
 
 
-def nested(tmp_path: Path, *changed: tuple[str, str]) -> Path:
+def nested(tmp_path, *changed):
     text = NESTED
     for old, new in changed:
         assert old in text
@@ -66,7 +64,7 @@ def nested(tmp_path: Path, *changed: tuple[str, str]) -> Path:
     )
 
 
-def line_of(file: Path, text: str) -> int:
+def line_of(file, text):
     (found,) = (
         n
         for n, line in enumerate(file.read_text().splitlines(), 1)
@@ -107,8 +105,8 @@ def line_of(file: Path, text: str) -> int:
     ],
 )
 def test_a_fault_of_an_inner_loss_has_its_line_and_path(
-    tmp_path: Path, change: tuple[str, str], path: str, line: str, message: str
-) -> None:
+    tmp_path, change, path, line, message
+):
     file = nested(tmp_path, change)
     with pytest.raises(RecipeError) as error:
         load_recipe(file)
@@ -118,16 +116,16 @@ def test_a_fault_of_an_inner_loss_has_its_line_and_path(
     assert message in problem.message
 
 
-def test_a_setting_reaches_into_an_inner_loss(tmp_path: Path) -> None:
+def test_a_setting_reaches_into_an_inner_loss(tmp_path):
     loaded = load_recipe(
         nested(tmp_path), ["stage.nli.loss.loss.losses.0.temperature=0.2"]
     )
-    loss: Any = loaded.stage[0].loss
+    loss = loaded.stage[0].loss
     assert loss.loss.losses[0].temperature == 0.2
     assert loaded.stage[0].columns_used == ("anchor", "positive", "negative")
 
 
-def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path: Path) -> None:
+def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path):
     axis = '[study.axes.t]\npath = "stage.nli.loss.loss.temperature"\nvalues = [0.01, 0.1]\n'
     inner = '[stage.loss.loss]\nuse = "info-nce"\n'
     evaluate = (
@@ -139,7 +137,7 @@ def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path: Path) -> None:
             tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text
         )
     )
-    losses: list[Any] = [cell.recipe.stage[0].loss for cell in study.cells]
+    losses = [cell.recipe.stage[0].loss for cell in study.cells]
     assert [loss.loss.temperature for loss in losses] == [0.01, 0.1]
 
 
@@ -156,9 +154,7 @@ def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_memory_that_cannot_work_is_refused_by_a_check(
-    tmp_path: Path, losses: str, message: str
-) -> None:
+def test_a_memory_that_cannot_work_is_refused_by_a_check(tmp_path, losses, message):
     text = f'data = {{ use = "sample" }}\nloss = {{ use = "sum", losses = {losses} }}\n'
     file = recipe(
         tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text
@@ -167,14 +163,14 @@ def test_a_memory_that_cannot_work_is_refused_by_a_check(
         load_recipe(file)
 
 
-def run(file: Path, out: Path) -> list[dict[str, Any]]:
+def run(file, out):
     sentbed.run(load_recipe(file), out)
     (log,) = out.rglob("log.jsonl")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     return [{**line, **line["metrics"]} for line in lines if "loss" in line]
 
 
-def test_a_nested_loss_trains_and_logs_its_parts(tmp_path: Path) -> None:
+def test_a_nested_loss_trains_and_logs_its_parts(tmp_path):
     steps = run(nested(tmp_path), tmp_path / "out")
     assert len(steps) == 3
     first = steps[0]
@@ -185,7 +181,7 @@ def test_a_nested_loss_trains_and_logs_its_parts(tmp_path: Path) -> None:
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("loss", ["cosent", "angle", "cosine-mse", "pearson"])
-def test_scores_of_a_file_train_an_encoder(tmp_path: Path, loss: str) -> None:
+def test_scores_of_a_file_train_an_encoder(tmp_path, loss):
     rows = "".join(f"a plane {k}\ta train {k}\t{k % 6}\n" for k in range(12))
     (tmp_path / "pairs.tsv").write_text(f"sentence1\tsentence2\tscore\n{rows}")
     text = f'data = {{ use = "scored", path = "pairs.tsv", score_range = [0, 5] }}\nloss.use = "{loss}"\n'
@@ -220,9 +216,7 @@ loss = {loss}
         ),
     ],
 )
-def test_a_teacher_of_another_width_is_a_frozen_tower(
-    tmp_path: Path, loss: str, texts: tuple[str, ...]
-) -> None:
+def test_a_teacher_of_another_width_is_a_frozen_tower(tmp_path, loss, texts):
     columns = dict.fromkeys(texts, "student") | {
         f"teacher_{name}": "teacher" for name in texts
     }
@@ -238,8 +232,8 @@ def test_a_teacher_of_another_width_is_a_frozen_tower(
 
 
 def test_a_teacher_of_another_width_without_a_projection_is_refused(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     stage = TAUGHT.format(
         only='["anchor"]',
         columns='anchor = "student", teacher_anchor = "teacher"',
@@ -251,7 +245,7 @@ def test_a_teacher_of_another_width_without_a_projection_is_refused(
         run(recipe(tmp_path, HEAD, encoders, STAGE, stage), tmp_path / "out")
 
 
-def test_a_teacher_that_is_trained_is_refused_by_a_check(tmp_path: Path) -> None:
+def test_a_teacher_that_is_trained_is_refused_by_a_check(tmp_path):
     text = 'data = { use = "for-teacher", source = { use = "sample" } }\nloss = { use = "gist" }\n'
     file = recipe(
         tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text

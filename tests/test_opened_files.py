@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,7 +50,7 @@ PLAIN = {
 """End of a module's path -> why it reads files plainly."""
 
 
-def plain_reads(module: Path) -> Iterator[str]:
+def plain_reads(module):
     """The places where a module reads a whole file plainly."""
     for node in ast.walk(ast.parse(module.read_text("utf-8"))):
         is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
@@ -59,7 +58,7 @@ def plain_reads(module: Path) -> Iterator[str]:
             yield f"{module.relative_to(ROOT)}:{node.lineno}"
 
 
-def test_whole_files_are_read_by_the_helpers_with_limits() -> None:
+def test_whole_files_are_read_by_the_helpers_with_limits():
     modules = [*ROOT.glob("core/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
     reading = {module: list(plain_reads(module)) for module in modules}
     places = {module: found for module, found in reading.items() if found}
@@ -79,7 +78,7 @@ def test_whole_files_are_read_by_the_helpers_with_limits() -> None:
     assert ends == []
 
 
-def hollow(file: Path, size: int = 2 << 40) -> Path:
+def hollow(file, size=2 << 40):
     """A file of two terabytes that takes no room."""
     with file.open("wb") as stream:
         stream.write(b"{}")
@@ -87,22 +86,20 @@ def hollow(file: Path, size: int = 2 << 40) -> Path:
     return file
 
 
-def test_a_file_of_holes_is_not_read(tmp_path: Path) -> None:
+def test_a_file_of_holes_is_not_read(tmp_path):
     file = hollow(tmp_path / "weights.bin")
     with pytest.raises(DataError, match="nearly all of this file is holes"):
         sha256(file)
 
 
-def test_a_small_file_with_holes_is_read(tmp_path: Path) -> None:
+def test_a_small_file_with_holes_is_read(tmp_path):
     with open_file(hollow(tmp_path / "a", 1 << 20)) as stream:
         assert len(stream.read()) == 1 << 20
 
 
 @pytest.mark.parametrize("name", ["study.json", "study.toml", "decisions.json"])
 @pytest.mark.parametrize("kind", ["pipe", "hollow"])
-def test_a_study_with_a_pipe_or_a_hollow_file_is_an_error_at_once(
-    name: str, kind: str, tmp_path: Path
-) -> None:
+def test_a_study_with_a_pipe_or_a_hollow_file_is_an_error_at_once(name, kind, tmp_path):
     if name != "study.json":
         (tmp_path / "study.json").write_text("{}", "utf-8")
     if name == "decisions.json":
@@ -117,9 +114,7 @@ def test_a_study_with_a_pipe_or_a_hollow_file_is_an_error_at_once(
 
 @pytest.mark.parametrize("name", ["manifest.json", "resolved.toml"])
 @pytest.mark.parametrize("kind", ["pipe", "hollow"])
-def test_a_run_with_a_pipe_or_a_hollow_file_is_an_error_at_once(
-    name: str, kind: str, tmp_path: Path
-) -> None:
+def test_a_run_with_a_pipe_or_a_hollow_file_is_an_error_at_once(name, kind, tmp_path):
     if name != "manifest.json":
         (tmp_path / "manifest.json").write_text('{"status": "stopped"}', "utf-8")
     if kind == "pipe":
@@ -131,9 +126,7 @@ def test_a_run_with_a_pipe_or_a_hollow_file_is_an_error_at_once(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "hollow", "outside"])
-def test_an_encoder_with_odd_checksums_is_an_error_at_once(
-    kind: str, tmp_path: Path
-) -> None:
+def test_an_encoder_with_odd_checksums_is_an_error_at_once(kind, tmp_path):
     directory = tmp_path / "encoder"
     recipe = '[backbone]\nuse = "bert"\n[pooler]\nuse = "mean"\n'
     directory.mkdir()

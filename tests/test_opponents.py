@@ -5,15 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from numpy.typing import NDArray
 from sentbed import Encoder
-from sentbed.protocols import Evaluation, Prepared, Score, Texts, Vectors
+from sentbed.protocols import Evaluation, Prepared, Score, Texts
 from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
@@ -28,7 +24,7 @@ TEXTS = [
 
 
 @pytest.fixture
-def opponents(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def opponents(monkeypatch):
     pytest.importorskip(
         "sentence_transformers", reason="what sentbed is compared with is not installed"
     )
@@ -37,7 +33,7 @@ def opponents(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
+def encoder():
     """A random BERT of two layers, 128 wide, with mean pooling and norm."""
     table = {
         "backbone": {"use": "bert", "init": "random", "size": "tiny"},
@@ -57,15 +53,15 @@ def encoder() -> Encoder:
 
 @pytest.mark.parametrize("budget", [1, 24, 4096])
 def test_vectors_come_back_in_the_order_of_the_texts(
-    budget: int,
-    opponents: ModuleType,
-    encoder: Encoder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    module: Any = encoder.placed.module.eval()
+    budget,
+    opponents,
+    encoder,
+    monkeypatch,
+):
+    module = encoder.placed.module.eval()
     shapes = []
 
-    def model(features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def model(features):
         shapes.append(features["input_ids"].shape)
         return {
             "sentence_embedding": module(
@@ -81,18 +77,18 @@ def test_vectors_come_back_in_the_order_of_the_texts(
 
 
 def test_a_ratio_is_the_median_of_those_within_the_rounds(
-    opponents: ModuleType,
-) -> None:
+    opponents,
+):
     assert opponents.ratio([1.0, 4.0, 2.0], [1.0, 1.0, 4.0]) == 1.0
     assert opponents.ratio([6.0, 6.0], [2.0, 3.0]) == 2.5
 
 
 def test_each_round_takes_every_row_in_turn_after_all_have_encoded_once(
-    opponents: ModuleType,
-) -> None:
+    opponents,
+):
     order = []
 
-    def row(name: str) -> Any:
+    def row(name):
         return lambda texts: order.append((name, len(texts)))
 
     rates = opponents.rates_in_turn({"a": row("a"), "b": row("b")}, TEXTS, 2)
@@ -102,9 +98,9 @@ def test_each_round_takes_every_row_in_turn_after_all_have_encoded_once(
 
 
 def test_scores_and_cosines_are_those_of_each_rows_own_vectors(
-    opponents: ModuleType, encoder: Encoder, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def score(vectors: Vectors) -> Evaluation:
+    opponents, encoder, capsys
+):
+    def score(vectors):
         first, second = np.split(vectors["pairs"], 2)
         value = 100 * float((first * second).sum(1).mean())
         return Evaluation(
@@ -115,7 +111,7 @@ def test_scores_and_cosines_are_those_of_each_rows_own_vectors(
     prepared = Prepared({"pairs": Texts(TEXTS[:3], TEXTS[3:])}, score)
     exact = encoder.encode(TEXTS)
 
-    def turned(texts: list[str]) -> NDArray[np.float32]:
+    def turned(texts):
         vectors = encoder.encode(texts).copy()
         vectors[0] *= -1
         return vectors
@@ -153,18 +149,18 @@ def test_scores_and_cosines_are_those_of_each_rows_own_vectors(
 
 
 def test_a_precision_that_no_runtime_has_is_left_out_with_a_word(
-    opponents: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    opponents,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.setattr(opponents, "RUNTIMES", {"cpu": ("int3",)})
     assert list(opponents.on_runtimes(1)) == []
     assert capsys.readouterr().out.startswith("without cpu int3, 1 streams: ")
 
 
 def test_a_sample_is_the_same_each_time_and_repeats_nothing(
-    opponents: ModuleType,
-) -> None:
+    opponents,
+):
     texts = [str(number) for number in range(50)]
     drawn = opponents.sampled(texts, 20, 0)
     assert drawn == opponents.sampled(texts, 20, 0) != opponents.sampled(texts, 20, 1)

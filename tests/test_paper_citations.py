@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
 
 import pytest
 from paper_citations import KINDS, STRUCTURE, Citation, citations
@@ -21,12 +20,12 @@ HEADINGS = {
 """Heading of docs/papers.md, or name in the table of hyperparameters -> paper."""
 
 
-def one_text(comment: str) -> str:
+def one_text(comment):
     """Return a comment of several lines as running text."""
     return re.sub(r"\n#?\s*", " ", comment)
 
 
-def of_recipes() -> Iterator[tuple[str, Citation]]:
+def of_recipes():
     for path in sorted(PAPERS.rglob("*.toml")):
         name = path.relative_to(PAPERS).as_posix()
         paper = next((paper for paper in STRUCTURE if name.startswith(paper)), None)
@@ -34,7 +33,7 @@ def of_recipes() -> Iterator[tuple[str, Citation]]:
             yield name, citation
 
 
-def of_hyperparameters() -> Iterator[tuple[str, Citation]]:
+def of_hyperparameters():
     tables = tomllib.loads(HYPERPARAMETERS.read_text("utf-8"))
     for name, entry in tables.pop("training").items():
         for setting, value in entry.items():
@@ -47,7 +46,7 @@ def of_hyperparameters() -> Iterator[tuple[str, Citation]]:
                 yield part, citation
 
 
-def paper_of(training: str) -> str | None:
+def paper_of(training):
     """Return the paper of an entry of `[training]`, or of the one that it is like; None for SimCSE."""
     entries = tomllib.loads(HYPERPARAMETERS.read_text("utf-8"))["training"]
     entry = entries[training]
@@ -56,7 +55,7 @@ def paper_of(training: str) -> str | None:
     return HEADINGS.get(entry["paper"])
 
 
-def of_documentation() -> Iterator[tuple[str, Citation]]:
+def of_documentation():
     page = (ROOT / "docs" / "papers.md").read_text("utf-8")
     for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
         heading, _, text = section.partition("\n")
@@ -64,7 +63,7 @@ def of_documentation() -> Iterator[tuple[str, Citation]]:
             yield f"docs/papers.md, {heading}", citation
 
 
-def of_docstrings() -> Iterator[tuple[str, Citation]]:
+def of_docstrings():
     for path in sorted(
         (*ROOT.glob("plugins/*/src/**/*.py"), *ROOT.glob("core/src/**/*.py"))
     ):
@@ -82,15 +81,13 @@ def of_docstrings() -> Iterator[tuple[str, Citation]]:
     ],
     ids=["recipes", "hyperparameters", "documentation", "docstrings"],
 )
-def test_what_is_cited_of_a_paper_is_there(
-    texts: Callable[[], Iterator[tuple[str, Citation]]], least: int
-) -> None:
+def test_what_is_cited_of_a_paper_is_there(texts, least):
     found = list(texts())
     assert len(found) >= least
     assert [(place, citation) for place, citation in found if not citation.exists] == []
 
 
-def test_every_counted_table_is_one_of_the_paper() -> None:
+def test_every_counted_table_is_one_of_the_paper():
     tables = [
         Citation(paper, "table", table.removeprefix("table-"))
         for paper in COVERAGE
@@ -119,9 +116,7 @@ def test_every_counted_table_is_one_of_the_paper() -> None:
         ("section 8", None, []),
     ],
 )
-def test_a_citation_is_of_the_paper_that_its_clause_names(
-    text: str, paper: str, expected: list[str]
-) -> None:
+def test_a_citation_is_of_the_paper_that_its_clause_names(text, paper, expected):
     assert [
         f"{found.kind} {found.number}" for found in citations(text, paper)
     ] == expected
@@ -137,8 +132,6 @@ def test_a_citation_is_of_the_paper_that_its_clause_names(
         (Citation("sentbench", "appendix", "A"), False),
     ],
 )
-def test_a_place_that_a_paper_lacks_is_known_as_such(
-    citation: Citation, exists: bool
-) -> None:
+def test_a_place_that_a_paper_lacks_is_known_as_such(citation, exists):
     assert set(KINDS) >= {citation.kind}
     assert citation.exists is exists

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from paper_contradictions import Claim, claims
+from paper_contradictions import claims
 from paper_studies import study
 
 
 @pytest.fixture(scope="module")
-def groups() -> list[list[Claim]]:
+def groups():
     """Return the numbers that are of one encoder, training, protocol and task, where there are several."""
-    found: dict[str, list[Claim]] = {}
+    found = {}
     for decided_by, claim in claims():
         found.setdefault(decided_by, []).append(claim)
     several = [group for group in found.values() if len(group) > 1]
@@ -20,22 +20,22 @@ def groups() -> list[list[Claim]]:
     return several
 
 
-def cannot_both_be_met(one: Claim, other: Claim) -> bool:
+def cannot_both_be_met(one, other):
     if one.tolerance is None or other.tolerance is None:
         return False
     return abs(one.value - other.value) > one.tolerance + other.tolerance
 
 
 def test_no_two_numbers_that_count_exclude_each_other(
-    groups: list[list[Claim]],
-) -> None:
+    groups,
+):
     pairs = [pair for group in groups for pair in combinations(group, 2)]
     assert not [pair for pair in pairs if cannot_both_be_met(*pair)]
 
 
 def test_each_number_that_does_not_count_differs_from_one_that_does(
-    groups: list[list[Claim]],
-) -> None:
+    groups,
+):
     differing = set()
     for group in groups:
         for claim in group:
@@ -57,8 +57,8 @@ def test_each_number_that_does_not_count_differs_from_one_that_does(
 
 
 def test_the_reason_names_the_numbers_of_the_other_table(
-    groups: list[list[Claim]],
-) -> None:
+    groups,
+):
     reason = (
         study("sentence-t5/table-3")
         .table.expected["table 3"]

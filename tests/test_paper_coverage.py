@@ -7,12 +7,10 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from paper_coverage import (
     COVERAGE,
     Place,
@@ -25,7 +23,7 @@ from paper_coverage import (
 )
 from paper_studies import PAPERS, ROOT, study
 from sentbed import FilePath
-from sentbed.protocols import Evaluator, Prepared, Vectors
+from sentbed.protocols import Prepared, Vectors
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
@@ -34,7 +32,7 @@ from sentbed_evaluators.sts import STS
 TABLES = [(paper, table) for paper, tables in COVERAGE.items() for table in tables]
 
 
-def test_every_table_of_the_mappings_is_counted() -> None:
+def test_every_table_of_the_mappings_is_counted():
     found = {
         (path.parent.name, table)
         for path in PAPERS.glob("*/published.toml")
@@ -46,7 +44,7 @@ def test_every_table_of_the_mappings_is_counted() -> None:
 
 
 @pytest.mark.parametrize(("paper", "table"), TABLES)
-def test_every_number_has_one_score_or_one_reason(paper: str, table: str) -> None:
+def test_every_number_has_one_score_or_one_reason(paper, table):
     numbers = list(printed(paper, table))
     assert len(numbers) == COVERAGE[paper][table]["numbers"]
     places = {number: resolve(paper, table, number) for number in numbers}
@@ -65,7 +63,7 @@ def test_every_number_has_one_score_or_one_reason(paper: str, table: str) -> Non
         assert offer(place.study, place.cell).count(place.key) == 1, place
 
 
-def numbers_of_the_csv() -> Iterator[tuple[str, str, Printed, float]]:
+def numbers_of_the_csv():
     """Yield paper, table, number and value of every line of the reference table, or skip the test."""
     beside = ROOT.parent / "shared" / "data"
     path = (
@@ -101,7 +99,7 @@ def numbers_of_the_csv() -> Iterator[tuple[str, str, Printed, float]]:
             )
 
 
-def test_the_reference_table_has_these_numbers_and_no_others() -> None:
+def test_the_reference_table_has_these_numbers_and_no_others():
     found = Counter(
         (paper, table, number) for paper, table, number, _ in numbers_of_the_csv()
     )
@@ -113,7 +111,7 @@ def test_the_reference_table_has_these_numbers_and_no_others() -> None:
     assert found == ours
 
 
-def test_the_recipes_have_the_values_of_the_reference_table() -> None:
+def test_the_recipes_have_the_values_of_the_reference_table():
     different = []
     for paper, table, number, value in numbers_of_the_csv():
         place = resolve(paper, table, number)
@@ -137,7 +135,7 @@ def test_the_recipes_have_the_values_of_the_reference_table() -> None:
     assert not different
 
 
-def expected(place: Place, title: str | None) -> list[float]:
+def expected(place, title):
     """Return the published values that a study has for a score: of one table, or of all."""
     tables = study(place.study).table.expected
     return [
@@ -150,7 +148,7 @@ def expected(place: Place, title: str | None) -> list[float]:
 class RandomVectors:
     """An encoder that knows nothing."""
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts):
         return np.random.default_rng(0).normal(size=(len(texts), 8)).astype(np.float32)
 
 
@@ -171,8 +169,8 @@ class RandomVectors:
     ids=lambda evaluator: evaluator.name,
 )
 def test_the_keys_of_an_evaluator_are_the_tasks_that_it_scores(
-    evaluator: Evaluator, data_directory: Path
-) -> None:
+    evaluator, data_directory
+):
     prepared = evaluator.prepare()
     assert isinstance(prepared, Prepared)
     scores = prepared.score(Vectors(prepared.lists, RandomVectors())).scores
@@ -181,7 +179,7 @@ def test_the_keys_of_an_evaluator_are_the_tasks_that_it_scores(
     }
 
 
-def test_the_page_of_the_papers_says_what_is_covered() -> None:
+def test_the_page_of_the_papers_says_what_is_covered():
     page = (ROOT / "docs" / "papers.md").read_text("utf-8")
     lines = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()
@@ -213,7 +211,7 @@ def test_the_page_of_the_papers_says_what_is_covered() -> None:
     )
 
 
-def rows_below(heading: str) -> list[list[str]]:
+def rows_below(heading):
     """Return the table rows of a section of the page of the papers, up to the next heading."""
     page = (ROOT / "docs" / "papers.md").read_text("utf-8")
     section = re.split(rf"^#+ {heading}$", page, flags=re.MULTILINE)[1]
@@ -225,7 +223,7 @@ def rows_below(heading: str) -> list[list[str]]:
     ]
 
 
-def test_the_page_of_the_papers_says_of_every_table_whether_it_was_met() -> None:
+def test_the_page_of_the_papers_says_of_every_table_whether_it_was_met():
     said = {}
     for line in rows_below("What is met"):
         paper, _, tables = line[0].partition("/`: tables ")
@@ -243,7 +241,7 @@ def test_the_page_of_the_papers_says_of_every_table_whether_it_was_met() -> None
     assert sorted(said) == sorted(TABLES)
 
 
-def test_the_page_of_the_papers_has_every_model_with_its_size() -> None:
+def test_the_page_of_the_papers_has_every_model_with_its_size():
     models = tomllib.loads(
         (ROOT / "tests" / "papers" / "models.toml").read_text("utf-8")
     )
@@ -257,7 +255,7 @@ def test_the_page_of_the_papers_has_every_model_with_its_size() -> None:
         assert (file, gated == "yes") == (entry["file"], entry["gated"])
 
 
-def test_the_page_of_the_papers_has_the_numbers_of_minilm_that_recipes_expect() -> None:
+def test_the_page_of_the_papers_has_the_numbers_of_minilm_that_recipes_expect():
     expected = {}
     for recipe in ("minilm-sts", "minilm-senteval"):
         table = tomllib.loads((PAPERS / f"{recipe}.toml").read_text("utf-8"))[

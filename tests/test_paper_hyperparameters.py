@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -52,21 +50,21 @@ PARTS = ("backbone", "pooler", "head", "weights", "demonstration")
 
 
 @cache
-def training(name: str) -> dict[str, Any]:
+def training(name):
     """Return an entry of `[training]` with what it takes from the one that it is like."""
     own = PRINTED["training"][name]
     return {**training(own["like"]), **own} if "like" in own else own
 
 
-def matches(subject: str, entry: Mapping[str, Any]) -> bool:
+def matches(subject, entry):
     return any(fnmatchcase(subject, pattern) for pattern in entry["of"])
 
 
-def deviations(subject: str) -> Iterator[Mapping[str, Any]]:
+def deviations(subject):
     yield from (entry for entry in PRINTED["deviation"] if matches(subject, entry))
 
 
-def printed(subject: str, name: str) -> dict[str, Any]:
+def printed(subject, name):
     """Return the settings of a stage as the paper prints them, without `rows`."""
     entry = training(name)
     values = {setting: entry[setting][0] for setting in SETTINGS if setting != "rows"}
@@ -81,7 +79,7 @@ def printed(subject: str, name: str) -> dict[str, Any]:
     return values
 
 
-def with_deviations(subject: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def with_deviations(subject, values):
     """Return what a recipe is to have. Each deviation is one from the paper's value."""
     found = dict(values)
     for entry in deviations(subject):
@@ -91,11 +89,11 @@ def with_deviations(subject: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_recipes_have_as_many_encoders_and_stages_as_are_compared() -> None:
+def test_the_recipes_have_as_many_encoders_and_stages_as_are_compared():
     assert (len(recipes()), len(encoders()), len(stages())) == (622, 945, 695)
 
 
-def test_every_setting_of_a_training_has_a_value_and_its_place() -> None:
+def test_every_setting_of_a_training_has_a_value_and_its_place():
     places = ("section", "appendix", "table", "footnote", "released", "not printed")
     for name in PRINTED["training"]:
         entry = training(name)
@@ -106,7 +104,7 @@ def test_every_setting_of_a_training_has_a_value_and_its_place() -> None:
             assert where.startswith(places), (name, setting)
 
 
-def test_every_stage_has_the_hyperparameters_of_one_training() -> None:
+def test_every_stage_has_the_hyperparameters_of_one_training():
     wrong = {}
     for subject, found in stages().items():
         names = [
@@ -126,7 +124,7 @@ def test_every_stage_has_the_hyperparameters_of_one_training() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_encoder_is_made_of_what_the_paper_says(part: str) -> None:
+def test_every_encoder_is_made_of_what_the_paper_says(part):
     wrong = {}
     for subject, found in encoders().items():
         values = [entry["is"] for entry in PRINTED[part] if matches(subject, entry)]
@@ -140,7 +138,7 @@ def test_every_encoder_is_made_of_what_the_paper_says(part: str) -> None:
 
 
 @pytest.mark.parametrize("part", [*PARTS, "deviation"])
-def test_every_pattern_of_the_table_is_of_a_recipe(part: str) -> None:
+def test_every_pattern_of_the_table_is_of_a_recipe(part):
     for entry in PRINTED[part]:
         assert entry["why" if part == "deviation" else "where"]
         for pattern in entry["of"]:
@@ -158,15 +156,13 @@ class OneSentence(Dataset):
     columns = ("text",)
     fingerprint = "a sentence"
 
-    def __len__(self) -> int:
+    def __len__(self):
         return self.size
 
-    def rows(
-        self, indices: Sequence[int], epoch: int = 0
-    ) -> Mapping[str, Sequence[Any]]:
+    def rows(self, indices, epoch=0):
         return {"text": ["A man is smoking." for _ in indices]}
 
-    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+    def texts(self, columns=None):
         yield "A man is smoking."
 
 
@@ -174,8 +170,8 @@ class OneSentence(Dataset):
     "entry", PRINTED["steps"], ids=lambda entry: str(entry["training"])
 )
 def test_an_epoch_has_the_steps_that_were_counted_by_hand(
-    entry: Mapping[str, Any],
-) -> None:
+    entry,
+):
     values = {
         setting: training(entry["training"])[setting][0]
         for setting in ("rows", "batch_size", "epochs")
@@ -201,7 +197,7 @@ WORDS = {
 """Setting -> what the head of a recipe calls it."""
 
 
-def told(file: Path) -> str:
+def told(file):
     """Return what a recipe and its bases say, in the comments on top of them, is not printed in the paper."""
     text = file.read_text("utf-8")
     head = list(takewhile(lambda line: line.startswith("#"), text.splitlines()))
@@ -217,8 +213,8 @@ def told(file: Path) -> str:
     return " ".join(" ".join(found).replace("#", " ").split())
 
 
-def test_the_head_of_a_recipe_says_what_its_paper_does_not_print() -> None:
-    missing: dict[str, set[str]] = {}
+def test_the_head_of_a_recipe_says_what_its_paper_does_not_print():
+    missing = {}
     for subject in stages():
         (name,) = (
             name

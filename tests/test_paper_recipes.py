@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ WRITTEN = {
 }
 
 
-def below(prefix: str, *groups: dict[str, Any], **values: Any) -> dict[str, Any]:
+def below(prefix, *groups, **values):
     """Values by dotted path; `__` in a keyword is a dot."""
     plain = {key.replace("__", "."): value for key, value in values.items()}
     return {
@@ -162,11 +161,11 @@ VARIATIONS = {
 """What the heads of the recipes offer to set."""
 
 
-def test_every_recipe_that_trains_has_its_settings_here() -> None:
+def test_every_recipe_that_trains_has_its_settings_here():
     assert list(RECIPES) == list(SETTINGS)
 
 
-def at(table: Any, path: str) -> Any:
+def at(table, path):
     """The value at a dotted path; elements of a list by number or by name."""
     for key in path.split("."):
         if isinstance(table, list):
@@ -181,9 +180,7 @@ def at(table: Any, path: str) -> Any:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_has_the_other_settings_of_its_paper(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_recipe_has_the_other_settings_of_its_paper(name, tmp_path):
     require_packages(name)
     in_force = unstructure(
         sentbed.load_recipe(RECIPES[name], local(WRITTEN[name], tmp_path))
@@ -195,16 +192,14 @@ def test_a_recipe_has_the_other_settings_of_its_paper(
 @pytest.mark.parametrize(
     ("name", "settings"), [(n, s) for n, several in VARIATIONS.items() for s in several]
 )
-def test_what_the_head_of_a_recipe_offers_to_set_passes_check(
-    name: str, settings: Sequence[str], tmp_path: Path
-) -> None:
+def test_what_the_head_of_a_recipe_offers_to_set_passes_check(name, settings, tmp_path):
     here = local(WRITTEN[name], tmp_path)
     assert sentbed.load_recipe(
         RECIPES[name], [*here, *settings]
     ) != sentbed.load_recipe(RECIPES[name], here)
 
 
-def test_stages_that_a_study_repeats_are_those_of_the_recipes() -> None:
+def test_stages_that_a_study_repeats_are_those_of_the_recipes():
     cells = {
         c.name: c.recipe
         for c in read_study(PAPERS / "sentence-t5" / "table-2.toml", look=False).cells

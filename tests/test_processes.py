@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -122,11 +122,11 @@ Start: TypeAlias = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Start:
+def start(tmp_path):
     """Start `sentbed run` with these arguments in a process of its own."""
     (tmp_path / "shared.toml").write_text(RECIPE)
 
-    def run(*arguments: object) -> subprocess.Popen[str]:
+    def run(*arguments):
         command = [str(SENTBED), "run", *map(str, arguments)]
         return subprocess.Popen(
             command,
@@ -139,20 +139,20 @@ def start(tmp_path: Path) -> Start:
     return run
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process):
     _, printed = process.communicate(timeout=300)
     assert process.returncode == 0, printed
     return printed
 
 
-def steps_of(run: Path) -> list[dict[str, Any]]:
+def steps_of(run):
     log = run / "log.jsonl"
     lines = log.read_text().splitlines() if log.exists() else []
     events = [json.loads(line) for line in lines if line.endswith("}")]
     return [event for event in events if event["event"] == "step_finished"]
 
 
-def member(launcher: subprocess.Popen[str], rank: int) -> int:
+def member(launcher, rank):
     """The process of that rank among those which a launcher has started."""
     for directory in Path("/proc").glob("[0-9]*"):
         try:
@@ -165,7 +165,7 @@ def member(launcher: subprocess.Popen[str], rank: int) -> int:
     raise AssertionError(f"no process {rank}")
 
 
-def in_training(process: subprocess.Popen[str], run: Path) -> None:
+def in_training(process, run):
     """Wait until a run has taken some steps."""
     deadline = time.monotonic() + 200
     while len(steps_of(run)) < 4:
@@ -174,14 +174,14 @@ def in_training(process: subprocess.Popen[str], run: Path) -> None:
         time.sleep(0.02)
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+def ended(process):
     """The exit code and what was printed; all processes have closed their output by then."""
     _, printed = process.communicate(timeout=SOON)
     assert "Traceback" not in printed
     return process.returncode, printed
 
 
-def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None:
+def test_the_result_is_that_of_one_process(start, tmp_path):
     names = {
         "one": (),
         "ddp": ("--devices", 2),
@@ -247,9 +247,7 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 """
 
 
-def test_interventions_and_auxiliary_prompts_are_those_of_one_process(
-    start: Start, tmp_path: Path
-) -> None:
+def test_interventions_and_auxiliary_prompts_are_those_of_one_process(start, tmp_path):
     tiny = {"use": "opt", "init": "random", "vocab_size": 400}
     plugins = load_plugins()
     backbone = component_of(Backbone, tiny, plugins, "backbone")
@@ -266,8 +264,8 @@ def test_interventions_and_auxiliary_prompts_are_those_of_one_process(
 
 
 def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_process(
-    start: Start, tmp_path: Path
-) -> None:
+    start, tmp_path
+):
     rows = "".join(
         f"a plane {k}\ta train {k}\tno {k}\tsea {k % 5}\t{k % 6 / 5}\n"
         for k in range(20)
@@ -311,9 +309,7 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
 
 
 @pytest.mark.parametrize("asked", ["the second process", "the launcher"])
-def test_a_signal_ends_the_run_with_its_state(
-    start: Start, tmp_path: Path, asked: str
-) -> None:
+def test_a_signal_ends_the_run_with_its_state(start, tmp_path, asked):
     run = tmp_path / "run"
     process = start(
         "shared.toml", "--out", run, "--devices", 2, "--set", "stage.0.steps=2000"
@@ -338,9 +334,7 @@ def test_a_signal_ends_the_run_with_its_state(
 
 
 @pytest.mark.parametrize(("rank", "parallel"), [(0, "ddp"), (1, "ddp"), (1, "fsdp")])
-def test_a_process_that_is_killed_leaves_none_hanging(
-    start: Start, tmp_path: Path, rank: int, parallel: str
-) -> None:
+def test_a_process_that_is_killed_leaves_none_hanging(start, tmp_path, rank, parallel):
     run = tmp_path / "run"
     kind = ("--devices", 2, "--set", f"runtime.parallel={parallel}")
     process = start("shared.toml", "--out", run, *kind, "--set", "stage.0.steps=2000")
@@ -369,8 +363,8 @@ def test_a_process_that_is_killed_leaves_none_hanging(
 
 
 def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
-    start: Start, tmp_path: Path
-) -> None:
+    start, tmp_path
+):
     """Ten random moments of training: each time the run ends in order, and goes on from its state."""
     sets = ("--set", "stage.0.steps=100", "--set", "stage.0.validate.every=50")
     options = ("--devices", 2, *sets)
@@ -409,16 +403,14 @@ def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
     assert weights[0].digest() == weights[1].digest()
 
 
-def two_machines(start: Start, address: str) -> list[subprocess.Popen[str]]:
+def two_machines(start, address):
     """The same command on two machines, which are both this one."""
     sets = (f"runtime.rendezvous={address}", "runtime.nodes=2")
     options = [part for text in sets for part in ("--set", text)]
     return [start("shared.toml", "--out", name, *options) for name in ("run", "other")]
 
 
-def test_two_machines_with_two_commands_are_one_run(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_machines_with_two_commands_are_one_run(start, tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_PROCESS_KEY", "k" * 32)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -436,7 +428,7 @@ def test_two_machines_with_two_commands_are_one_run(
     )
 
 
-def test_what_is_wrong_is_said_once(start: Start, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_once(start, tmp_path):
     rows = ["score\tsentence1\tsentence2", "no score\ta cat\train"]
     (tmp_path / "pairs.tsv").write_text("\n".join(rows) + "\n")
     process = start(

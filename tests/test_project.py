@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed
@@ -18,17 +17,14 @@ DISTRIBUTIONS = [
 FRAGMENT = re.compile(r"\+[a-z-]+\.(\w+)\.md")
 
 
-def project(directory: Path) -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads((directory / "pyproject.toml").read_text())[
-        "project"
-    ]
-    return table
+def project(directory):
+    return tomllib.loads((directory / "pyproject.toml").read_text())["project"]
 
 
 @pytest.mark.parametrize("directory", DISTRIBUTIONS, ids=lambda path: path.name)
 def test_a_distribution_has_the_version_and_the_licence_of_the_project(
-    directory: Path,
-) -> None:
+    directory,
+):
     about = project(directory)
     assert (about["version"], about["license"]) == (sentbed.__version__, "Apache-2.0")
     # A plugin goes with the core of its own version.
@@ -42,7 +38,7 @@ def test_a_distribution_has_the_version_and_the_licence_of_the_project(
     assert (directory / "README.md").read_text().startswith(f"# {about['name']}\n")
 
 
-def test_the_citation_and_the_changelog_speak_of_this_version() -> None:
+def test_the_citation_and_the_changelog_speak_of_this_version():
     yaml = pytest.importorskip("yaml")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
@@ -55,7 +51,7 @@ def test_the_citation_and_the_changelog_speak_of_this_version() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
-def test_every_fragment_of_the_changelog_is_of_a_kind_that_is_printed() -> None:
+def test_every_fragment_of_the_changelog_is_of_a_kind_that_is_printed():
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
     kinds = {kind["directory"] for kind in tool["type"]}
     names = sorted(path.name for path in (ROOT / "changes").iterdir())
@@ -84,14 +80,12 @@ LIGHT = {
 }
 
 
-def test_core_depends_on_nothing_heavy() -> None:
+def test_core_depends_on_nothing_heavy():
     about = project(ROOT / "core")
     assert {re.split(r"[^a-z-]", line)[0] for line in about["dependencies"]} == LIGHT
 
 
-def test_standard_is_every_distribution_but_the_conformance_kit_and_runtimes_on_rare_libraries() -> (
-    None
-):
+def test_standard_is_every_distribution_but_the_conformance_kit_and_runtimes_on_rare_libraries():
     extra = project(ROOT / "core")["optional-dependencies"]["standard"]
     left_out = {
         "sentbed-onnxruntime",
@@ -103,7 +97,7 @@ def test_standard_is_every_distribution_but_the_conformance_kit_and_runtimes_on_
     assert extra == sorted(f"{name}=={sentbed.__version__}" for name in names)
 
 
-def circle_contract() -> dict[str, Any]:
+def circle_contract():
     """The contract of import-linter that forbids circles."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
         "importlinter"
@@ -111,11 +105,10 @@ def circle_contract() -> dict[str, Any]:
     (contract,) = (
         contract for contract in contracts if contract["type"] == "acyclic_siblings"
     )
-    table: dict[str, Any] = contract
-    return table
+    return contract
 
 
-def test_nothing_is_exempt_from_the_contract_against_circles() -> None:
+def test_nothing_is_exempt_from_the_contract_against_circles():
     assert "ignore_imports" not in circle_contract()
     packages = {
         path.name
@@ -126,12 +119,12 @@ def test_nothing_is_exempt_from_the_contract_against_circles() -> None:
     assert packages <= set(circle_contract()["ancestors"])
 
 
-def has_circle(graph: Any) -> bool:
+def has_circle(graph):
     """Whether modules or packages beside each other import each other, as the contract asks it."""
     return any(graph.nominate_cycle_breakers(package) for package in graph.modules)
 
 
-def test_no_engine_imports_the_runtime_that_builds_it_annotations_included() -> None:
+def test_no_engine_imports_the_runtime_that_builds_it_annotations_included():
     grimp = pytest.importorskip("grimp")
     graph = grimp.build_graph("sentbed_hardware", cache_dir=None)
     assert not has_circle(graph)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -71,12 +70,12 @@ TPU = {
 
 
 def built(
-    kind: str,
-    prompt: Any,
-    layers: Sequence[int] | str = "last",
-    runtime: Any = None,
-    **more: Any,
-) -> Encoder:
+    kind,
+    prompt,
+    layers="last",
+    runtime=None,
+    **more,
+):
     """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
     backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500}
     backbone |= {"dropout": more.pop("dropout")} if "dropout" in more else {}
@@ -90,7 +89,7 @@ def built(
     )
 
 
-def ruled(text: str) -> str:
+def ruled(text):
     """The text rules that all these papers' code applies, in its order."""
     if text[-1] not in (".", "?", '"', "'"):
         text += "."
@@ -100,11 +99,11 @@ def ruled(text: str) -> str:
 
 @torch.no_grad()
 def by_a_loop(
-    encoder: Encoder,
-    prompts: Sequence[tuple[str, Sequence[int]]],
-    directory: Path,
-    how: str = "mean",
-) -> Any:
+    encoder,
+    prompts,
+    directory,
+    how="mean",
+):
     """One text and one prompt at a time: the last token's states, averaged over layers, then over prompts."""
     encoder.backbone.save(directory)
     model = transformers.AutoModel.from_pretrained(directory).eval()
@@ -127,12 +126,12 @@ def by_a_loop(
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+def passes(monkeypatch):
     """Rows, and tokens of the shared prefix, of each batch that is encoded."""
-    seen: list[tuple[int, int]] = []
+    seen = []
     encode = TorchEncoder.encode
 
-    def count(encoder: TorchEncoder, batch: Any) -> Any:
+    def count(encoder, batch):
         seen.append(
             (len(batch.input_ids), 0 if batch.prefix is None else len(batch.prefix))
         )
@@ -145,8 +144,8 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transformers(
-    kind: str, tmp_path: Path
-) -> None:
+    kind, tmp_path
+):
     one = built(kind, {"template": "knowledge"}, [-2])
     for name in PUBLISHED:
         prompt = attrs.evolve(one.recipe.prompts[0], template=name)
@@ -172,12 +171,12 @@ def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transform
     ],
 )
 def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
-    kind: str,
-    prompts: list[dict[str, str]],
-    layers: Any,
-    passes: list[tuple[int, int]],
-    tmp_path: Path,
-) -> None:
+    kind,
+    prompts,
+    layers,
+    passes,
+    tmp_path,
+):
     encoder = built(kind, prompts, layers)
     found = encoder.encode(TEXTS)
     counted = list(passes)
@@ -195,14 +194,10 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_each_prompt_may_read_layers_of_its_own(
-    kind: str, ensemble: str, tmp_path: Path
-) -> None:
+def test_each_prompt_may_read_layers_of_its_own(kind, ensemble, tmp_path):
     prompts = [*OWN_LAYERS, {"template": "prompt-eol"}]
     encoder = built(kind, prompts, ensemble=ensemble)
-    wanted: Any = [
-        (TEMPLATES[one["template"]], one.get("layers", [-1])) for one in prompts
-    ]
+    wanted = [(TEMPLATES[one["template"]], one.get("layers", [-1])) for one in prompts]
     expected = by_a_loop(encoder, wanted, tmp_path, ensemble)
     assert (
         encoder.width
@@ -212,20 +207,18 @@ def test_each_prompt_may_read_layers_of_its_own(
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
 
-def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads() -> None:
+def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads():
     encoder = built("opt", OWN_LAYERS, [0])
     expected = encoder.encode(TEXTS)
-    encoder.backbone.model.decoder.layers[3].fc1.weight.data.fill_(1e6)  # type: ignore[attr-defined]
-    encoder.placed.weights_changed()  # type: ignore[attr-defined]
+    encoder.backbone.model.decoder.layers[3].fc1.weight.data.fill_(1e6)
+    encoder.placed.weights_changed()
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
 
 
 @pytest.mark.jax
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_jax_gives_the_same_vectors_of_several_prompts(
-    kind: str, ensemble: str
-) -> None:
+def test_jax_gives_the_same_vectors_of_several_prompts(kind, ensemble):
     ours, theirs = (
         built(kind, OWN_LAYERS, ensemble=ensemble, runtime=one) for one in (None, TPU)
     )
@@ -235,13 +228,13 @@ def test_jax_gives_the_same_vectors_of_several_prompts(
 
 
 def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(batching, "WINDOW", 2)
-    seen: list[tuple[int, bool]] = []
+    seen = []
     run = FastCausal.run
 
-    def count(module: Any, ids: Any, *rest: Any, **of_prefix: Any) -> Any:
+    def count(module, ids, *rest, **of_prefix):
         seen.append((ids.numel(), bool(of_prefix)))
         return run(module, ids, *rest, **of_prefix)
 
@@ -260,10 +253,8 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
     assert least <= own < 1.5 * least
 
 
-def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses() -> (
-    None
-):
-    def denoised(layers: Sequence[int] | str, prompt: Mapping[str, Any]) -> Any:
+def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses():
+    def denoised(layers, prompt):
         backbone = {
             "use": "bert",
             "init": "random",
@@ -291,7 +282,7 @@ PAIRS = {"anchor": TEXTS[:3], "positive": TEXTS[2:]}
 TEMPERATURE = 0.5
 
 
-def gradients_of(encoder: Encoder, micro_batch: int | None) -> tuple[float, Any]:
+def gradients_of(encoder, micro_batch):
     training = Training(
         InfoNCE(temperature=TEMPERATURE),
         AdamW(lr=1e-3),
@@ -309,20 +300,18 @@ def gradients_of(encoder: Encoder, micro_batch: int | None) -> tuple[float, Any]
     return trainer.gradients(columns)
 
 
-def trained(kind: str, ensemble: str, runtime: Any = None) -> Encoder:
+def trained(kind, ensemble, runtime=None):
     return built(kind, TRAINED, [2], runtime, dropout=0.0, ensemble=ensemble)
 
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("micro_batch", [None, 1])
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
-def test_gradients_go_through_all_prompts(
-    ensemble: str, micro_batch: int | None
-) -> None:
+def test_gradients_go_through_all_prompts(ensemble, micro_batch):
     encoder = trained("opt", ensemble)
     loss, found = gradients_of(encoder, micro_batch)
-    model: Any = encoder.backbone.model  # type: ignore[attr-defined]
-    tokenizer: Any = encoder.backbone.tokenizer.original  # type: ignore[attr-defined]
+    model = encoder.backbone.model
+    tokenizer = encoder.backbone.tokenizer.original
     columns = []
     for texts in PAIRS.values():
         rows = []
@@ -364,7 +353,7 @@ def test_gradients_go_through_all_prompts(
 @pytest.mark.jax
 @pytest.mark.parametrize("micro_batch", [None, 1])
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
-def test_jax_has_the_same_gradients(ensemble: str, micro_batch: int | None) -> None:
+def test_jax_has_the_same_gradients(ensemble, micro_batch):
     loss, expected = gradients_of(trained("opt", ensemble), None)
     other, found = gradients_of(trained("opt", ensemble, TPU), micro_batch)
     assert other == pytest.approx(loss, abs=1e-5)
@@ -377,9 +366,7 @@ def test_jax_has_the_same_gradients(ensemble: str, micro_batch: int | None) -> N
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
-def test_a_stage_trains_an_encoder_with_several_prompts(
-    ensemble: str, tmp_path: Path
-) -> None:
+def test_a_stage_trains_an_encoder_with_several_prompts(ensemble, tmp_path):
     prompt = '[{ template = "prompt" }, { template = "knowledge", layers = [1] }]\nensemble = "ENSEMBLE"'
     text = (
         RECIPE.replace("PROMPT", prompt.replace("ENSEMBLE", ensemble))
@@ -401,7 +388,7 @@ def test_a_stage_trains_an_encoder_with_several_prompts(
     )
 
 
-def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path: Path) -> None:
+def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path):
     encoder = built("opt", OWN_LAYERS, ensemble="concatenate")
     encoder.save(tmp_path / "e")
     (tmp_path / "in.txt").write_text("\n".join(TEXTS) + "\n")
@@ -415,7 +402,7 @@ def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path: Path) -> None:
     )
 
 
-def test_a_prompt_that_reads_the_last_layer_by_its_number_is_the_default() -> None:
+def test_a_prompt_that_reads_the_last_layer_by_its_number_is_the_default():
     own = built("opt", {"template": "prompt-eol", "layers": [-1]}).encode(TEXTS)
     np.testing.assert_array_equal(
         own, built("opt", {"template": "prompt-eol"}).encode(TEXTS)
@@ -423,8 +410,8 @@ def test_a_prompt_that_reads_the_last_layer_by_its_number_is_the_default() -> No
 
 
 def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     encoder = built("opt", CK)
     encoder.save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
@@ -440,10 +427,10 @@ def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
 
 
 def test_the_store_tells_encoders_with_other_prompts_apart(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(sources, "STARTED", math.inf)
-    more: Any = [
+    more = [
         (CK, {}),
         (CK[::-1], {}),
         (CK[:1], {}),
@@ -455,7 +442,7 @@ def test_the_store_tells_encoders_with_other_prompts_apart(
     assert len({space.name for space in spaces if space}) == len(more)
 
 
-def test_what_takes_one_prompt_refuses_several(tmp_path: Path) -> None:
+def test_what_takes_one_prompt_refuses_several(tmp_path):
     built("opt", CK).save(tmp_path / "e")
     for target in ("sentence-transformers", "onnx"):
         with pytest.raises(
@@ -468,14 +455,12 @@ def test_what_takes_one_prompt_refuses_several(tmp_path: Path) -> None:
             export_encoder(tmp_path / "layers", tmp_path / f"{target}-layers", target)
 
 
-def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method() -> (
-    None
-):
+def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method():
     cells = {cell.name: cell.recipe for cell in read_study(TABLE, look=False).cells}
     assert cells.keys() == METHODS.keys()
     for name, expected in METHODS.items():
         encoder = cells[name].encoders["encoder"]
-        own = encoder.backbone.layer_numbers  # type: ignore[attr-defined]
+        own = encoder.backbone.layer_numbers
         found = [
             (str(one.template), one.layers or own)
             for one in encoder.resolved_prompts
@@ -523,8 +508,8 @@ prompt = PROMPT
     ],
 )
 def test_prompts_that_cannot_work_are_problems_of_the_recipe(
-    prompt: str, rest: str, message: str, tmp_path: Path
-) -> None:
+    prompt, rest, message, tmp_path
+):
     (tmp_path / "r.toml").write_text(RECIPE.replace("PROMPT", prompt) + rest)
     with pytest.raises(RecipeError, match=message):
         check(load_recipe(tmp_path / "r.toml"), load_plugins())

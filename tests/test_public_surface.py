@@ -7,7 +7,7 @@ import difflib
 from public_surface import FILE, surface
 
 
-def test_the_public_surface_is_the_one_that_was_agreed_on() -> None:
+def test_the_public_surface_is_the_one_that_was_agreed_on():
     before = FILE.read_text("utf-8").splitlines()
     now = surface().splitlines()
     changes = [

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from blocks import blocks
@@ -33,9 +32,7 @@ B = "another system"
 """
 
 
-def generate(
-    table: Path, *options: str, recipes: Path | None = None
-) -> subprocess.CompletedProcess[str]:
+def generate(table, *options, recipes=None):
     command = [
         sys.executable,
         str(ROOT / "tools" / "published.py"),
@@ -47,14 +44,14 @@ def generate(
 
 
 @pytest.fixture
-def paper(tmp_path: Path) -> Path:
+def paper(tmp_path):
     (tmp_path / "table.csv").write_text(HEAD + ROWS, "utf-8")
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "published.toml").write_text(MAPPING, "utf-8")
     return tmp_path
 
 
-def test_a_row_becomes_a_cell_with_the_keys_of_scores(paper: Path) -> None:
+def test_a_row_becomes_a_cell_with_the_keys_of_scores(paper):
     assert generate(paper / "table.csv", recipes=paper).returncode == 0
     written = tomllib.loads(
         (paper / "p" / "published" / "table-2.toml").read_text("utf-8")
@@ -76,8 +73,8 @@ def test_a_row_becomes_a_cell_with_the_keys_of_scores(paper: Path) -> None:
 
 
 def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhere(
-    paper: Path,
-) -> None:
+    paper,
+):
     rows = "p,table 1,C,MR,1,\np,table 2,C,STS-B,2,\np,table 2,D,STS-B,3,\n"
     (paper / "table.csv").write_text(HEAD + ROWS + rows, "utf-8")
     first = '[table-1]\ncolumns = { MR = "MR" }\nstudies.more = { tolerance = 1.0, rows = { C = "c" } }\n'
@@ -98,7 +95,7 @@ def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhe
     )
 
 
-def test_the_cells_of_a_contradicted_row_say_why(paper: Path) -> None:
+def test_the_cells_of_a_contradicted_row_say_why(paper):
     contradicted = '[table-2.contradicted]\n"A | NLI" = "table 1 of \\"q\\" has 70"\n'
     (paper / "p" / "published.toml").write_text(MAPPING + contradicted, "utf-8")
     assert generate(paper / "table.csv", recipes=paper).stderr == ""
@@ -111,7 +108,7 @@ def test_the_cells_of_a_contradicted_row_say_why(paper: Path) -> None:
     assert expected["cells"]["mean, again"] == {"STSB": 80.5}
 
 
-def test_a_contradicted_row_without_a_cell_is_refused(paper: Path) -> None:
+def test_a_contradicted_row_without_a_cell_is_refused(paper):
     (paper / "p" / "published.toml").write_text(
         MAPPING + '[table-2.contradicted]\nB = "x"\n', "utf-8"
     )
@@ -123,8 +120,8 @@ def test_a_contradicted_row_without_a_cell_is_refused(paper: Path) -> None:
 
 
 def test_a_column_that_a_row_has_twice_is_told_apart_by_the_one_before_it(
-    paper: Path,
-) -> None:
+    paper,
+):
     rows = "p,table 1,A,MR,1,\np,table 1,A,Avg,2,\np,table 1,A,STS-B,3,\np,table 1,A,Avg,4,\n"
     (paper / "table.csv").write_text(HEAD + rows, "utf-8")
     mapping = (
@@ -143,8 +140,8 @@ def test_a_column_that_a_row_has_twice_is_told_apart_by_the_one_before_it(
 
 
 def test_the_rows_of_a_system_in_several_tables_become_one_reference(
-    paper: Path,
-) -> None:
+    paper,
+):
     (paper / "table.csv").write_text(HEAD + ROWS + "p,table 1,B,MR,1,\n", "utf-8")
     first = '[table-1]\ncolumns = { MR = "MR" }\nleft_out = { B = "x" }\nreferences.figure-1 = { B = "BERT" }\n'
     second = (
@@ -167,7 +164,7 @@ def test_the_rows_of_a_system_in_several_tables_become_one_reference(
     }
 
 
-def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) -> None:
+def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper):
     assert generate(paper / "table.csv", recipes=paper).returncode == 0
     assert generate(paper / "table.csv", "--check", recipes=paper).returncode == 0
     written = paper / "p" / "published" / "table-2.toml"
@@ -227,9 +224,7 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) 
         ("[table-2", "[table-3", "there is no `[table-2]`"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(
-    paper: Path, old: str, new: str, message: str
-) -> None:
+def test_what_does_not_fit_together_is_refused(paper, old, new, message):
     mapping = paper / "p" / "published.toml"
     assert old in MAPPING
     mapping.write_text(MAPPING.replace(old, new), "utf-8")
@@ -241,8 +236,8 @@ def test_what_does_not_fit_together_is_refused(
 
 
 def test_one_cell_with_two_numbers_for_one_key_is_refused_and_with_the_same_twice_is_not(
-    paper: Path,
-) -> None:
+    paper,
+):
     table = paper / "table.csv"
     table.write_text(HEAD + ROWS + "p,table 2,A | NLI,STS-B,80.5,\n", "utf-8")
     assert generate(table, recipes=paper).returncode == 0
@@ -253,7 +248,7 @@ def test_one_cell_with_two_numbers_for_one_key_is_refused_and_with_the_same_twic
     )
 
 
-def test_a_value_that_is_no_number_is_named_by_its_line(paper: Path) -> None:
+def test_a_value_that_is_no_number_is_named_by_its_line(paper):
     (paper / "table.csv").write_text(
         HEAD + ROWS + "p,table 2,A | NLI,STS-B,many,\n", "utf-8"
     )
@@ -262,8 +257,8 @@ def test_a_value_that_is_no_number_is_named_by_its_line(paper: Path) -> None:
 
 
 def test_a_paper_without_a_mapping_is_refused_unless_others_are_asked_for(
-    paper: Path,
-) -> None:
+    paper,
+):
     table = paper / "table.csv"
     table.write_text(HEAD + ROWS + "q,table 1,A,MR,1,\n", "utf-8")
     found = generate(table, recipes=paper)
@@ -272,7 +267,7 @@ def test_a_paper_without_a_mapping_is_refused_unless_others_are_asked_for(
     assert "no paper 'r'" in generate(table, "--paper", "r", recipes=paper).stderr
 
 
-def test_the_recipes_have_what_the_reference_table_gives() -> None:
+def test_the_recipes_have_what_the_reference_table_gives():
     beside = ROOT.parent / "shared" / "data"
     found = (
         Path(os.environ.get("SENTBED_DATA") or beside).parent
@@ -287,7 +282,7 @@ def test_the_recipes_have_what_the_reference_table_gives() -> None:
     assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
-def published_study(directory: str) -> LoadedStudy:
+def published_study(directory):
     """A finished study of SentBench whose scores are the published ones."""
     table = directory.removeprefix("studies/sentbench-")
     path = ROOT / "recipes" / "papers" / "sentbench" / "published" / f"{table}.toml"
@@ -312,13 +307,13 @@ def published_study(directory: str) -> LoadedStudy:
 
 
 def test_the_gains_of_sentbench_are_those_that_its_page_shows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     pytest.importorskip("pandas", reason="needs the extra `pandas` of sentbed-studies")
     page = ROOT / "docs" / "papers.md"
     (block,) = (block for block in blocks(page) if "gains" in block.text)
     monkeypatch.setattr("sentbed_studies.load_study", published_study, raising=False)
-    module: dict[str, Any] = {}
+    module = {}
     exec(compile(block.text, block.name, "exec"), module)
     found = module["gains"]
     assert {name: series.round(2).to_dict() for name, series in found.items()} == {

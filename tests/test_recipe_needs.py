@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ PARTS = ("models", "data", "memory", "time")
 NAMES = [path.relative_to(PAPERS).as_posix() for path in RECIPES]
 
 
-def needs(path: Path) -> str:
+def needs(path):
     """Return what the head of a file says under `Needs:`, as one line; empty if it says nothing."""
     lines = path.read_text("utf-8").split("\n")
     starts = [i for i, line in enumerate(lines) if line.startswith("# Needs:")]
@@ -41,7 +40,7 @@ def needs(path: Path) -> str:
     return " ".join(text)
 
 
-def part(text: str, name: str) -> str:
+def part(text, name):
     """Return one part of `Needs:`: what stands between its name and the next part's."""
     names = "|".join(("models", "data", "install", "memory", "time"))
     found = re.search(rf"(?:^|; ){name}: (.*?)(?=; (?:{names}): |$)", text)
@@ -49,7 +48,7 @@ def part(text: str, name: str) -> str:
     return found[1]
 
 
-def sized(text: str) -> Iterator[tuple[str, str, str]]:
+def sized(text):
     """Yield each model that is named with its size: id, size, and the kind of its file."""
     for group in re.finditer(r"((?:[\w./-]+ [\d.]+ GB(?:, )?)+) \(([^)]*)\)", text):
         for model in re.finditer(r"([\w./-]+) ([\d.]+) GB", group[1]):
@@ -57,13 +56,13 @@ def sized(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 @cache
-def tables(name: str) -> tuple[Mapping[str, Any], ...]:
+def tables(name):
     """Return every cell of a recipe as a table."""
     recipes = cells(name.removesuffix(".toml")).values()
     return tuple(unstructure(recipe) for recipe in recipes)
 
 
-def models_of(name: str) -> set[str]:
+def models_of(name):
     models = {
         encoder["backbone"].get("model", "pkg:none")
         for cell in tables(name)
@@ -72,7 +71,7 @@ def models_of(name: str) -> set[str]:
     return {model for model in models if not model.startswith("pkg:")}
 
 
-def locations(value: Any) -> Iterator[str]:
+def locations(value):
     """Yield every `data:` and `hub:` location in a table."""
     if isinstance(value, str) and value.startswith(("data:", "hub:")):
         yield value
@@ -84,7 +83,7 @@ def locations(value: Any) -> Iterator[str]:
             yield from locations(inner)
 
 
-def named_models(name: str) -> set[str]:
+def named_models(name):
     """Return the models that a head names, or that a fragment beside it does to which the head points."""
     text = part(needs(PAPERS / name), "models")
     named = {model for model, _, _ in sized(text)}
@@ -103,24 +102,24 @@ def named_models(name: str) -> set[str]:
     return named
 
 
-def test_there_are_recipes_and_models() -> None:
+def test_there_are_recipes_and_models():
     assert len(RECIPES) >= 60
     assert len(MODELS) > 30
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_head_says_what_the_recipe_needs(name: str) -> None:
+def test_the_head_says_what_the_recipe_needs(name):
     text = needs(PAPERS / name)
     assert all(part(text, each) for each in PARTS)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_head_names_the_models_of_the_recipe_and_no_others(name: str) -> None:
+def test_the_head_names_the_models_of_the_recipe_and_no_others(name):
     assert named_models(name) == models_of(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_head_names_the_data_of_the_recipe(name: str) -> None:
+def test_the_head_names_the_data_of_the_recipe(name):
     text = part(needs(PAPERS / name), "data")
     directories = tuple(
         f"data:{place.rstrip(',;')}" for place in re.findall(r"DIR/(\S+)", text)
@@ -132,7 +131,7 @@ def test_the_head_names_the_data_of_the_recipe(name: str) -> None:
             assert location.startswith(directories), (location, text)
 
 
-def test_sizes_kinds_and_gates_are_those_of_the_table() -> None:
+def test_sizes_kinds_and_gates_are_those_of_the_table():
     seen = set()
     for path in FILES:
         for model, size, kind in sized(needs(path)):
@@ -151,7 +150,7 @@ def test_sizes_kinds_and_gates_are_those_of_the_table() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
-def test_the_parameters_are_those_of_the_architecture(model: str) -> None:
+def test_the_parameters_are_those_of_the_architecture(model):
     import torch
     import transformers
 

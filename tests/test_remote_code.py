@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -41,7 +39,7 @@ TRUST = "--trust-remote-code"
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain(tmp_path_factory):
     """A saved encoder of random weights, without code."""
     directory = tmp_path_factory.mktemp("plain") / "encoder"
     backbone = {"use": "bert", "init": "random", "size": "tiny"}
@@ -56,7 +54,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hostile(plain: Path, tmp_path: Path) -> tuple[Path, Path]:
+def hostile(plain, tmp_path):
     """The encoder with code of its own, trusted by its `encoder.toml`; and the file that the code leaves."""
     encoder, trace = tmp_path / "hostile", tmp_path / "ran"
     shutil.copytree(plain, encoder)
@@ -76,8 +74,8 @@ def hostile(plain: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_an_encoder_that_trusts_itself_is_not_loaded_unless_the_caller_trusts_it(
-    hostile: tuple[Path, Path],
-) -> None:
+    hostile,
+):
     encoder, trace = hostile
     with pytest.raises(ModelError, match=REFUSED):
         Encoder.load(encoder)
@@ -90,8 +88,8 @@ def test_an_encoder_that_trusts_itself_is_not_loaded_unless_the_caller_trusts_it
 
 
 def test_code_without_trust_in_the_recipe_does_not_run_either(
-    hostile: tuple[Path, Path],
-) -> None:
+    hostile,
+):
     encoder, trace = hostile
     toml = encoder / "encoder.toml"
     toml.write_text(
@@ -109,11 +107,11 @@ def test_code_without_trust_in_the_recipe_does_not_run_either(
     "command", ["encode-file", "encode-directory", "evaluate", "export"]
 )
 def test_a_command_runs_code_only_when_told(
-    command: str,
-    hostile: tuple[Path, Path],
-    put: Callable[[str, str], Path],
-    tmp_path: Path,
-) -> None:
+    command,
+    hostile,
+    put,
+    tmp_path,
+):
     encoder, trace = hostile
     texts = str(put("texts.txt", "one\ntwo\n"))
     pairs = str(
@@ -160,9 +158,7 @@ def test_a_command_runs_code_only_when_told(
     assert trace.exists()
 
 
-def test_an_imported_folder_cannot_name_a_backbone_of_its_own(
-    plain: Path, tmp_path: Path
-) -> None:
+def test_an_imported_folder_cannot_name_a_backbone_of_its_own(plain, tmp_path):
     folder = tmp_path / "folder"
     export_encoder(plain, folder, "sentence-transformers")
     own = folder / "sentbed" / "encoder.json"
@@ -194,9 +190,7 @@ path = "{pairs}"
 
 
 @pytest.fixture
-def stopped(
-    hostile: tuple[Path, Path], put: Callable[[str, str], Path], tmp_path: Path
-) -> Path:
+def stopped(hostile, put, tmp_path):
     """A stranger's run directory, stopped before its first step, whose recipe trusts the model's code."""
     pairs = put(
         "pairs.tsv",
@@ -210,9 +204,7 @@ def stopped(
     return run
 
 
-def test_a_run_directory_does_not_decide_that_code_runs(
-    stopped: Path, hostile: tuple[Path, Path]
-) -> None:
+def test_a_run_directory_does_not_decide_that_code_runs(stopped, hostile):
     _, trace = hostile
     refused = CliRunner().invoke(main, ["run", "--resume", str(stopped)])
     assert refused.exit_code == 1, refused.output
@@ -228,9 +220,7 @@ def test_a_run_directory_does_not_decide_that_code_runs(
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("by", ["option", "recipe"])
-def test_its_user_does(
-    by: str, stopped: Path, hostile: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_its_user_does(by, stopped, hostile, tmp_path):
     own = tmp_path / "own.toml"
     own.write_bytes((stopped / "resolved.toml").read_bytes())
     arguments = {"option": [TRUST], "recipe": [str(own)]}[by]
@@ -240,8 +230,8 @@ def test_its_user_does(
 
 
 def test_the_classes_for_other_libraries_run_code_only_when_told(
-    hostile: tuple[Path, Path],
-) -> None:
+    hostile,
+):
     from sentbed_interop.sklearn import SentbedVectorizer
 
     encoder, trace = hostile

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,15 +89,13 @@ at = ["start", "end"]
 
 
 @pytest.fixture
-def start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., subprocess.Popen[bytes]]:
+def start(tmp_path, monkeypatch):
     """Start `sentbed run` in a process of its own."""
     pytest.importorskip("pyarrow", reason="streams from disk")
     (tmp_path / "survivor.toml").write_text(RECIPE)
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
 
-    def run(*arguments: object) -> subprocess.Popen[bytes]:
+    def run(*arguments):
         command = [str(SENTBED), "run", *map(str, arguments)]
         return subprocess.Popen(
             command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
@@ -107,13 +104,13 @@ def start(
     return run
 
 
-def finish(process: subprocess.Popen[bytes]) -> str:
+def finish(process):
     _, printed = process.communicate(timeout=300)
     assert process.returncode == 0, printed.decode()
     return printed.decode()
 
 
-def events(run: Path) -> list[dict[str, object]]:
+def events(run):
     """The log without what differs from process to process."""
     lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     own = ("run_started", "run_resumed", "run_finished", "stage_started")
@@ -124,12 +121,12 @@ def events(run: Path) -> list[dict[str, object]]:
     ]
 
 
-def steps_of(run: Path) -> int:
+def steps_of(run):
     log = run / "log.jsonl"
     return log.read_text().count('"step_finished"') if log.exists() else 0
 
 
-def kill_at(process: subprocess.Popen[bytes], moment: Callable[[], bool]) -> None:
+def kill_at(process, moment):
     deadline = time.monotonic() + 120
     while process.poll() is None and not moment():
         assert time.monotonic() < deadline
@@ -140,9 +137,7 @@ def kill_at(process: subprocess.Popen[bytes], moment: Callable[[], bool]) -> Non
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_a_run_that_was_killed_ends_bit_identical(
-    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
+def test_a_run_that_was_killed_ends_bit_identical(start, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     process = start("survivor.toml", "--out", broken)
     kill_at(process, lambda: steps_of(broken) > 2)
@@ -154,9 +149,7 @@ def test_a_run_that_was_killed_ends_bit_identical(
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_a_run_that_was_killed_ten_times_ends_bit_identical(
-    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
+def test_a_run_that_was_killed_ten_times_ends_bit_identical(start, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     finish(start("survivor.toml", "--out", whole))
     chance = random.Random(0)
@@ -165,7 +158,7 @@ def test_a_run_that_was_killed_ten_times_ends_bit_identical(
         states, before = broken / "states", steps_of(broken)
         if kill % 2:
             # While a checkpoint is being written: its directory has its name only when it is whole.
-            def is_writing(before: int = before, states: Path = states) -> bool:
+            def is_writing(before=before, states=states):
                 return any(states.glob(".*")) and steps_of(broken) > before
 
             kill_at(process, is_writing)
@@ -181,7 +174,7 @@ def test_a_run_that_was_killed_ten_times_ends_bit_identical(
     assert_identical(whole, broken)
 
 
-def assert_identical(whole: Path, broken: Path) -> None:
+def assert_identical(whole, broken):
     """Both runs have the same weights, to the bit, and the same log."""
     for name in ("en", "source"):
         files = [
@@ -233,15 +226,15 @@ class StopAfterTwoSteps:
     required = True
 
     @sentbed.hookimpl(trylast=True)
-    def step_finished(self, stage: str, step: int) -> None:
+    def step_finished(self, stage, step):
         if (stage, step) == ("first", 2):
             raise KeyboardInterrupt
 
 
 @pytest.mark.slow
 def test_a_run_does_not_go_on_with_a_tokenizer_that_is_trained_on_other_texts(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(TRAINED_TOKENIZER)
     (tmp_path / "first.tsv").write_text("a\tb\n" + "a cat sits\tthe cat sat\n" * 4)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tomli
 import torch
-from damage import Damage, damages
+from damage import damages
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -23,7 +22,7 @@ Weights = dict[str, torch.Tensor]
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(tmp_path_factory):
     """A saved encoder of random weights with a projection."""
     directory = tmp_path_factory.mktemp("saved") / "encoder"
     table = {
@@ -39,7 +38,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def swapped(weights: Weights) -> Weights:
+def swapped(weights):
     names = [name for name in weights if name.endswith("query.weight")]
     return weights | dict(
         zip(names, [weights[name] for name in reversed(names)], strict=True)
@@ -64,9 +63,7 @@ CHANGES: dict[str, Callable[[Weights], Weights]] = {
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("file", ["backbone/model.safetensors", "modules.safetensors"])
-def test_other_weights_in_the_same_places_are_refused(
-    file: str, change: str, saved: Path, tmp_path: Path
-) -> None:
+def test_other_weights_in_the_same_places_are_refused(file, change, saved, tmp_path):
     if (file, change) == ("modules.safetensors", "swapped"):
         pytest.skip("there is one matrix")
     shutil.copytree(saved, tmp_path / "e")
@@ -90,9 +87,7 @@ def test_other_weights_in_the_same_places_are_refused(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(damage=damages(), choice=st.integers(0, 99))
-def test_any_damage_of_any_file_is_refused(
-    damage: Damage, choice: int, saved: Path, tmp_path: Path
-) -> None:
+def test_any_damage_of_any_file_is_refused(damage, choice, saved, tmp_path):
     if not (tmp_path / "e").exists():
         shutil.copytree(saved, tmp_path / "e")
     files = sorted(path for path in (tmp_path / "e").rglob("*") if path.is_file())
@@ -108,15 +103,13 @@ def test_any_damage_of_any_file_is_refused(
         file.write_bytes(whole)
 
 
-def test_an_intact_encoder_loads_with_its_vectors(saved: Path) -> None:
+def test_an_intact_encoder_loads_with_its_vectors(saved):
     one, other = (Encoder.load(saved).encode(TEXTS) for _ in range(2))
     assert one.shape == (2, 8)
     np.testing.assert_array_equal(one, other)
 
 
-def test_it_names_the_distributions_of_its_parts_and_what_to_install(
-    saved: Path, tmp_path: Path
-) -> None:
+def test_it_names_the_distributions_of_its_parts_and_what_to_install(saved, tmp_path):
     text = (saved / "encoder.toml").read_text()
     release = importlib.metadata.version("sentbed-poolers")
     assert tomli.loads(text)["distributions"] == {

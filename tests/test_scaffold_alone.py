@@ -86,7 +86,7 @@ class Environment:
 
     root: Path
 
-    def call(self, *words: str | Path, cwd: Path) -> str:
+    def call(self, *words, cwd):
         """Run a command in it; returns what it prints."""
         binaries = self.root / ("Scripts" if sys.platform == "win32" else "bin")
         environment = {
@@ -107,14 +107,14 @@ class Environment:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def install(self, *what: str | Path, cwd: Path = ROOT) -> None:
+    def install(self, *what, cwd=ROOT):
         """Install with pip; most of torch and transformers is never imported, and need not be compiled."""
         options = ("--quiet", "--disable-pip-version-check", "--no-compile")
         self.call("python", "-m", "pip", "install", *options, *what, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def clean(tmp_path_factory):
     """`sentbed[standard]` from local wheels, and the conformance kit; nothing in editable form."""
     environment = Environment(tmp_path_factory.mktemp("clean"))
     venv.create(environment.root, with_pip=True)
@@ -139,13 +139,13 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment
 
 
-def commands_of(printed: str) -> list[list[str]]:
+def commands_of(printed):
     """Return the words of each command that a scaffold prints; below them there may be a remark."""
     commands = printed.partition("\nThen:\n")[2].partition("\n\n")[0]
     return [shlex.split(line) for line in commands.splitlines()]
 
 
-def test_standard_has_every_command(clean: Environment, tmp_path: Path) -> None:
+def test_standard_has_every_command(clean, tmp_path):
     listed = (
         clean.call("sentbed", "--help", cwd=tmp_path)
         .partition("Commands:")[2]
@@ -162,8 +162,8 @@ def test_standard_has_every_command(clean: Environment, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in TEMPLATES if kind not in PLACES])
 def test_a_scaffold_that_no_recipe_names_installs_and_passes_its_tests(
-    kind: str, clean: Environment, tmp_path: Path
-) -> None:
+    kind, clean, tmp_path
+):
     printed = clean.call("sentbed", "new", "plugin", kind, f"my-{kind}", cwd=tmp_path)
     install, test, _ = commands_of(printed)
     clean.install("--no-build-isolation", *install[2:], cwd=tmp_path)
@@ -172,8 +172,8 @@ def test_a_scaffold_that_no_recipe_names_installs_and_passes_its_tests(
 
 @pytest.mark.parametrize("kind", PLACES)
 def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
-    kind: str, clean: Environment, tmp_path: Path
-) -> None:
+    kind, clean, tmp_path
+):
     name = f"my-{kind}"
     printed = clean.call("sentbed", "new", "plugin", kind, name, cwd=tmp_path)
     install, test, recipe, run = commands_of(printed)
@@ -193,7 +193,7 @@ def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
     require_used(kind, name, directory)
 
 
-def require_used(kind: str, name: str, directory: Path) -> None:
+def require_used(kind, name, directory):
     """Assert that a run had this component: its recipe says so, and so does what it left."""
     recipe = tomli.loads((directory / "resolved.toml").read_text("utf-8"))
     assert reduce(lambda place, key: place[key], PLACES[kind], recipe)["use"] == name
@@ -238,9 +238,7 @@ def require_used(kind: str, name: str, directory: Path) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_installs_and_its_tests_pass(
-    example: Path, clean: Environment, tmp_path: Path
-) -> None:
+def test_an_example_installs_and_its_tests_pass(example, clean, tmp_path):
     clean.install("--no-build-isolation", f"{example}[test]")
     clean.call(
         "pytest",
@@ -254,5 +252,5 @@ def test_an_example_installs_and_its_tests_pass(
     )
 
 
-def test_there_is_an_example() -> None:
+def test_there_is_an_example():
     assert [path.name for path in EXAMPLES] == ["sentbed-attention", "sentbed-cost"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = Path(sys.executable).with_name("sentbed")
@@ -24,12 +24,12 @@ FILES = sorted(
 
 
 @pytest.fixture(scope="module")
-def plugins() -> Plugins:
+def plugins():
     return load_plugins()
 
 
 @pytest.fixture(scope="module")
-def judge() -> jsonschema.Draft7Validator:
+def judge():
     printed = subprocess.run(
         [PROGRAM, "schema"], check=True, capture_output=True, text=True
     ).stdout
@@ -38,7 +38,7 @@ def judge() -> jsonschema.Draft7Validator:
     return jsonschema.Draft7Validator(schema)
 
 
-def test_there_are_recipes_of_all_sorts() -> None:
+def test_there_are_recipes_of_all_sorts():
     said = [tomllib.loads((ROOT / file).read_text("utf-8")).keys() for file in FILES]
     assert len(said) > 90
     for sort in (
@@ -56,7 +56,7 @@ def test_there_are_recipes_of_all_sorts() -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_recipe_is_accepted(file: str, judge: jsonschema.Draft7Validator) -> None:
+def test_every_recipe_is_accepted(file, judge):
     table = tomllib.loads((ROOT / file).read_text("utf-8"))
     assert [error.message for error in judge.iter_errors(table)] == []
 
@@ -154,9 +154,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_refused_where_it_stands(
-    name: str, judge: jsonschema.Draft7Validator
-) -> None:
+def test_a_mistake_is_refused_where_it_stands(name, judge):
     text = (ROOT / "recipes" / "quickstart.toml").read_text("utf-8")
     old, new, place = MISTAKES[name]
     assert old in text
@@ -164,14 +162,14 @@ def test_a_mistake_is_refused_where_it_stands(
     assert place in {".".join(map(str, error.absolute_path)) for error in errors}
 
 
-def test_at_least_twenty_mistakes_are_tried() -> None:
+def test_at_least_twenty_mistakes_are_tried():
     assert len(MISTAKES) >= 20
 
 
 @pytest.mark.slow
 def test_what_the_documentation_shows_is_what_the_commands_print(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     page = (ROOT / "docs" / "howto" / "write-recipes.md").read_text("utf-8")
     (recipe,) = re.findall(r"```toml\n(#:schema .+?)```", page, re.DOTALL)
     (tmp_path / "warmer.toml").write_text(recipe)

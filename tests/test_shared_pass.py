@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.recipe import EncoderRecipe, Recipe
+from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
@@ -66,22 +63,22 @@ TEXTS = ["one text", "another, longer text", "a third one"]
 
 
 @pytest.fixture(autouse=True)
-def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def _code_as_it_was_loaded(monkeypatch):
     monkeypatch.setattr(sources, "STARTED", math.inf)
 
 
 @pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_pages(monkeypatch):
     """Write no report: vectors and scores are compared, and pages take most of the time."""
 
-    def write(directory: Path, *_: Any, **__: Any) -> Path:
+    def write(directory, *_, **__):
         return directory
 
     monkeypatch.setattr("sentbed_report.write_report.write_report", write)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+def model(tmp_path_factory):
     """What a recipe says of a small BERT or OPT that lies in files."""
     root = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
@@ -91,17 +88,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
             EncoderRecipe(backbone, Mean()), Cpu().build(), lambda: TEXTS
         ).save(root / kind)
 
-    def table(kind: str) -> str:
+    def table(kind):
         return f'use = "{kind}", model = "{root / kind / "backbone"}"'
 
     return table
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Callable[..., Recipe]:
-    def load(
-        backbone: str, pooler: str = "mean", head: str = "{}", *changes: str
-    ) -> Recipe:
+def recipe(tmp_path):
+    def load(backbone, pooler="mean", head="{}", *changes):
         path = tmp_path / "recipe.toml"
         table = pooler if pooler.startswith("{") else f'{{ use = "{pooler}" }}'
         path.write_text(RECIPE.format(backbone=backbone, pooler=table, head=head))
@@ -111,17 +106,15 @@ def recipe(tmp_path: Path) -> Callable[..., Recipe]:
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def passes(monkeypatch):
     """The number of texts in each pass through a backbone."""
-    rows: list[int] = []
+    rows = []
     forward = {
         cls: cls._forward for cls in (TorchEncoder, *TorchEncoder.__subclasses__())
     }
     for cls, original in forward.items():
 
-        def count(
-            encoder: Any, replica: Any, batch: Any, original: Any = original
-        ) -> Any:
+        def count(encoder, replica, batch, original=original):
             rows.append(len(batch.input_ids))
             return original(encoder, replica, batch)
 
@@ -135,15 +128,15 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 )
 @pytest.mark.parametrize("case", POOLERS)
 def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
-    case: str,
-    precision: torch.dtype,
-    model: Callable[[str], str],
-    recipe: Callable[..., Recipe],
-    passes: list[int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def build(self: Cpu) -> TorchEngine:
+    case,
+    precision,
+    model,
+    recipe,
+    passes,
+    tmp_path,
+    monkeypatch,
+):
+    def build(self):
         return TorchEngine(
             torch.device("cpu"), precision, False, {"precision": str(precision)}
         )
@@ -182,7 +175,7 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     assert kept(tmp_path / "shared") == kept(tmp_path / "alone")
 
 
-def saved(run: Path) -> dict[str, bytes]:
+def saved(run):
     found = {
         str(path.relative_to(run)): path.read_bytes()
         for path in run.rglob("encoder/**/*.*")
@@ -194,7 +187,7 @@ def saved(run: Path) -> dict[str, bytes]:
     return found
 
 
-def kept(root: Path) -> dict[str, bytes]:
+def kept(root):
     found = {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*.vectors")
@@ -203,11 +196,9 @@ def kept(root: Path) -> dict[str, bytes]:
     return found
 
 
-def test_pooler_and_head_do_not_depend_on_what_the_backbone_drew(
-    model: Callable[[str], str], recipe: Callable[..., Recipe]
-) -> None:
+def test_pooler_and_head_do_not_depend_on_what_the_backbone_drew(model, recipe):
     backbones = (model("bert"), model("bert") + ', init = "random"')
-    encoders: list[Any] = [
+    encoders = [
         build_encoder(recipe(backbone, "cls-mlp", HEADS[2])) for backbone in backbones
     ]
     words = [one.backbone.model.embeddings.word_embeddings.weight for one in encoders]
@@ -222,8 +213,8 @@ def test_pooler_and_head_do_not_depend_on_what_the_backbone_drew(
 
 
 def test_a_model_from_files_is_shared_under_any_seed_unless_something_is_drawn(
-    model: Callable[[str], str], recipe: Callable[..., Recipe]
-) -> None:
+    model, recipe
+):
     files = model("bert")
     for more, shares in (
         ("", True),
@@ -238,15 +229,11 @@ def test_a_model_from_files_is_shared_under_any_seed_unless_something_is_drawn(
 
 
 @pytest.mark.parametrize("pooler", ["mean-first-last", "mask"])
-def test_a_pooler_that_reads_more_of_the_backbone_does_not_share(
-    pooler: str, model: Callable[[str], str], recipe: Callable[..., Recipe]
-) -> None:
+def test_a_pooler_that_reads_more_of_the_backbone_does_not_share(pooler, model, recipe):
     assert not can_share(recipe(model("bert"), "mean"), recipe(model("bert"), pooler))
 
 
-def test_a_prefix_is_shared_too(
-    model: Callable[[str], str], recipe: Callable[..., Recipe], tmp_path: Path
-) -> None:
+def test_a_prefix_is_shared_too(model, recipe, tmp_path):
     prompt = (
         'encoder.prompt={ template = \'This sentence : "{text}" means in one word:"\' }'
     )
@@ -259,7 +246,7 @@ def test_a_prefix_is_shared_too(
     companions = SharedBackbone(first)
     for other in others:
         companions.add(other.encoders["encoder"], 3)
-    assert first.placed.shares_prefix  # type: ignore[attr-defined]
+    assert first.placed.shares_prefix
     own = [one.encode(TEXTS) for one in companions.others]
     store = SharedCache(tmp_path / "vectors", passes=[companions])
     assert kept_by(store, first) == first.encode(TEXTS).tobytes()
@@ -268,6 +255,6 @@ def test_a_prefix_is_shared_too(
     assert (store.taken, store.encoded) == (3 * len(others), 3)
 
 
-def kept_by(store: SharedCache, encoder: Encoder) -> bytes:
+def kept_by(store, encoder):
     space = fingerprint_of(encoder)
     return store.encode(space, TEXTS, encoder.encode, encoder.width).tobytes()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +14,7 @@ from sentbed import (
     load_recipe,
 )
 from sentbed._recipe.remarks import remarks_of
-from sentbed.protocols import Exporter, Training
+from sentbed.protocols import Training
 from sentbed.tools import load_plugins
 from sentbed_evaluators.bitext import Bitext
 from sentbed_evaluators.encoding_cost import EncodingCost
@@ -49,7 +45,7 @@ use = "sts"
 path = "pkg:sentbed_data/sample/sts-dev.tsv"
 """
 
-Put = Callable[..., Path]
+
 PAIRS = "sentence1\tsentence2\tscore\n" + "".join(
     f"{first}\t{second}\t{score}\n"
     for score, (first, second) in enumerate(
@@ -59,33 +55,31 @@ PAIRS = "sentence1\tsentence2\tscore\n" + "".join(
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Path:
+def recipe(tmp_path):
     path = tmp_path / "late.toml"
     path.write_text(RECIPE)
     return path
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> str:
+def pairs(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text(PAIRS)
     return str(path)
 
 
-def built(recipe: Path, *settings: str) -> Encoder:
+def built(recipe, *settings):
     part = load_recipe(recipe, list(settings)).encoders["encoder"]
     engine = load_plugins().find("runtime", "cpu").cls().build()
     engine.seed(0)
     return Encoder.build(part, engine, lambda: SENTENCES)
 
 
-def maxsim(first: Any, second: Any) -> float:
+def maxsim(first, second):
     return float((first.astype(np.float64) @ second.T).max(axis=1).sum())
 
 
-def test_an_encoder_gives_the_vectors_of_its_tokens(
-    recipe: Path, tmp_path: Path
-) -> None:
+def test_an_encoder_gives_the_vectors_of_its_tokens(recipe, tmp_path):
     encoder = built(recipe)
     texts = [*SENTENCES[:5], SENTENCES[0]]
     vectors = encoder.encode_tokens(texts)
@@ -103,7 +97,7 @@ def test_an_encoder_gives_the_vectors_of_its_tokens(
     np.testing.assert_array_equal(loaded.encode_tokens(texts).rows, vectors.rows)
 
 
-def test_where_one_vector_is_needed_a_sentence_says_so(recipe: Path) -> None:
+def test_where_one_vector_is_needed_a_sentence_says_so(recipe):
     with pytest.raises(SentbedError, match="call `encode_tokens`"):
         built(recipe).encode(["a"])
     mean = "encoder.similarity=", "encoder.pooler.use=mean"
@@ -112,15 +106,13 @@ def test_where_one_vector_is_needed_a_sentence_says_so(recipe: Path) -> None:
 
 
 @pytest.mark.parametrize("exporter", [ToONNX(), ToSentenceTransformers()])
-def test_formats_of_one_vector_refuse_them(
-    exporter: Exporter, recipe: Path, tmp_path: Path
-) -> None:
+def test_formats_of_one_vector_refuse_them(exporter, recipe, tmp_path):
     message = "gives a vector of each token, and the format has one of each text"
     with pytest.raises(ModelError, match=message):
         exporter.write(built(recipe), tmp_path / "out")
 
 
-def test_pairs_and_documents_are_compared_by_maxsim(recipe: Path, pairs: str) -> None:
+def test_pairs_and_documents_are_compared_by_maxsim(recipe, pairs):
     encoder = built(recipe)
     first, second = (encoder.encode_tokens(SENTENCES[a : a + 6]) for a in (0, 6))
     every = np.array([[maxsim(a, b) for b in second] for a in first])
@@ -141,9 +133,7 @@ def test_pairs_and_documents_are_compared_by_maxsim(recipe: Path, pairs: str) ->
     )
 
 
-def test_retrieval_shows_what_a_document_and_a_pair_take(
-    recipe: Path, pairs: str
-) -> None:
+def test_retrieval_shows_what_a_document_and_a_pair_take(recipe, pairs):
     encoder = built(recipe)
     evaluator = Retrieval(pairs, cost=True)
     costs = {
@@ -163,7 +153,7 @@ def test_retrieval_shows_what_a_document_and_a_pair_take(
     )
 
 
-def test_encoding_token_vectors_is_counted_and_timed(recipe: Path, pairs: str) -> None:
+def test_encoding_token_vectors_is_counted_and_timed(recipe, pairs):
     evaluator = EncodingCost(STS(pairs), repeats=1)
     settings = ["encoder.pooler.use=mean", "encoder.similarity=cosine"]
     costs = []
@@ -178,8 +168,8 @@ def test_encoding_token_vectors_is_counted_and_timed(recipe: Path, pairs: str) -
 
 @pytest.mark.parametrize("similarity", ["dot", "euclidean", "manhattan"])
 def test_vectors_are_compared_by_the_similarity_that_is_named(
-    recipe: Path, pairs: str, similarity: str
-) -> None:
+    recipe, pairs, similarity
+):
     settings = ["encoder.pooler.use=mean", "encoder.head.normalize=false"]
     encoder = built(recipe, *settings, f"encoder.similarity={similarity}")
     vectors = encoder.encode(SENTENCES[:12]).astype(np.float64)
@@ -194,9 +184,7 @@ def test_vectors_are_compared_by_the_similarity_that_is_named(
     assert scores[0].protocol["encoder"]["similarity"] == {"use": similarity}
 
 
-def test_the_cosine_that_is_named_is_the_one_that_is_not(
-    recipe: Path, pairs: str, tmp_path: Path
-) -> None:
+def test_the_cosine_that_is_named_is_the_one_that_is_not(recipe, pairs, tmp_path):
     sides = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for path, start in zip(sides, (0, 6), strict=True):
         path.write_text("\n".join(SENTENCES[start : start + 6]) + "\n")
@@ -211,8 +199,8 @@ def test_the_cosine_that_is_named_is_the_one_that_is_not(
 
 
 def test_token_vectors_are_trained_and_a_micro_batch_changes_nothing(
-    recipe: Path,
-) -> None:
+    recipe,
+):
     encoder = built(recipe)
     columns = {
         "anchor": encoder.tokenizer().encode(SENTENCES[:6], 24),
@@ -278,9 +266,7 @@ epochs = 1
         (["encoder.similarity=maxim"], "", "maxsim"),
     ],
 )
-def test_what_does_not_read_token_vectors_is_refused(
-    recipe: Path, settings: list[str], stage: str, sentence: str
-) -> None:
+def test_what_does_not_read_token_vectors_is_refused(recipe, settings, stage, sentence):
     recipe.write_text(RECIPE + stage)
     with pytest.raises(RecipeError) as refused:
         load_recipe(recipe, settings)
@@ -298,8 +284,8 @@ def test_what_does_not_read_token_vectors_is_refused(
     ],
 )
 def test_an_evaluator_does_not_contradict_the_encoder(
-    recipe: Path, pairs: str, evaluator: str, sentence: str
-) -> None:
+    recipe, pairs, evaluator, sentence
+):
     settings = [
         "encoder.pooler.use=mean",
         "encoder.similarity=dot",
@@ -318,8 +304,8 @@ def test_an_evaluator_does_not_contradict_the_encoder(
 
 @pytest.mark.parametrize(("loss", "remarks"), [("spread-out", 1), ("info-nce", 0)])
 def test_check_says_that_a_loss_does_not_train_for_the_similarity(
-    recipe: Path, loss: str, remarks: int
-) -> None:
+    recipe, loss, remarks
+):
     recipe.write_text(RECIPE + STAGE.replace("LOSS", loss))
     settings = ["encoder.pooler.use=mean", "encoder.similarity=dot"]
     warnings, problems = remarks_of([load_recipe(recipe, settings)])

@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_light_command_loads_no_heavy_library(name: str) -> None:
+def test_a_light_command_loads_no_heavy_library(name):
     code = (
         "import sys\n"
         "from sentbed._cli.main import main\n"
@@ -46,7 +46,7 @@ def test_a_light_command_loads_no_heavy_library(name: str) -> None:
     assert answer.stdout
 
 
-def test_check_imports_only_the_components_of_the_recipe() -> None:
+def test_check_imports_only_the_components_of_the_recipe():
     code = (
         "import sys\n"
         "from sentbed._cli.main import main\n"
@@ -77,7 +77,7 @@ def test_check_imports_only_the_components_of_the_recipe() -> None:
     )
 
 
-def test_importing_sentbed_loads_no_heavy_library() -> None:
+def test_importing_sentbed_loads_no_heavy_library():
     code = f"import sentbed, sys; sys.exit(', '.join(m for m in {HEAVY!r} if m in sys.modules) or 0)"
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True
@@ -85,7 +85,7 @@ def test_importing_sentbed_loads_no_heavy_library() -> None:
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-def test_making_and_checking_components_loads_no_heavy_library() -> None:
+def test_making_and_checking_components_loads_no_heavy_library():
     program = ROOT / "tests" / "support" / "made_components.py"
     answer = subprocess.run(
         [sys.executable, program], capture_output=True, text=True, cwd=ROOT

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -68,19 +67,16 @@ contrastive = { "stage.main.loss" = { use = "info-nce", temperature = 0.05 } }
 classification = { "stage.main.loss" = { use = "classification" } }
 """
 
-Scores = dict[tuple[str, int], list[float]]
-Start = Callable[..., subprocess.Popen[str]]
-
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recipe(tmp_path_factory):
     """The recipe's file."""
     path = tmp_path_factory.mktemp("study") / "ablation.toml"
     path.write_text(RECIPE)
     return path
 
 
-def scores(directory: Path) -> Scores:
+def scores(directory):
     """Every score of every cell, to the last digit."""
     data = read_data(directory)
     assert data.finished == data.total
@@ -92,7 +88,7 @@ def scores(directory: Path) -> Scores:
 
 
 @pytest.fixture(scope="module")
-def expected(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Scores:
+def expected(recipe, tmp_path_factory):
     """The scores of one uninterrupted run in which nothing is shared."""
     directory = tmp_path_factory.mktemp("whole") / "study"
     study = read_study(recipe)
@@ -107,15 +103,13 @@ def expected(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Scores:
 
 
 @pytest.fixture
-def start(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+def start(recipe, tmp_path, monkeypatch):
     """Start `sentbed study` in a process of its own."""
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     # No number of threads in the environment may decide a score.
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
-    def run(
-        *arguments: str, recipe: Path = recipe, out: str = "study"
-    ) -> subprocess.Popen[str]:
+    def run(*arguments, recipe=recipe, out="study"):
         command = [
             sys.executable,
             "-m",
@@ -137,7 +131,7 @@ def start(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Star
     return run
 
 
-def finish(process: subprocess.Popen[str]) -> list[str]:
+def finish(process):
     """Wait for a study; returns what it said of its cells."""
     printed, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
@@ -145,19 +139,19 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
     return said.splitlines()
 
 
-def runs(directory: Path) -> list[Path]:
+def runs(directory):
     # A run is prepared in a hidden directory.
     return sorted((directory / "cells").glob("[!.]*"))
 
 
-def is_finished(run: Path) -> bool:
+def is_finished(run):
     manifest = run / "manifest.json"
     return (
         manifest.is_file() and json.loads(manifest.read_text())["status"] == "finished"
     )
 
 
-def times_started(run: Path) -> Counter[str]:
+def times_started(run):
     events = [
         json.loads(line)["event"]
         for line in (run / "log.jsonl").read_text().splitlines()
@@ -168,10 +162,10 @@ def times_started(run: Path) -> Counter[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_study_killed_twice_ends_with_the_table_of_one_that_was_not(
-    start: Start, expected: Scores, tmp_path: Path
-) -> None:
+    start, expected, tmp_path
+):
     study, chance = tmp_path / "study", random.Random(0)
-    before: dict[Path, bytes] = {}
+    before = {}
     for kill in range(2):
         process = start()
         wanted = len(before) + chance.randint(1, 3)
@@ -200,9 +194,7 @@ def test_a_study_killed_twice_ends_with_the_table_of_one_that_was_not(
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
-def test_two_processes_share_a_study_and_do_no_cell_twice(
-    start: Start, expected: Scores, tmp_path: Path
-) -> None:
+def test_two_processes_share_a_study_and_do_no_cell_twice(start, expected, tmp_path):
     processes = [start(), start()]
     did = [
         [re.sub(r" in .*", "", line) for line in finish(process)]
@@ -229,8 +221,8 @@ def test_two_processes_share_a_study_and_do_no_cell_twice(
     ("executor", "name"), [("local", "spawn_main"), ("ray", "ray::_Actor")]
 )
 def test_the_cell_of_a_worker_that_was_killed_is_done_again(
-    executor: str, name: str, start: Start, expected: Scores, tmp_path: Path
-) -> None:
+    executor, name, start, expected, tmp_path
+):
     if executor == "ray":
         pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
     process = start(
@@ -291,14 +283,14 @@ values = [24, 16, 3]
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_study_that_stops_cells_decides_the_same_killed_with_two_workers_and_on_ray(
-    start: Start, tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
+    start, tmp_path, pytestconfig
+):
     pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
     recipe = tmp_path / "stopped.toml"
     recipe.write_text(STOPPED)
     stopping = partial(start, recipe=recipe)
 
-    def decisions(out: str) -> bytes:
+    def decisions(out):
         return (tmp_path / out / "decisions.json").read_bytes()
 
     finish(stopping("--workers", "1", out="whole"))

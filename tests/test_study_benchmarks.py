@@ -6,7 +6,6 @@ import importlib
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,25 +14,25 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 @pytest.fixture
-def sequential(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def sequential(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     return importlib.import_module("sequential_studies")
 
 
 @pytest.fixture
-def settings(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def settings(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     return importlib.import_module("stopping_settings")
 
 
-def run(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+def run(module, monkeypatch, *words):
     monkeypatch.setattr(sys, "argv", [module.__name__, *words])
     module.main()
 
 
 def test_simulated_variances_over_items_are_those_of_the_product(
-    sequential: ModuleType,
-) -> None:
+    sequential,
+):
     sequential.require_variances_of_the_product()
     # Of studies that are drawn together, each has its own.
     values = np.random.default_rng(1).normal(size=(2, 3, 4, 20))
@@ -45,9 +44,7 @@ def test_simulated_variances_over_items_are_those_of_the_product(
         assert together[study] == pytest.approx(alone)
 
 
-def test_sequential_studies_run(
-    sequential: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_sequential_studies_run(sequential, monkeypatch, tmp_path):
     words = ["--studies", "2", "--cells", "3", "--seeds", "3", "--items", "20"]
     run(sequential, monkeypatch, *words, "--json", str(tmp_path / "out.json"))
     rows = json.loads((tmp_path / "out.json").read_text())["rows"]
@@ -55,9 +52,7 @@ def test_sequential_studies_run(
     assert {row["procedure"] for row in rows} == {"sentbed", "by hand"}
 
 
-def test_studies_that_are_said_to_claim_nothing_claim_nothing(
-    settings: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_studies_that_are_said_to_claim_nothing_claim_nothing(settings, monkeypatch):
     """At a rate at which many studies claim something, in a planned study and one with exchanged seeds."""
     monkeypatch.setattr(settings, "ERROR_RATE", 0.9)
     rng = np.random.default_rng(0)
@@ -79,9 +74,7 @@ def test_studies_that_are_said_to_claim_nothing_claim_nothing(
     assert silent > 20
 
 
-def test_stopping_settings_run(
-    settings: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_stopping_settings_run(settings, monkeypatch, tmp_path):
     names = ("one 2 x", "seeds one by one, one 4 x")
     run(
         settings,

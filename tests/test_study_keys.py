@@ -8,12 +8,12 @@ import pytest
 from sentbed.tools import components_of, computing_code, load_plugins, load_recipe
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.runner import run_study
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 
 
-def test_code_and_versions_of_a_recipe_are_those_of_what_computes() -> None:
+def test_code_and_versions_of_a_recipe_are_those_of_what_computes():
     plugins = load_plugins()
     recipe = load_recipe(RECIPES / "quickstart.toml", plugins=plugins, look=False)
     code = computing_code(components_of(recipe), plugins)
@@ -78,17 +78,17 @@ at = ["start", "end"]
 
 @pytest.mark.slow
 def test_an_evaluator_added_to_trained_encoders_gives_the_scores_that_it_would_have_given(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """With a tokenizer that was trained on texts, random weights and a fitted transform."""
 
-    def study(*names: str) -> Study:
+    def study(*names):
         evaluations = [EVALUATION.replace("NAME", name) for name in names]
         (tmp_path / "recipe.toml").write_text(TRAINED + "".join(evaluations))
         return read_study(tmp_path / "recipe.toml")
 
-    def scores(directory: Path) -> dict[str, set[tuple[str, str, str, float]]]:
-        found: dict[str, set[tuple[str, str, str, float]]] = {}
+    def scores(directory):
+        found = {}
         for cell in read_data(directory).cells:
             (run,) = cell.runs
             found[cell.name] = {

@@ -36,7 +36,7 @@ PLAIN = [
 ]
 
 
-def figures(tmp_path: Path, code: str) -> dict[str, float]:
+def figures(tmp_path, code):
     (tmp_path / "module.py").write_text(code, "utf-8")
     measured = style_check.Figures()
     measured.add(style_check.Module(tmp_path / "module.py"))
@@ -44,7 +44,7 @@ def figures(tmp_path: Path, code: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("figure", "code"), PLACES)
-def test_a_place_is_counted_once(tmp_path: Path, figure: str, code: str) -> None:
+def test_a_place_is_counted_once(tmp_path, figure, code):
     values = figures(tmp_path, code + "\n")
 
     assert values[figure] == 1
@@ -53,13 +53,13 @@ def test_a_place_is_counted_once(tmp_path: Path, figure: str, code: str) -> None
 
 
 @pytest.mark.parametrize("code", PLAIN)
-def test_plain_code_breaks_no_rule(tmp_path: Path, code: str) -> None:
+def test_plain_code_breaks_no_rule(tmp_path, code):
     values = figures(tmp_path, code + "\n")
 
     assert {values[rule] for rule, _ in PLACES} == {0}
 
 
-def test_figures_are_those_counted_by_hand(tmp_path: Path) -> None:
+def test_figures_are_those_counted_by_hand(tmp_path):
     # Module, Assign, Name, Store, IfExp, three Names with Load: 10 nodes; the docstring is none.
     values = figures(tmp_path, '"""Say what."""\nfound = a if b else c\n')
 
@@ -70,7 +70,7 @@ def test_figures_are_those_counted_by_hand(tmp_path: Path) -> None:
     assert values["statement-nodes"] == 10
 
 
-def test_ceilings_only_fall(tmp_path: Path) -> None:
+def test_ceilings_only_fall(tmp_path):
     (tmp_path / "module.py").write_text("f(a if b else c)\n", "utf-8")
     measured = style_check.Figures()
     measured.add(style_check.Module(tmp_path / "module.py"))
@@ -88,7 +88,7 @@ def test_ceilings_only_fall(tmp_path: Path) -> None:
     assert "core: nested-conditionals is 1, above its ceiling 0" in problems
 
 
-def test_a_new_distribution_has_the_goals_as_its_ceilings(tmp_path: Path) -> None:
+def test_a_new_distribution_has_the_goals_as_its_ceilings(tmp_path):
     (tmp_path / "module.py").write_text("x = 1 + (a > b)\n", "utf-8")
     measured = style_check.Figures()
     measured.add(style_check.Module(tmp_path / "module.py"))
@@ -98,16 +98,14 @@ def test_a_new_distribution_has_the_goals_as_its_ceilings(tmp_path: Path) -> Non
     assert "plugins/new: truth-arithmetic is 1, above its ceiling 0" in problems
 
 
-def test_every_distribution_has_ceilings() -> None:
+def test_every_distribution_has_ceilings():
     names = set(style_check.distributions(ROOT))
     assert "core" in names
     assert len(names) > 15
     assert set(style_check.read_ceilings()) == names
 
 
-def test_ceilings_written_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ceilings_written_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr(style_check, "CEILINGS", tmp_path / "ceilings.toml")
     tables = {"plugins/data": dict(style_check.GOALS)}
 

@@ -6,7 +6,6 @@ import importlib.util
 import warnings
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 import attrs
 import numpy as np
@@ -60,7 +59,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+def encoder(tmp_path_factory):
     torch.manual_seed(0)
     backbone = Bert(init="random", size="tiny", vocab_size=400)
     recipe = EncoderRecipe(backbone, Mean(), Head(), max_length=64)
@@ -71,7 +70,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     return Encoder.load(directory)
 
 
-def with_prompts(encoder: Encoder, prompts: dict[str, str]) -> Encoder:
+def with_prompts(encoder, prompts):
     task_prompts = {key: Prompt(f"{prompt}{{text}}") for key, prompt in prompts.items()}
     return attrs.evolve(
         encoder, recipe=attrs.evolve(encoder.recipe, task_prompts=task_prompts)
@@ -79,7 +78,7 @@ def with_prompts(encoder: Encoder, prompts: dict[str, str]) -> Encoder:
 
 
 @pytest.fixture(scope="module")
-def theirs(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def theirs(encoder, tmp_path_factory):
     """The same model in MTEB's wrapper of sentence-transformers, with the same prompts."""
     from mteb.models.sentence_transformer_wrapper import (
         SentenceTransformerEncoderWrapper,
@@ -92,7 +91,7 @@ def theirs(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return SentenceTransformerEncoderWrapper(model, model_prompts=PROMPTS)
 
 
-def batches(texts: list[str]) -> Any:
+def batches(texts):
     import datasets
     from torch.utils.data import DataLoader
 
@@ -100,9 +99,7 @@ def batches(texts: list[str]) -> Any:
 
 
 @pytest.mark.parametrize(("task", "side"), CASES)
-def test_ids_and_vectors_are_those_of_mteb(
-    encoder: Encoder, theirs: Any, task: str, side: str | None
-) -> None:
+def test_ids_and_vectors_are_those_of_mteb(encoder, theirs, task, side):
     import mteb
     from mteb.types import PromptType
     from sentbed_evaluators._mteb.adapter import text_task
@@ -136,7 +133,7 @@ def test_ids_and_vectors_are_those_of_mteb(
 
 
 @pytest.mark.parametrize(("task", "side"), CASES)
-def test_instructions_are_those_of_mteb(task: str, side: str | None) -> None:
+def test_instructions_are_those_of_mteb(task, side):
     import mteb
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.types import PromptType

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,14 +32,14 @@ SHORT = (
 )
 
 
-def run(out: Path, *overrides: str) -> sentbed.RunResult:
+def run(out, *overrides):
     recipe = ROOT / "recipes" / "scratch.toml"
     return sentbed.run(
         sentbed.load_recipe(recipe, ["encoder.backbone.dropout=0", *overrides]), out
     )
 
 
-def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path):
     ours = run(tmp_path / "cpu", *SHORT)
     theirs = run(tmp_path / "tpu", TPU, *SHORT)
     assert len(ours.scores) == len(theirs.scores) > 4
@@ -66,10 +65,10 @@ def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -
         ("causal", "last"),
     ],
 )
-def test_a_training_step_lowers_to_tpu(backbone: str, pooler: str) -> None:
+def test_a_training_step_lowers_to_tpu(backbone, pooler):
     plugins = load_plugins()
 
-    def part(kind: str, name: str, **fields: Any) -> Any:
+    def part(kind, name, **fields):
         return plugins.find(kind, name).cls(**fields)
 
     base = part("runtime", "tpu", platform="cpu", devices=8, parallel="fsdp").build()
@@ -94,9 +93,9 @@ def test_a_training_step_lowers_to_tpu(backbone: str, pooler: str) -> None:
     training = Training(
         loss, optimizer, part("schedule", "constant"), total_steps=1, towers=towers
     )
-    trainer: Any = engine.trainer({"encoder": encoder.placed}, training)
+    trainer = engine.trainer({"encoder": encoder.placed}, training)
     tokens = encoder.tokenizer().encode(texts, 16)
-    columns: dict[str, Any] = dict.fromkeys(towers, tokens)
+    columns = dict.fromkeys(towers, tokens)
     columns |= {f"{name}.id": np.arange(len(texts)) for name in towers}
     lowered = lower_step(trainer, columns)
     names = {found["function"].rpartition(".")[2] for found in lowered}
@@ -111,8 +110,8 @@ def test_a_training_step_lowers_to_tpu(backbone: str, pooler: str) -> None:
 
 @pytest.mark.slow
 def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     ours = run(tmp_path / "cpu", *SHORT)
     sets = [
         part
@@ -155,8 +154,8 @@ def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(
 
 @pytest.mark.slow
 def test_an_epoch_over_real_sentences_compiles_no_more_shapes_than_there_are_buckets(
-    tmp_path: Path, data_directory: Path
-) -> None:
+    tmp_path, data_directory
+):
     file = (
         data_directory
         / "senteval"

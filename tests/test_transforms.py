@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from numpy.typing import NDArray
 from sentbed import DataError, Encoder, ModelError, RecipeError, load_recipe, run
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed.tools import load_plugins
@@ -52,7 +50,7 @@ class Model:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Model]:
+def models(tmp_path_factory):
     """OPT, OPT with an embedding narrower than its states, and LLaMA, whose head is not tied."""
     root = tmp_path_factory.mktemp("models")
     put = root / "recipe.toml"
@@ -93,8 +91,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Model]:
 
 
 @pytest.fixture
-def recipe_of(tmp_path: Path) -> Callable[..., Any]:
-    def load(kind: str, model: Path | str, *overrides: str) -> Any:
+def recipe_of(tmp_path):
+    def load(kind, model, *overrides):
         text = RECIPE.replace("KIND", kind.removesuffix("-350m")).replace(
             "MODEL", str(model)
         )
@@ -105,7 +103,7 @@ def recipe_of(tmp_path: Path) -> Callable[..., Any]:
 
 
 @torch.no_grad()
-def states_of(model: Model) -> NDArray[np.float64]:
+def states_of(model):
     """The state that each prompt's next token is predicted from, one text at a time."""
     rows = []
     for text in PROMPTS:
@@ -121,12 +119,12 @@ def states_of(model: Model) -> NDArray[np.float64]:
 @pytest.mark.parametrize("kind", ["opt", "opt-350m", "causal"])
 @pytest.mark.parametrize("tau", [2, 4])
 def test_filtered_vectors_are_those_of_a_loop_over_transformers(
-    kind: str,
-    tau: int,
-    models: Mapping[str, Model],
-    recipe_of: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
+    kind,
+    tau,
+    models,
+    recipe_of,
+    tmp_path,
+):
     model = models[kind]
     projecting = (
         "encoder.head.transform.reduce=false",
@@ -163,8 +161,8 @@ def test_filtered_vectors_are_those_of_a_loop_over_transformers(
 
 
 def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
-    models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
-) -> None:
+    models, recipe_of, tmp_path
+):
     transform = f"encoder.head.transform={WHITENING}"
     model = models["causal"]
     run(
@@ -196,11 +194,11 @@ def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
     "transform", ['{ use = "embed-filter" }', WHITENING], ids=["filter", "whitening"]
 )
 def test_jax_fits_and_computes_what_the_processor_does(
-    transform: str,
-    models: Mapping[str, Model],
-    recipe_of: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
+    transform,
+    models,
+    recipe_of,
+    tmp_path,
+):
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     tpu = (
         'runtime={ use = "tpu", platform = "cpu", precision = "fp32", lengths = [64] }'
@@ -224,9 +222,7 @@ def test_jax_fits_and_computes_what_the_processor_does(
     np.testing.assert_allclose(found["tpu"], found["cpu"], rtol=0, atol=1e-5)
 
 
-def test_the_store_of_vectors_tells_an_encoder_from_its_transform(
-    models: Mapping[str, Model], recipe_of: Callable[..., Any]
-) -> None:
+def test_the_store_of_vectors_tells_an_encoder_from_its_transform(models, recipe_of):
     recipe = recipe_of("opt", models["opt"].directory).encoders["encoder"]
     engine = load_plugins().find("runtime", "cpu").cls().build()
     encoder = Encoder.build(recipe, engine)
@@ -255,15 +251,15 @@ steps = 2
 
 
 def test_after_training_the_filter_is_that_of_the_trained_embedding(
-    models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
-) -> None:
+    models, recipe_of, tmp_path
+):
     recipe_of("opt", models["opt"].directory)
     file = tmp_path / "recipe.toml"
     file.write_text(file.read_text() + STAGE)
     run(load_recipe(file), tmp_path / "out")
     encoder = Encoder.load(tmp_path / "out" / "encoder")
     # OPT's output embedding is its input embedding, which the stage has trained.
-    trained = encoder.backbone.model.get_input_embeddings().weight.double()  # type: ignore[attr-defined]
+    trained = encoder.backbone.model.get_input_embeddings().weight.double()
     directions = np.linalg.svd(trained.detach().numpy())[2][8:24]
     matrix = encoder.placed.module.transform.weight.detach().double().numpy()
     np.testing.assert_allclose(np.abs(np.diag(matrix @ directions.T)), 1, atol=1e-5)
@@ -321,12 +317,12 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
     ],
 )
 def test_what_cannot_work_is_refused_by_check(
-    overrides: list[str],
-    path: str,
-    said: str,
-    models: Mapping[str, Model],
-    recipe_of: Callable[..., Any],
-) -> None:
+    overrides,
+    path,
+    said,
+    models,
+    recipe_of,
+):
     with pytest.raises(RecipeError) as caught:
         recipe_of("opt", models["opt"].directory, *overrides)
     problems = caught.value.problems
@@ -337,8 +333,8 @@ def test_what_cannot_work_is_refused_by_check(
 
 
 def test_what_only_the_model_or_the_data_can_tell_is_refused_before_training(
-    models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
-) -> None:
+    models, recipe_of, tmp_path
+):
     few = WHITENING.replace("150", "9")
     with pytest.raises(DataError, match="32 wide is fitted on 9 different texts"):
         run(

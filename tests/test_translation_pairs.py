@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import sentbed
@@ -44,15 +41,15 @@ batch_size = 8
 SENTENCES = ["A cat sits on the mat.", "A dog barks at night.", "Two men play chess."]
 
 
-def load(tmp_path: Path, *settings: str) -> Any:
+def load(tmp_path, *settings):
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE)
     return sentbed.load_recipe(file, settings)
 
 
 def test_what_is_evaluated_is_the_state_of_the_first_token_itself(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     run = sentbed.run(load(tmp_path), tmp_path / "run")
     encoder = sentbed.Encoder.load(run.directory / "encoder" / "en")
     # The trained backbone, read without a pooler or head of its own.
@@ -70,8 +67,8 @@ def test_what_is_evaluated_is_the_state_of_the_first_token_itself(
 
 
 def test_a_projection_that_would_be_applied_to_something_else_is_refused(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     with pytest.raises(
         RecipeError,
         match="`projection` is trained on what the pooler `cls-mlp` computes",
@@ -81,7 +78,7 @@ def test_a_projection_that_would_be_applied_to_something_else_is_refused(
         )
 
 
-def test_a_teacher_has_the_mlp_of_its_own_model(tmp_path: Path) -> None:
+def test_a_teacher_has_the_mlp_of_its_own_model(tmp_path):
     torch.manual_seed(0)
     Bert(init="random", vocab_size=100).build(BuildContext(lambda: SENTENCES)).save(
         tmp_path / "model"
@@ -93,7 +90,7 @@ def test_a_teacher_has_the_mlp_of_its_own_model(tmp_path: Path) -> None:
         file,
     )
 
-    def encoder(**pooler: Any) -> sentbed.Encoder:
+    def encoder(**pooler):
         model = {"use": "bert", "model": str(tmp_path / "model")}
         return sentbed.Encoder.of(
             {"backbone": model, "pooler": pooler, "max_length": 16}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from blocks import ROOT, blocks
@@ -13,7 +12,7 @@ from pasted import environment_on_top, paste
 pytestmark = pytest.mark.slow
 
 
-def _matches(shown: str, printed: str) -> bool:
+def _matches(shown, printed):
     """Whether `printed` is what a page shows, but for figures with a decimal point, which differ by machine.
 
     `...` stands for anything, alone in a line for any lines.
@@ -37,7 +36,7 @@ def _matches(shown: str, printed: str) -> bool:
     return re.fullmatch("".join(lines), f"{squeezed}\n") is not None
 
 
-def test_what_a_page_shows_is_compared_with_what_was_printed() -> None:
+def test_what_a_page_shows_is_compared_with_what_was_printed():
     printed = "a  1\nb 2.5\n\nc (kept)\n"
     assert _matches("a 1\n...\nc (kept)", printed)
     assert _matches("a ...\nb ...\n\nc (kept)\n", printed)
@@ -51,7 +50,7 @@ def test_what_a_page_shows_is_compared_with_what_was_printed() -> None:
 @pytest.mark.skipif(
     sys.platform == "win32", reason="the commands are for a POSIX shell"
 )
-def test_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
+def test_the_tutorial_does_what_it_shows(tmp_path):
     environment = environment_on_top(tmp_path / "environment")
     directory = tmp_path / "work"
     directory.mkdir()

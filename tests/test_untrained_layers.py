@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
@@ -44,8 +42,8 @@ steps = 1
     ],
 )
 def test_a_new_layer_that_no_stage_trains_is_a_warning(
-    tmp_path: Path, text: str, overrides: list[str], count: int
-) -> None:
+    tmp_path, text, overrides, count
+):
     file = tmp_path / "recipe.toml"
     file.write_text(text)
     warnings = list(untrained_layers(load_recipe(file, overrides)))
@@ -57,7 +55,7 @@ def test_a_new_layer_that_no_stage_trains_is_a_warning(
         )
 
 
-def test_check_says_so(tmp_path: Path) -> None:
+def test_check_says_so(tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE)
     result = CliRunner().invoke(main, ["check", str(file)])

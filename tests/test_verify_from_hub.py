@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 import sentbed
 from click.testing import CliRunner
-from hub_replicas.server import LocalHub
 from sentbed._cli.main import main
 from sentbed_studies.verification import INCOMPLETE
 
 if TYPE_CHECKING:
-    from hub_replicas.build import Zoo
+    pass
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
 ROWS = 40
 
 
 @pytest.fixture
-def sts_benchmark(tmp_path: Path) -> Path:
+def sts_benchmark(tmp_path):
     """A directory of SentEval in which STS-B alone is, made of sentences of the bundled sample."""
     directory = tmp_path / "downstream"
     (directory / "STS" / "STSBenchmark").mkdir(parents=True)
@@ -43,8 +42,8 @@ def sts_benchmark(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_random_weights_do_not_meet_a_paper_and_a_missing_model_is_not_run(
-    zoo: Zoo, connected: LocalHub, sts_benchmark: Path, tmp_path: Path
-) -> None:
+    zoo, connected, sts_benchmark, tmp_path
+):
     zoo.publish(connected, "facebook/opt-125m")
     # Other tests may have published it.
     connected.repositories.pop("princeton-nlp/unsup-simcse-roberta-base", None)

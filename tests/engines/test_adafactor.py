@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
-from sentbed.protocols import Schedule
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.learning_rate_schedules import Constant, RelativeStep
 from transformers.optimization import Adafactor as TransformersAdafactor
@@ -25,7 +21,6 @@ SHAPES = {
     "temperature": (),
 }
 STEPS, STEPS_BEFORE_SAVING = 20, 7
-Arrays = dict[str, NDArray[np.float32]]
 
 
 @attrs.frozen
@@ -39,7 +34,7 @@ class Settings:
     decay_rate: float
 
     @property
-    def optimizer(self) -> Adafactor:
+    def optimizer(self):
         return Adafactor(
             lr=1.0 if self.relative_step else 0.02,
             decay_rate=self.decay_rate,
@@ -49,10 +44,10 @@ class Settings:
         )
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self):
         return RelativeStep(self.warmup_init) if self.relative_step else Constant()
 
-    def reference(self, parameters: list[torch.nn.Parameter]) -> Any:
+    def reference(self, parameters):
         return TransformersAdafactor(
             parameters,
             lr=None if self.relative_step else 0.02,
@@ -77,7 +72,7 @@ COMBINATIONS = [
 """Transformers refuses `warmup_init` without `relative_step`."""
 
 
-def normal(generator: np.random.Generator, size: float) -> Arrays:
+def normal(generator, size):
     """Return normally distributed numbers of this standard deviation for every parameter."""
     return {
         name: np.asarray(size * generator.normal(size=shape), np.float32)
@@ -85,40 +80,40 @@ def normal(generator: np.random.Generator, size: float) -> Arrays:
     }
 
 
-def initial_weights() -> Arrays:
+def initial_weights():
     weights = normal(np.random.default_rng(0), 1.0)
     # Below the smallest root mean square that scales a step.
     weights["bias"] *= 1e-5
     return weights
 
 
-def gradients() -> Iterator[Arrays]:
+def gradients():
     """Another gradient for every step, among them large and small ones."""
     generator = np.random.default_rng(1)
     for step in range(STEPS):
         yield normal(generator, 10.0 ** (step % 3 - 1))
 
 
-def torch_parameters(weights: Arrays) -> dict[str, torch.nn.Parameter]:
+def torch_parameters(weights):
     return {
         name: torch.nn.Parameter(torch.from_numpy(value.copy()))
         for name, value in weights.items()
     }
 
 
-def set_gradients(parameters: dict[str, torch.nn.Parameter], gradient: Arrays) -> None:
+def set_gradients(parameters, gradient):
     for name, parameter in parameters.items():
         parameter.grad = torch.from_numpy(gradient[name].copy())
 
 
-def values_of(parameters: dict[str, torch.nn.Parameter]) -> Arrays:
+def values_of(parameters):
     return {
         name: parameter.detach().numpy().copy()
         for name, parameter in parameters.items()
     }
 
 
-def steps_of_transformers(settings: Settings) -> list[Arrays]:
+def steps_of_transformers(settings):
     parameters = torch_parameters(initial_weights())
     reference = settings.reference(list(parameters.values()))
     weights = []
@@ -129,7 +124,7 @@ def steps_of_transformers(settings: Settings) -> list[Arrays]:
     return weights
 
 
-def steps_on_torch(settings: Settings) -> list[Arrays]:
+def steps_on_torch(settings):
     """Take the steps as the trainer does; a new optimiser goes on from the state of the first."""
     parameters = torch_parameters(initial_weights())
     optimizer = settings.optimizer.build(list(parameters.items()))
@@ -148,12 +143,12 @@ def steps_on_torch(settings: Settings) -> list[Arrays]:
     return weights
 
 
-def steps_on_jax(settings: Settings) -> list[Arrays]:
+def steps_on_jax(settings):
     """Take the steps as the trainer does; the state passes through NumPy in between."""
     import jax
     from sentbed_tpu._jax.optax_optimizers import build_optax
 
-    held: Any = jax.tree.map(jax.numpy.asarray, initial_weights())
+    held = jax.tree.map(jax.numpy.asarray, initial_weights())
     transform = build_optax(settings.optimizer, SHAPES)
     state = transform.init(held)
     weights = []
@@ -172,7 +167,7 @@ def steps_on_jax(settings: Settings) -> list[Arrays]:
     return weights
 
 
-def assert_the_same_steps(found: list[Arrays], expected: list[Arrays]) -> None:
+def assert_the_same_steps(found, expected):
     """Compare how far each weight has moved by each step, relative to the farthest of its parameter."""
     initial = initial_weights()
     assert len(found) == len(expected) == STEPS
@@ -190,18 +185,18 @@ def assert_the_same_steps(found: list[Arrays], expected: list[Arrays]) -> None:
 
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=str)
-def test_torch_takes_the_steps_of_transformers(settings: Settings) -> None:
+def test_torch_takes_the_steps_of_transformers(settings):
     assert_the_same_steps(steps_on_torch(settings), steps_of_transformers(settings))
 
 
 @pytest.mark.jax
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=str)
-def test_jax_takes_the_steps_of_transformers(settings: Settings) -> None:
+def test_jax_takes_the_steps_of_transformers(settings):
     pytest.importorskip("sentbed_tpu")
     assert_the_same_steps(steps_on_jax(settings), steps_of_transformers(settings))
 
 
-def test_a_scaled_step_is_the_plain_one_times_the_root_mean_square() -> None:
+def test_a_scaled_step_is_the_plain_one_times_the_root_mean_square():
     before = initial_weights()
     plain, scaled = (
         steps_on_torch(Settings(scale, False, False, 0.0, -0.8))[0]
@@ -215,5 +210,5 @@ def test_a_scaled_step_is_the_plain_one_times_the_root_mean_square() -> None:
         np.testing.assert_allclose(scaled[name] - value, expected, rtol=1e-3, atol=3e-7)
 
 
-def test_the_default_scales_a_step_by_the_weight_as_t5x_does() -> None:
+def test_the_default_scales_a_step_by_the_weight_as_t5x_does():
     assert Adafactor().scale_parameter

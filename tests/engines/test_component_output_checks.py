@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -20,8 +19,6 @@ from sentbed.protocols import (
     Optimizer,
     Pooler,
     Schedule,
-    TokenIds,
-    TokenStates,
 )
 from sentbed_hardware.adamw import AdamW
 
@@ -32,13 +29,13 @@ ADVICE = "; test it with `sentbed_testing.check_component`, or tell its authors"
 
 
 class Pooling(torch.nn.Module):
-    def __init__(self, width: int, fault: str) -> None:
+    def __init__(self, width, fault):
         super().__init__()
         self.fault = fault
         if "weights" in fault:
             self.dense = torch.nn.Linear(width, width)
 
-    def forward(self, states: TokenStates) -> Any:
+    def forward(self, states):
         hidden, mask, fault = (
             states.last_hidden_state,
             states.attention_mask,
@@ -73,7 +70,7 @@ class Narrow(Pooler):
 
     name: ClassVar[str] = "narrow"
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         return Pooling(width, "columns")
 
@@ -86,24 +83,22 @@ class Faulty(Pooler):
     fault: str = ""
     """What is wrong with it."""
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         return None if self.fault == "nothing" else Pooling(width, self.fault)
 
-    def output_width(self, width: int) -> Any:
+    def output_width(self, width):
         """Return the same width."""
         return "8" if self.fault == "output width" else width
 
 
 class States(torch.nn.Module):
-    def __init__(self, module: torch.nn.Module, fault: str) -> None:
+    def __init__(self, module, fault):
         super().__init__()
         self.module, self.fault = module, fault
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> Any:
-        states: TokenStates = self.module(input_ids, attention_mask)
+    def forward(self, input_ids, attention_mask):
+        states = self.module(input_ids, attention_mask)
         hidden = states.last_hidden_state
         return {
             "": states,
@@ -119,11 +114,11 @@ class States(torch.nn.Module):
 
 
 class AnyLoss(torch.nn.Module):
-    def __init__(self, fault: str) -> None:
+    def __init__(self, fault):
         super().__init__()
         self.fault = fault
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs):
         anchor, positive = inputs["anchor"], inputs["positive"]
         if self.fault == "ignores":
             return LossOutput(torch.ones((), requires_grad=True))
@@ -144,7 +139,7 @@ class FaultyLoss(Loss):
     fault: str = ""
     """What is wrong with it."""
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         return AnyLoss(self.fault)
 
@@ -157,10 +152,10 @@ class FaultyOptimizer(Optimizer):
     lr: float = 0.1
     """Learning rate."""
 
-    def build(self, parameters: Any) -> Any:
+    def build(self, parameters):
         """Return nothing."""
 
-    def build_optax(self, shapes: Any) -> Any:
+    def build_optax(self, shapes):
         """Return something else."""
         return 3
 
@@ -173,22 +168,22 @@ class FaultySchedule(Schedule):
     value: Any = None
     """The multiplier."""
 
-    def factor(self, step: int, total_steps: int) -> Any:
+    def factor(self, step, total_steps):
         """Return the value."""
         return self.value
 
 
 @pytest.fixture
-def made(toys: Any, engine: Any) -> Callable[..., Any]:
+def made(toys, engine):
     """Return a function that puts an encoder with faulty parts on an engine."""
 
-    def make(on: str, pooler: str = "", backbone: str = "", head: Head = PLAIN) -> Any:
+    def make(on, pooler="", backbone="", head=PLAIN):
         chosen = engine
         if on == "jax":
             pytest.importorskip("torchax")
             from sentbed_tpu.tpu import Tpu
 
-            fields: Any = {
+            fields = {
                 "platform": "cpu",
                 "precision": "fp32",
                 "lengths": (8, 16),
@@ -204,7 +199,7 @@ def made(toys: Any, engine: Any) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def two(toys: Any) -> Mapping[str, TokenIds]:
+def two(toys):
     """Two columns of texts of different lengths."""
     return {
         "anchor": toys.tokens("a small house by the sea", "rain", "two birds sing"),
@@ -212,7 +207,7 @@ def two(toys: Any) -> Mapping[str, TokenIds]:
     }
 
 
-def step(toys: Any, encoder: Any, columns: Any, loss: str = "", **options: Any) -> Any:
+def step(toys, encoder, columns, loss="", **options):
     towers = dict.fromkeys(columns, "encoder")
     arguments = {"towers": towers, **options}
     return toys.train(
@@ -249,8 +244,8 @@ SHAPES = {
     ids=["says another", "says nothing"],
 )
 def test_another_width_is_told_where_the_pooler_says_its_width(
-    pooler: Pooler, said: str, method: Any, toys: Any, engine: Any, two: Any
-) -> None:
+    pooler, said, method, toys, engine, two
+):
     encoder = engine.assemble(toys.backbone().build(BuildContext(tuple)), pooler, PLAIN)
     with pytest.raises(PluginError) as caught:
         encoder.encode(toys.padded(two["anchor"]))
@@ -260,9 +255,7 @@ def test_another_width_is_told_where_the_pooler_says_its_width(
 
 @pytest.mark.parametrize("on", ENGINES)
 @pytest.mark.parametrize("fault", SHAPES)
-def test_a_pooler_of_wrong_shapes_is_named(
-    on: str, fault: str, made: Callable[..., Any], toys: Any, two: Any
-) -> None:
+def test_a_pooler_of_wrong_shapes_is_named(on, fault, made, toys, two):
     encoder = made(on, pooler=fault)
     said = f"`build` of the pooler `faulty` of {HERE} built a module that returned "
     expected = said + SHAPES[fault]
@@ -289,9 +282,7 @@ STATES = {
 
 @pytest.mark.parametrize("on", ENGINES)
 @pytest.mark.parametrize("fault", STATES)
-def test_a_backbone_of_wrong_shapes_is_named(
-    on: str, fault: str, made: Callable[..., Any], toys: Any, two: Any
-) -> None:
+def test_a_backbone_of_wrong_shapes_is_named(on, fault, made, toys, two):
     encoder = made(on, backbone=fault)
     for use in (
         lambda: encoder.encode(toys.padded(two["anchor"])),
@@ -305,9 +296,7 @@ def test_a_backbone_of_wrong_shapes_is_named(
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_what_builds_nothing_or_leaves_something_out_is_named(
-    on: str, made: Callable[..., Any], toys: Any, engine: Any
-) -> None:
+def test_what_builds_nothing_or_leaves_something_out_is_named(on, made, toys, engine):
     with pytest.raises(
         PluginError,
         match=r"^`build` of the pooler `faulty` of .* returned None, expected",
@@ -328,9 +317,7 @@ def test_what_builds_nothing_or_leaves_something_out_is_named(
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_an_optimizer_or_a_schedule_that_is_none_is_named(
-    on: str, made: Callable[..., Any], toys: Any, two: Any
-) -> None:
+def test_an_optimizer_or_a_schedule_that_is_none_is_named(on, made, toys, two):
     encoder = made(on)
     towers = dict.fromkeys(two, "encoder")
     method, found = {"torch": ("build", "None"), "jax": ("build_optax", "3")}[on]
@@ -356,9 +343,7 @@ def test_an_optimizer_or_a_schedule_that_is_none_is_named(
         ({"pooler": "nan"}, f"the vectors of the pooler `faulty` of {HERE}"),
     ],
 )
-def test_nan_is_told_with_the_part_that_gave_it(
-    on: str, parts: Any, said: str, made: Callable[..., Any], toys: Any, two: Any
-) -> None:
+def test_nan_is_told_with_the_part_that_gave_it(on, parts, said, made, toys, two):
     encoder = made(on, **parts)
     with pytest.raises(NotFiniteError) as caught:
         encoder.encode(toys.padded(two["anchor"]))
@@ -373,9 +358,7 @@ def test_nan_is_told_with_the_part_that_gave_it(
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_nan_of_weights_of_the_head_is_told_as_such(
-    on: str, made: Callable[..., Any], toys: Any, two: Any
-) -> None:
+def test_nan_of_weights_of_the_head_is_told_as_such(on, made, toys, two):
     encoder = made(on, head=Head(projection=4))
     with torch.no_grad():
         encoder.module.projection.weight[0, 0] = torch.nan
@@ -400,9 +383,7 @@ def test_nan_of_weights_of_the_head_is_told_as_such(
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_nan_of_a_loss_or_of_a_gradient_is_told_with_its_component(
-    on: str, made: Callable[..., Any], toys: Any, two: Any
-) -> None:
+def test_nan_of_a_loss_or_of_a_gradient_is_told_with_its_component(on, made, toys, two):
     result = step(toys, made(on), two, loss="nan")
     said = f"NaN or infinite values come from the loss `faulty-loss` of {HERE}: the vectors that it got have"
     assert result.fault.startswith(said)
@@ -412,9 +393,7 @@ def test_nan_of_a_loss_or_of_a_gradient_is_told_with_its_component(
 
 
 @pytest.mark.parametrize("on", ENGINES)
-def test_a_gradient_that_is_cut_is_told_with_the_part_that_cuts_it(
-    on: str, made: Callable[..., Any], toys: Any, two: Any
-) -> None:
+def test_a_gradient_that_is_cut_is_told_with_the_part_that_cuts_it(on, made, toys, two):
     start = f"`build` of the pooler `faulty` of {HERE} built a module "
     for fault, wrong in {
         "detached": "",
@@ -427,9 +406,7 @@ def test_a_gradient_that_is_cut_is_told_with_the_part_that_cuts_it(
     assert np.isfinite(step(toys, made(on), two).loss)
 
 
-def test_a_backbone_or_a_loss_that_cuts_the_gradient_is_told(
-    made: Callable[..., Any], toys: Any, two: Any
-) -> None:
+def test_a_backbone_or_a_loss_that_cuts_the_gradient_is_told(made, toys, two):
     with pytest.raises(
         PluginError,
         match=r"^`module` of the built backbone .* states without a gradient",

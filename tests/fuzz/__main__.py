@@ -24,7 +24,6 @@ import warnings
 from collections import Counter
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from targets import TARGETS, ChangedError
 
@@ -38,7 +37,7 @@ START_SECONDS = 300.0
 """Longest time in which a target makes its whole files."""
 
 
-def work(target: str, seed: int, numbers: range) -> None:
+def work(target, seed, numbers):
     """Run cases of a target, and print a line of JSON before and after each."""
     from sentbed.errors import SentbedError
 
@@ -47,7 +46,7 @@ def work(target: str, seed: int, numbers: range) -> None:
     say = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def tell(**content: Any) -> None:
+    def tell(**content):
         print(json.dumps(content), file=say, flush=True)
 
     with tempfile.TemporaryDirectory(prefix="sentbed-fuzz-") as place:
@@ -78,7 +77,7 @@ def work(target: str, seed: int, numbers: range) -> None:
 class Worker:
     """Process that runs cases, and its lines."""
 
-    def __init__(self, target: str, seed: int, first: int, last: int) -> None:
+    def __init__(self, target, seed, first, last):
         command = [
             sys.executable,
             __file__,
@@ -92,31 +91,29 @@ class Worker:
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self.errors, text=True
         )
-        self.lines: queue.Queue[str | None] = queue.Queue()
+        self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def _read(self) -> None:
+    def _read(self):
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.put(line)
         self.lines.put(None)
 
-    def next(self, seconds: float) -> dict[str, Any] | None:
+    def next(self, seconds):
         """Return the next line, or None at the end. Raises `queue.Empty` after so many seconds."""
         line = self.lines.get(timeout=seconds)
         return None if line is None else json.loads(line)
 
 
-def fuzz(
-    target: str, seed: int, numbers: range
-) -> tuple[Counter[str], list[tuple[int, str, str]]]:
+def fuzz(target, seed, numbers):
     """Run the cases of a target; return how many ended how, and the findings: number, verdict, words."""
-    ends: Counter[str] = Counter()
-    findings: list[tuple[int, str, str]] = []
+    ends = Counter()
+    findings = []
     following = numbers.start
     while following < numbers.stop:
         worker = Worker(target, seed, following, numbers.stop)
-        running: int | None = None
+        running = None
         try:
             while True:
                 told = worker.next(START_SECONDS if running is None else SECONDS)
@@ -149,7 +146,7 @@ def fuzz(
     return ends, findings
 
 
-def main() -> int:
+def main():
     """Run the targets that are named, or all; the exit code is 1 if there is a finding."""
     parser = argparse.ArgumentParser(prog="fuzz")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))

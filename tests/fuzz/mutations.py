@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from random import Random
 
 EXTREMES = (
@@ -26,12 +25,12 @@ TOKEN = re.compile(rb"[A-Za-z0-9_.+-]+|\"[^\"\n]*\"|'[^'\n]*'")
 Mutation = Callable[[bytes, Random], bytes]
 
 
-def _range(content: bytes, random: Random) -> tuple[int, int]:
+def _range(content, random):
     start = random.randrange(len(content) + 1)
     return start, min(len(content), start + int(random.expovariate(1 / 20)) + 1)
 
 
-def flip_a_bit(content: bytes, random: Random) -> bytes:
+def flip_a_bit(content, random):
     place = random.randrange(max(len(content), 1))
     return (
         content[:place]
@@ -42,38 +41,38 @@ def flip_a_bit(content: bytes, random: Random) -> bytes:
     )
 
 
-def zero(content: bytes, random: Random) -> bytes:
+def zero(content, random):
     start, end = _range(content, random)
     return content[:start] + bytes(end - start) + content[end:]
 
 
-def delete(content: bytes, random: Random) -> bytes:
+def delete(content, random):
     start, end = _range(content, random)
     return content[:start] + content[end:]
 
 
-def cut(content: bytes, random: Random) -> bytes:
+def cut(content, random):
     return content[: random.randrange(len(content) + 1)]
 
 
-def repeat(content: bytes, random: Random) -> bytes:
+def repeat(content, random):
     start, end = _range(content, random)
     return (
         content[:end] + content[start:end] * random.choice((1, 2, 500)) + content[end:]
     )
 
 
-def insert(content: bytes, random: Random) -> bytes:
+def insert(content, random):
     place = random.randrange(len(content) + 1)
     return content[:place] + random.choice(PIECES) + content[place:]
 
 
-def swap(content: bytes, random: Random) -> bytes:
+def swap(content, random):
     a, b, c = sorted(random.randrange(len(content) + 1) for _ in range(3))
     return content[:a] + content[b:c] + content[a:b] + content[c:]
 
 
-def replace_token(content: bytes, random: Random) -> bytes:
+def replace_token(content, random):
     tokens = [*TOKEN.finditer(content[:100_000])]
     if not tokens:
         return insert(content, random)
@@ -82,7 +81,7 @@ def replace_token(content: bytes, random: Random) -> bytes:
     return content[: found.start()] + new + content[found.end() :]
 
 
-def move_a_line(content: bytes, random: Random) -> bytes:
+def move_a_line(content, random):
     lines = content.splitlines(keepends=True)
     if not lines:
         return content
@@ -102,9 +101,7 @@ TEXT: Sequence[Mutation] = (
 )
 
 
-def damaged(
-    content: bytes, random: Random, mutations: Sequence[Mutation] = TEXT
-) -> bytes:
+def damaged(content, random, mutations=TEXT):
     """Return the content after one to four mutations; it differs."""
     while True:
         found = content
@@ -114,7 +111,7 @@ def damaged(
             return found
 
 
-def damage(file: Path, random: Random) -> bytes:
+def damage(file, random):
     """Damage a file, and return what it was."""
     before = file.read_bytes()
     text = file.suffix in (".json", ".toml", ".txt", ".csv", ".tsv", ".jsonl")

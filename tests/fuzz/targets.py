@@ -13,12 +13,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from mutations import damage, damaged
 
@@ -86,7 +85,7 @@ class FaultError(Exception):
 
 
 @contextmanager
-def restored(file: Path, random: Random) -> Iterator[None]:
+def restored(file, random):
     """Damage a file for the length of a block."""
     before = damage(file, random)
     try:
@@ -95,7 +94,7 @@ def restored(file: Path, random: Random) -> Iterator[None]:
         file.write_bytes(before)
 
 
-def _check(file: Path, overrides: tuple[str, ...] = ()) -> None:
+def _check(file, overrides=()):
     from sentbed import RecipeError
     from sentbed._cli.check import _check as check
     from sentbed._registry.registry import load_plugins
@@ -114,7 +113,7 @@ def _check(file: Path, overrides: tuple[str, ...] = ()) -> None:
         raise FaultError(f"control characters in the output: {said!r:.200}")
 
 
-def recipes(place: Path) -> Case:
+def recipes(place):
     """Recipes that are shipped, damaged and with damaged overrides, as `sentbed check` reads them."""
     shipped = sorted(ROOT.glob("recipes/**/*.toml"))
     texts = [
@@ -125,7 +124,7 @@ def recipes(place: Path) -> Case:
     assert len(texts) > 5
     (place / "base.toml").write_bytes(texts[0])
 
-    def case(random: Random) -> None:
+    def case(random):
         file = place / "r.toml"
         text = random.choice(texts)
         if random.random() < 0.1:
@@ -137,7 +136,7 @@ def recipes(place: Path) -> Case:
     return case
 
 
-def studies(place: Path) -> Case:
+def studies(place):
     """Recipes with `[study]`, and the files that a study leaves, read back for a report."""
     shipped = [file.read_bytes() for file in sorted(ROOT.glob("recipes/**/*.toml"))]
     texts = [text for text in shipped if b"[study" in text]
@@ -163,7 +162,7 @@ def studies(place: Path) -> Case:
     ]
     assert {file.suffix for file in files} == {".json", ".npz"}
 
-    def case(random: Random) -> None:
+    def case(random):
         from sentbed_report.study.read_study_directory import read_data
 
         if random.random() < 0.5:
@@ -184,7 +183,7 @@ PAIRS = [
 ] * 5
 
 
-def data_files(place: Path) -> Case:
+def data_files(place):
     """Data files of every format, read by the data sources and evaluators that take them."""
     import csv
 
@@ -221,7 +220,7 @@ def data_files(place: Path) -> Case:
     )
     sts = {"use": "sts", "columns": list(names)}
     both = ["a.txt", "b.txt"]
-    readers: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [
+    readers = [
         *(
             (DataSource, {"use": "pairs", "path": f"a.{end}"}, (f"a.{end}",))
             for end in ("csv", "tsv", "jsonl", "parquet", "arrow")
@@ -251,7 +250,7 @@ def data_files(place: Path) -> Case:
         ),
     ]
 
-    def read(protocol: Any, table: Mapping[str, Any]) -> None:
+    def read(protocol, table):
         found = {
             key: _absolute(place, value) if key in ("path", "parallel") else value
             for key, value in table.items()
@@ -272,7 +271,7 @@ def data_files(place: Path) -> Case:
     for protocol, table_, _ in readers:
         read(protocol, table_)  # whole files are read
 
-    def case(random: Random) -> None:
+    def case(random):
         protocol, table, files = random.choice(readers)
         with restored(place / random.choice(files), random):
             read(protocol, table)
@@ -280,7 +279,7 @@ def data_files(place: Path) -> Case:
     return case
 
 
-def _absolute(place: Path, value: str | list[str]) -> str | list[str]:
+def _absolute(place, value):
     return (
         [str(place / one) for one in value]
         if isinstance(value, list)
@@ -288,14 +287,14 @@ def _absolute(place: Path, value: str | list[str]) -> str | list[str]:
     )
 
 
-def models(place: Path) -> Case:
+def models(place):
     """Directories of models as transformers saves them, loaded as a backbone."""
     _encoder(place)
     model = place / "encoder" / "backbone"
     files = sorted(file for file in model.iterdir() if file.is_file())
     assert len(files) >= 3
 
-    def case(random: Random) -> None:
+    def case(random):
         from sentbed.protocols import BuildContext
         from sentbed_backbones.bert import Bert
 
@@ -309,7 +308,7 @@ def models(place: Path) -> Case:
     return case
 
 
-def encoders(place: Path) -> Case:
+def encoders(place):
     """Saved encoders: what loads gives the vectors of what was saved."""
     import numpy as np
     from sentbed import Encoder
@@ -317,12 +316,12 @@ def encoders(place: Path) -> Case:
     _encoder(place)
     saved = place / "encoder"
     # One thread: how many there are changes the last bits.
-    load: Any = partial(Encoder.load, saved, {"use": "cpu", "threads": 1})
+    load = partial(Encoder.load, saved, {"use": "cpu", "threads": 1})
     before = load().encode(SENTENCES)
     assert np.array_equal(load().encode(SENTENCES), before)
     files = sorted(file for file in saved.rglob("*") if file.is_file())
 
-    def case(random: Random) -> None:
+    def case(random):
         file = random.choice(files)
         with restored(file, random):
             found = load().encode(SENTENCES)
@@ -334,7 +333,7 @@ def encoders(place: Path) -> Case:
     return case
 
 
-def _encoder(place: Path) -> Any:
+def _encoder(place):
     """Build a small encoder, and save it in `encoder`."""
     from sentbed import build_encoder, load_recipe
 
@@ -345,7 +344,7 @@ def _encoder(place: Path) -> Any:
     return built
 
 
-def states(place: Path) -> Case:
+def states(place):
     """Training states of a run that was stopped, with and without their checksums made good again."""
     from sentbed._files import SUMS_FILE
     from sentbed._run.resume import resume
@@ -365,7 +364,7 @@ def states(place: Path) -> Case:
     files += [Path("manifest.json"), Path("resolved.toml")]
     sums = state.relative_to(whole) / SUMS_FILE
 
-    def case(random: Random) -> None:
+    def case(random):
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(whole, copy)
         file = random.choice(files)
@@ -383,7 +382,7 @@ def states(place: Path) -> Case:
     return case
 
 
-def _exchange_a_value(file: Path, random: Random) -> None:
+def _exchange_a_value(file, random):
     """Exchange a value that a state has of the sampler or of a tracker for one of any type."""
     content = json.loads(file.read_text())
     place = random.choice([content["sampler"], *content["trackers"].values()])
@@ -403,7 +402,7 @@ def _exchange_a_value(file: Path, random: Random) -> None:
     file.write_text(json.dumps(content))
 
 
-def _stop(recipe: Path, out: Path) -> int:
+def _stop(recipe, out):
     """Run a recipe in another process until a state is there, keep that one alone, and return its step."""
     command = [sys.executable, "-m", "sentbed", "run", str(recipe), "--out", str(out)]
     process = subprocess.Popen(
@@ -422,7 +421,7 @@ def _stop(recipe: Path, out: Path) -> int:
     return int(first.name.partition("-")[2])
 
 
-def _shorten(run: Path, steps: int) -> None:
+def _shorten(run, steps):
     """Have a run that was stopped end after so many steps, so that to go on takes no time."""
     for file in (run / "resolved.toml", *(run / "states").rglob("state.json")):
         file.write_text(file.read_text().replace("steps = 4000", f"steps = {steps}"))
@@ -431,7 +430,7 @@ def _shorten(run: Path, steps: int) -> None:
         _sum(state)
 
 
-def _sum(state: Path) -> None:
+def _sum(state):
     """Make the checksums of a state those of its files."""
     from sentbed._files import SUMS_FILE
 
@@ -445,7 +444,7 @@ def _sum(state: Path) -> None:
     (state / SUMS_FILE).write_text(json.dumps(sums))
 
 
-def caches(place: Path) -> Case:
+def caches(place):
     """The caches of vectors and of streamed texts: what is read is what was written."""
     import numpy as np
     from sentbed._recipe.load import component_of
@@ -460,7 +459,7 @@ def caches(place: Path) -> Case:
         "anchor,positive\n"
         + "".join(f"text number {i},other {i * i}\n" for i in range(300))
     )
-    opened: Any = partial(
+    opened = partial(
         component_of,
         DataSource,
         {"use": "pairs", "path": str(source), "stream": True},
@@ -470,12 +469,12 @@ def caches(place: Path) -> Case:
     (cached,) = (place / "cache" / "texts").glob("*.arrow")
     space, root = EncoderFingerprint({"key": 1}, {}), place / "vectors"
     expected = np.arange(4 * len(SENTENCES), dtype=np.float32).reshape(-1, 4)
-    store: Any = partial(VectorCache, root)
+    store = partial(VectorCache, root)
     store().encode(space, SENTENCES, lambda _: expected, 4)
     (segment,) = root.glob(f"*/*{SEGMENT}")
     whole = {cached: cached.read_bytes(), segment: segment.read_bytes()}
 
-    def case(random: Random) -> None:
+    def case(random):
         file = random.choice([cached, segment])
         file.write_bytes(damaged(whole[file], random))
         if file == segment:
@@ -488,7 +487,7 @@ def caches(place: Path) -> Case:
     return case
 
 
-def corpora(place: Path) -> Case:
+def corpora(place):
     """An encoded corpus: what is read is what was written, whichever file is damaged."""
     import numpy as np
     from sentbed_corpus import Request, encode_corpus, open_vectors
@@ -503,7 +502,7 @@ def corpora(place: Path) -> Case:
     )
     assert len(files) >= 4
 
-    def case(random: Random) -> None:
+    def case(random):
         file = random.choice(files)
         with restored(file, random):
             found = open_vectors(out)[:]
@@ -513,7 +512,7 @@ def corpora(place: Path) -> Case:
     return case
 
 
-def journals(place: Path) -> Case:
+def journals(place):
     """The journal of a search: each line is a score, or the file is refused and stays as it is."""
     from sentbed import load_recipe
     from sentbed_studies.demonstration_search import JOURNAL, _Journal, search
@@ -532,7 +531,7 @@ def journals(place: Path) -> Case:
     decides = json.loads(whole.partition(b"\n")[0])["decides"]
     assert len(_Journal.open(path, decides).lines) == 4
 
-    def case(random: Random) -> None:
+    def case(random):
         path.write_bytes(damaged(whole, random))
         for line in _Journal.open(path, decides).lines.values():
             assert isinstance(line.score + line.seconds, float)
@@ -540,7 +539,7 @@ def journals(place: Path) -> Case:
     return case
 
 
-def weights(place: Path) -> Case:
+def weights(place):
     """Saved encoders and models with a weight that is not finite: refused, wherever it is."""
     import torch
     from safetensors.torch import load, save
@@ -556,7 +555,7 @@ def weights(place: Path) -> Case:
     # As a stranger may save it: nothing says what the files were.
     (saved / SUMS_FILE).unlink(missing_ok=True)
 
-    def case(random: Random) -> None:
+    def case(random):
         file = random.choice(files)
         whole = file.read_bytes()
         tensors = load(whole)
@@ -584,14 +583,14 @@ def weights(place: Path) -> Case:
     return case
 
 
-def tokenizers(place: Path) -> Case:
+def tokenizers(place):
     """Tokenizers that are made to take time or memory: refused, or within the limits."""
     _encoder(place)
     model = place / "encoder" / "backbone"
     file = model / "tokenizer.json"
     whole = json.loads(file.read_text())
 
-    def growing(random: Random) -> dict[str, Any]:
+    def growing(random):
         """Return a normalizer that makes texts longer."""
         step = random.choice(
             (
@@ -612,7 +611,7 @@ def tokenizers(place: Path) -> Case:
             "normalizers": [step] * random.choice((1, 3, 6, 9, 100)),
         }
 
-    def added(random: Random) -> list[dict[str, Any]]:
+    def added(random):
         """Return special tokens, more than a tokenizer has."""
         count, first = (
             random.choice((10, 1000, 100_000)),
@@ -624,7 +623,7 @@ def tokenizers(place: Path) -> Case:
             for i in range(count)
         ]
 
-    def case(random: Random) -> None:
+    def case(random):
         from sentbed.protocols import BuildContext
         from sentbed_backbones.bert import Bert
 
@@ -654,7 +653,7 @@ def tokenizers(place: Path) -> Case:
     return case
 
 
-def imports(place: Path) -> Case:
+def imports(place):
     """Folders of sentence-transformers, damaged, and with modules that lie elsewhere."""
     import numpy as np
     from sentbed_interop.export_and_import import export_encoder, import_encoder
@@ -667,11 +666,11 @@ def imports(place: Path) -> Case:
     secret = place / "secret.txt"
     secret.write_text("what a folder must not read")
 
-    def read() -> Any:
+    def read():
         shutil.rmtree(imported, ignore_errors=True)
         return import_encoder(folder, imported)
 
-    def leads_elsewhere(random: Random) -> None:
+    def leads_elsewhere(random):
         """Let a module, or a file of the folder, be one outside of it."""
         if random.random() < 0.5:
             table = json.loads(modules.read_text())
@@ -690,7 +689,7 @@ def imports(place: Path) -> Case:
             link.parent.mkdir(exist_ok=True)
             link.symlink_to(random.choice((secret, Path("/proc"), Path("/dev/zero"))))
 
-    def case(random: Random) -> None:
+    def case(random):
         kept = modules.read_bytes()
         try:
             if random.random() < 0.3:

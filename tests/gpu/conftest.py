@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import torch
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Skip here: a fixture would come after those that the tests ask for."""
     reason = None
     if not torch.backends.cuda.is_built():
@@ -28,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _same_torch_afterwards() -> Iterator[None]:
+def _same_torch_afterwards():
     yield
     torch.use_deterministic_algorithms(False)
     torch.backends.cuda.matmul.allow_tf32 = False

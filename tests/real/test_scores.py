@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed
-from sentbed.protocols import TokenBatch
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
-Spearman = Callable[[object], dict[str, float]]
 RECIPES = Path(__file__).parents[2] / "recipes"
 pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.mark.usefixtures("minilm")
-def test_minilm_reproduces_the_published_sts_scores(tmp_path: Path) -> None:
+def test_minilm_reproduces_the_published_sts_scores(tmp_path):
     recipe = sentbed.load_recipe(
         RECIPES / "papers" / "minilm-sts.toml", ["evaluate.*.skip_missing=true"]
     )
@@ -28,12 +24,12 @@ def test_minilm_reproduces_the_published_sts_scores(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("minilm")
 def test_minilm_scores_as_in_senteval_and_a_second_run_encodes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     calls = 0
     encode = TorchEncoder.encode
 
-    def counted(self: TorchEncoder, batch: TokenBatch) -> Any:
+    def counted(self, batch):
         nonlocal calls
         calls += 1
         return encode(self, batch)
@@ -59,9 +55,7 @@ def test_minilm_scores_as_in_senteval_and_a_second_run_encodes_nothing(
 
 
 @pytest.mark.usefixtures("minilm")
-def test_first_pooling_gives_visibly_other_scores(
-    tmp_path: Path, spearman: Spearman
-) -> None:
+def test_first_pooling_gives_visibly_other_scores(tmp_path, spearman):
     path = RECIPES / "papers" / "minilm-sts.toml"
     recipe = sentbed.load_recipe(
         path,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sentbed
 
-Spearman = Callable[[object], dict[str, float]]
 RECIPES = Path(__file__).parents[2] / "recipes"
 pytestmark = pytest.mark.usefixtures("data_directory")
 
 
-def test_a_small_encoder_from_scratch_rises_by_fifteen_points(
-    tmp_path: Path, spearman: Spearman
-) -> None:
+def test_a_small_encoder_from_scratch_rises_by_fifteen_points(tmp_path, spearman):
     recipe = sentbed.load_recipe(RECIPES / "mini" / "nli-scratch.toml")
     values = spearman(sentbed.run(recipe, tmp_path / "run"))
     assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] >= 15

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sentbed
 
-Spearman = Callable[[object], dict[str, float]]
 RECIPES = Path(__file__).parents[2] / "recipes"
 pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.mark.parametrize(("pooler", "epochs"), [("first", 3), ("mean", 2)])
 def test_a_two_layer_t5_learns_under_the_poolers_of_its_encoder(
-    pooler: str, epochs: int, tmp_path: Path, spearman: Spearman
-) -> None:
+    pooler, epochs, tmp_path, spearman
+):
     path = RECIPES / "mini" / "sentence-t5.toml"
     recipe = sentbed.load_recipe(
         path, [f"encoder.pooler.use={pooler}", f"stage.nli.epochs={epochs}"]

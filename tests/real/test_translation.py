@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sentbed
 
-Spearman = Callable[[object], dict[str, float]]
 RECIPES = Path(__file__).parents[2] / "recipes"
 pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.mark.usefixtures("minilm")
-def test_a_frozen_source_teaches_more_than_one_in_training(
-    tmp_path: Path, spearman: Spearman
-) -> None:
+def test_a_frozen_source_teaches_more_than_one_in_training(tmp_path, spearman):
     path = RECIPES / "mini" / "translation-modes.toml"
     short = [
         "stage.pairs.data.limit=4800",
@@ -36,9 +32,7 @@ def test_a_frozen_source_teaches_more_than_one_in_training(
     assert found["dual"]["en/STSB-dev"] < 86
 
 
-def test_the_translation_pipeline_goes_from_stage_to_stage(
-    tmp_path: Path, spearman: Spearman
-) -> None:
+def test_the_translation_pipeline_goes_from_stage_to_stage(tmp_path, spearman):
     path = RECIPES / "mini" / "translation-pairs.toml"
     short = [
         f"stage.{name}.{key}"

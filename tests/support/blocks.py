@@ -31,18 +31,18 @@ class Block:
     note: str | None
 
     @property
-    def name(self) -> str:
+    def name(self):
         """Where it stands."""
         return f"{self.page.relative_to(ROOT).as_posix()}:{self.line}"
 
     @property
-    def not_run(self) -> str | None:
+    def not_run(self):
         """Why it is read and not run: `<!-- not run: REASON -->`."""
         found = self.note or ""
         return found.removeprefix(_NOT_RUN) if found.startswith(_NOT_RUN) else None
 
 
-def pages() -> list[Path]:
+def pages():
     """Return every page that a user reads."""
     patterns = [
         "README.md",
@@ -56,7 +56,7 @@ def pages() -> list[Path]:
     return [page for pattern in patterns for page in sorted(ROOT.glob(pattern))]
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page):
     """Return the fenced blocks of a page in their order."""
     text = page.read_text("utf-8")
     found = []

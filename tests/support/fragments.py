@@ -8,7 +8,7 @@ import re
 import shlex
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from sentbed._cli.main import main
 from sentbed._document.toml import Document, parse
 from sentbed._recipe.load import structure_recipe
 from sentbed._recipe.recipe import EncoderRecipe, Recipe, Stage
-from sentbed._registry.registry import Plugins
 from sentbed._registry.user_config import read_settings
 from sentbed.errors import PluginError, RecipeError
 
@@ -49,11 +48,11 @@ OTHER_TOML = {
 """The first keys of files that are no recipes; they are parsed, and that is all."""
 
 
-def _keys(cls: type[Any]) -> set[str]:
+def _keys(cls):
     return {field.metadata.get("key", field.name) for field in attrs.fields(cls)}
 
 
-def toml_faults(text: str, plugins: Plugins) -> list[str]:
+def toml_faults(text, plugins):
     """Return what is wrong with a recipe, or with a part of one put into the place where it belongs."""
     try:
         data = dict(parse(text.encode()).data)
@@ -110,7 +109,7 @@ def toml_faults(text: str, plugins: Plugins) -> list[str]:
     return []
 
 
-def _settings_faults(text: str) -> list[str]:
+def _settings_faults(text):
     """Return what is wrong with a user's configuration."""
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -126,7 +125,7 @@ def _settings_faults(text: str) -> list[str]:
     return []
 
 
-def _filled(shown: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(shown, whole):
     """Return what is shown, with what it leaves out; of a component under another `use`, nothing is added."""
     found = dict(shown)
     for key, value in whole.items():
@@ -161,7 +160,7 @@ PROGRAMS = {
 """Programs of others, whose arguments are theirs to check."""
 
 
-def commands(text: str) -> Iterator[str]:
+def commands(text):
     """Yield the commands of a block: lines after `$ `, or all of them; `\\` at the end joins lines."""
     joined = re.sub(r"\\\n\s*", "", text)
     lines = [
@@ -173,7 +172,7 @@ def commands(text: str) -> Iterator[str]:
     yield from prompted or lines
 
 
-def command_fault(line: str, plugins: Plugins) -> str | None:
+def command_fault(line, plugins):
     """Return what is wrong with a command, or with those that `&&` joins; they are not run."""
     try:
         words = shlex.split(line, comments=True)
@@ -219,7 +218,7 @@ def command_fault(line: str, plugins: Plugins) -> str | None:
     )
 
 
-def sentbed_fault(words: list[str], plugins: Plugins) -> str | None:
+def sentbed_fault(words, plugins):
     """Return what is wrong with the arguments of `sentbed`."""
     try:
         found = understood(words, plugins)
@@ -230,12 +229,12 @@ def sentbed_fault(words: list[str], plugins: Plugins) -> str | None:
     return None if found is None else _names_fault(*found, plugins)
 
 
-def understood(words: list[str], plugins: Plugins) -> tuple[str, dict[str, Any]] | None:
+def understood(words, plugins):
     """Return the command that the arguments of `sentbed` name, and its parameters; None if they name none.
 
     Raises `click.ClickException` if they are wrong.
     """
-    command: click.Command = main
+    command = main
     context = click.Context(main, info_name="sentbed", **main.context_settings)
     while isinstance(command, click.Group):
         _, words, _ = command.make_parser(context).parse_args(list(words))
@@ -254,9 +253,7 @@ def understood(words: list[str], plugins: Plugins) -> tuple[str, dict[str, Any]]
     return path, filled.params
 
 
-def _names_fault(
-    command: str, given: Mapping[str, Any], plugins: Plugins
-) -> str | None:
+def _names_fault(command, given, plugins):
     """Return what is wrong with names and recipes that a command mentions."""
     kind = {"evaluate": "evaluator", "export": "exporter", "import": "importer"}.get(
         command
@@ -278,7 +275,7 @@ def _names_fault(
     return None
 
 
-def our_extras() -> dict[str, set[str]]:
+def our_extras():
     """Return the extras of every distribution of this project, by its name."""
     extras = {}
     for file in [
@@ -290,7 +287,7 @@ def our_extras() -> dict[str, set[str]]:
     return extras
 
 
-def pip_fault(words: list[str]) -> str | None:
+def pip_fault(words):
     """Return what is wrong with `pip install`: files, distributions and extras of this project."""
     if words[:1] != ["install"]:
         return f"`pip {' '.join(words[:1])}` is not what these pages need"
@@ -316,7 +313,7 @@ def pip_fault(words: list[str]) -> str | None:
     return None
 
 
-def uv_fault(words: list[str]) -> str | None:
+def uv_fault(words):
     """Return what is wrong with `uv sync` or `uv pip install`: groups, distributions and extras."""
     if words[:1] == ["pip"]:
         return pip_fault(words[1:])
@@ -349,7 +346,7 @@ def uv_fault(words: list[str]) -> str | None:
 # --- Python -----------------------------------------------------------------------------------------------
 
 
-def python_fault(text: str) -> str | None:
+def python_fault(text):
     """Return what is wrong with a block of Python: its syntax, or what it imports of sentbed."""
     if re.fullmatch(r"\w+\(.*\) -> .+", text.strip()):
         text = f"def {text.strip()}: ..."
@@ -358,7 +355,7 @@ def python_fault(text: str) -> str | None:
     except SyntaxError as error:
         return f"{error.msg}, line {error.lineno}"
     for node in ast.walk(tree):
-        names: list[tuple[str, str | None]] = []
+        names = []
         if isinstance(node, ast.Import):
             names = [(alias.name, None) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -377,7 +374,7 @@ def python_fault(text: str) -> str | None:
     return None
 
 
-def _import_fault(module: str, name: str | None) -> str | None:
+def _import_fault(module, name):
     try:
         found = importlib.import_module(module)
         if name is not None and not hasattr(found, name):

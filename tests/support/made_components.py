@@ -6,8 +6,7 @@ It ends with the libraries that were loaded at the first distribution that loads
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import sentbed_backbones
 import sentbed_data
@@ -46,22 +45,22 @@ HEAVY = {
 }
 
 
-def by_name(offers: Any) -> dict[str, Any]:
+def by_name(offers):
     return {component.name: component for component in offered(offers)}
 
 
-def check(components: Iterable[Any]) -> None:
+def check(components):
     """Look for the problems of components, whether or not there are any."""
     for component in components:
         list(component.check())
 
 
-def backbones() -> None:
+def backbones():
     bert = by_name(sentbed_backbones.backbones())["bert"]
     check([bert(model="."), bert(model="some/model")])
 
 
-def data() -> None:
+def data():
     sources = by_name(sentbed_data.data_sources())
     assert not list(sources["sample"]().check())
     check(
@@ -73,7 +72,7 @@ def data() -> None:
     )
 
 
-def hardware() -> None:
+def hardware():
     by_name(sentbed_hardware.runtimes())["cpu"]()
     optimizers = by_name(sentbed_hardware.optimizers())
     optimizers["adamw"](lr=1e-3)
@@ -84,20 +83,20 @@ def hardware() -> None:
     assert factors == [1.0] * 4 + [0.01]
 
 
-def losses() -> None:
+def losses():
     classes = by_name(sentbed_losses.losses())
     outer = {"flops", "matryoshka", "sum"}
     simple = [classes[name]() for name in sorted({*classes} - outer)]
     classes["matryoshka"](loss=classes["sum"](losses=(simple[0],)), dimensions=(4,))
 
 
-def poolers() -> None:
+def poolers():
     assert [pooler() for pooler in offered(sentbed_poolers.poolers())]
     assert offered(sentbed_poolers.transforms())
     assert [each() for each in offered(sentbed_poolers.similarities())]
 
 
-def runtimes() -> None:
+def runtimes():
     [onnx_runtime] = offered(sentbed_onnxruntime.runtimes())
     [openvino] = offered(sentbed_openvino.runtimes())
     [tpu] = offered(sentbed_tpu.runtimes())
@@ -106,7 +105,7 @@ def runtimes() -> None:
     assert not list(tpu().check())
 
 
-def trackers() -> None:
+def trackers():
     made = [tracker() for tracker in offered(sentbed_trackers.trackers())]
     assert made
     for tracker in made:
@@ -125,7 +124,7 @@ STEPS: list[Callable[[], None]] = [
 ]
 
 
-def main() -> None:
+def main():
     """Make the components; building one of them is what loads a library."""
     for step in STEPS:
         step()

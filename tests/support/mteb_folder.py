@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 from sentbed_audit.benchmarks import benchmark
 
 
-def write_mteb_folder(place: Path) -> None:
+def write_mteb_folder(place):
     """Write the results of three models into `place`."""
     generator = np.random.default_rng(0)
     for model in ("one", "two", "three"):

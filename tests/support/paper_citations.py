@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from paper_studies import ROOT
@@ -61,7 +60,7 @@ class Citation(NamedTuple):
     number: str
 
     @property
-    def exists(self) -> bool:
+    def exists(self):
         """Whether the paper has it."""
         has = STRUCTURE[self.paper][KINDS[self.kind]]
         if isinstance(has, str):
@@ -69,7 +68,7 @@ class Citation(NamedTuple):
         return self.number.isdecimal() and 1 <= int(self.number) <= has
 
 
-def citations(text: str, paper: str | None) -> Iterator[Citation]:
+def citations(text, paper):
     """Yield what a text cites of the four papers.
 
     A citation is of the paper that its clause names last before it, else of `paper`; it is left out if that
@@ -83,9 +82,9 @@ def citations(text: str, paper: str | None) -> Iterator[Citation]:
                 yield Citation(cited, kind, number)
 
 
-def _named_before(text: str, paper: str | None) -> str | None:
+def _named_before(text, paper):
     clause = _CLAUSE_END.split(text)[-1] if paper is not None else text[-60:]
-    named: Mapping[int, str | None] = {
+    named = {
         **{clause.rfind(name): None for name in OTHERS},
         **{
             clause.rfind(name): key

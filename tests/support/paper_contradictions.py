@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paper_coverage import keys
 from paper_studies import cells, files, name_of, study
-from sentbed.protocols import Evaluator
-from sentbed.tools import Recipe, unstructure
+from sentbed.tools import unstructure
 from sentbed_evaluators.sentbench import SentBench
 
 NEUTRAL_BACKBONE_KEYS = ("dtype", "device_map")
@@ -33,7 +31,7 @@ class Claim(NamedTuple):
     """None where the study does not count the number."""
 
 
-def claims() -> Iterator[tuple[str, Claim]]:
+def claims():
     """Yield every expected number of every study, with a text of all that decides it."""
     for path in files():
         name = name_of(path)
@@ -42,7 +40,7 @@ def claims() -> Iterator[tuple[str, Claim]]:
             yield from _claims_of(name)
 
 
-def _claims_of(name: str) -> Iterator[tuple[str, Claim]]:
+def _claims_of(name):
     recipes = cells(name)
     for table, published in study(name).table.expected.items():
         for cell, numbers in published.cells.items():
@@ -52,7 +50,7 @@ def _claims_of(name: str) -> Iterator[tuple[str, Claim]]:
                 yield _decided_by(recipes[cell], task), claim
 
 
-def _decided_by(recipe: Recipe, task: str) -> str:
+def _decided_by(recipe, task):
     """Return encoders, training, search, runtime's platform, evaluators and task as one text."""
     table = unstructure(recipe)
     for encoder in table["encoders"].values():
@@ -74,7 +72,7 @@ def _decided_by(recipe: Recipe, task: str) -> str:
     return json.dumps(parts, sort_keys=True, default=str)
 
 
-def _protocol(evaluator: Evaluator, settings: dict[str, Any]) -> dict[str, Any]:
+def _protocol(evaluator, settings):
     if evaluator.name == "senteval-transfer" or _is_senteval(evaluator):
         return {"protocol": "senteval-transfer"}
     kept = {
@@ -85,7 +83,7 @@ def _protocol(evaluator: Evaluator, settings: dict[str, Any]) -> dict[str, Any]:
     return {"protocol": settings["use"], **kept}
 
 
-def _is_senteval(evaluator: Evaluator) -> bool:
+def _is_senteval(evaluator):
     """Whether SentBench's evaluator classifies single sentences, which it does as SentEval does."""
     return (
         isinstance(evaluator, SentBench)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from paper_studies import PAPERS, ROOT, study
-from sentbed.protocols import Evaluator
 from sentbed_evaluators import (
     glue_files,
     sentbench,
@@ -47,12 +45,12 @@ class Printed(NamedTuple):
 
 
 @cache
-def mapping(paper: str) -> dict[str, Any]:
+def mapping(paper):
     """Return what the recipes of a paper call its rows and columns; see tools/published.py."""
     return tomllib.loads((PAPERS / paper / "published.toml").read_text("utf-8"))
 
 
-def rows(paper: str, table: str) -> Iterator[str]:
+def rows(paper, table):
     """Yield every row of a table, wherever its numbers are computed."""
     own = mapping(paper)[table]
     for places in (own, *own.get("studies", {}).values()):
@@ -61,7 +59,7 @@ def rows(paper: str, table: str) -> Iterator[str]:
     yield from own.get("left_out", {})
 
 
-def printed(paper: str, table: str) -> Iterator[Printed]:
+def printed(paper, table):
     """Yield every number of a table, as often as the paper prints it."""
     facts = COVERAGE[paper][table]
     columns = facts["columns"]
@@ -72,7 +70,7 @@ def printed(paper: str, table: str) -> Iterator[Printed]:
                     yield Printed(row, column, before)
 
 
-def resolve(paper: str, table: str, number: Printed) -> Place | str:
+def resolve(paper, table, number):
     """Return the score that a number is compared with, or the reason why there is none.
 
     Raises `KeyError` if the mapping has neither.
@@ -96,7 +94,7 @@ def resolve(paper: str, table: str, number: Printed) -> Place | str:
 
 
 @cache
-def offer(name: str, cell: str) -> tuple[str, ...]:
+def offer(name, cell):
     """Return the scores of a cell, as keys of `[expected]`; a key twice if two evaluators give it.
 
     Raises `StopIteration` if the study has no such cell.
@@ -106,7 +104,7 @@ def offer(name: str, cell: str) -> tuple[str, ...]:
     return tuple(key for one in found for key, listed in one.items() if listed)
 
 
-def keys(evaluator: Evaluator) -> Mapping[str, bool]:
+def keys(evaluator):
     """Return the scores that an evaluator has -> whether its list of tasks gives them.
 
     An average is given where all tasks of the papers are. That of STS tasks is made by the report.
@@ -135,9 +133,7 @@ def keys(evaluator: Evaluator) -> Mapping[str, bool]:
     return {}
 
 
-def _of(
-    tasks: tuple[str, ...], known: tuple[str, ...], all_: tuple[str, ...], metric: str
-) -> dict[str, bool]:
+def _of(tasks, known, all_, metric):
     complete = (
         set(all_) == set(tasks) if metric == "spearman" else set(all_) <= set(tasks)
     )

@@ -6,21 +6,17 @@ import csv
 import itertools
 import json
 import math
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import sentbed
-from sentbed._recipe.recipe import Recipe
 
 SAMPLE = "pkg:sentbed_data/sample"
 STEPS = 2
 LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
 
 
-def local(table: Mapping[str, Any], directory: Path, pairs: str = SAMPLE) -> list[str]:
+def local(table, directory, pairs=SAMPLE):
     """Settings that give a recipe data of this machine, for training and for every evaluation.
 
     Evaluations read `sts-dev.tsv` and `sts-test.tsv` in `pairs`.
@@ -131,11 +127,11 @@ def local(table: Mapping[str, Any], directory: Path, pairs: str = SAMPLE) -> lis
     return _of_keys_there(table, settings)
 
 
-def _of_keys_there(table: Mapping[str, Any], settings: list[str]) -> list[str]:
+def _of_keys_there(table, settings):
     """Leave out settings that take out (`PATH=`) what is not there."""
 
-    def there(path: str) -> bool:
-        place: Any = table
+    def there(path):
+        place = table
         for key in path.split("."):
             if isinstance(place, list):
                 place = dict(enumerate(place)).get(int(key), {})
@@ -150,15 +146,13 @@ def _of_keys_there(table: Mapping[str, Any], settings: list[str]) -> list[str]:
     ]
 
 
-def _geometry(
-    place: str, evaluator: Mapping[str, Any], parallel: str, pairs: str
-) -> str:
+def _geometry(place, evaluator, parallel, pairs):
     if "parallel" in evaluator:
         return f"{place}.parallel={parallel}"
     return f"{place}.path={pairs}"
 
 
-def short(table: Mapping[str, Any]) -> list[str]:
+def short(table):
     """Settings that make batches, stages and evaluations small, for models that all have one width."""
     settings = ["search.limit=2"] if "search" in table else []
     encoders = table.get("encoders", {})
@@ -201,7 +195,7 @@ def short(table: Mapping[str, Any]) -> list[str]:
     return _of_keys_there(table, settings)
 
 
-def runs_small(recipe: Recipe, directory: Path) -> None:
+def runs_small(recipe, directory):
     """Run a recipe, and look at what it has done step by step."""
     run = sentbed.run(recipe, directory / "run")
     events = [
@@ -236,12 +230,12 @@ def runs_small(recipe: Recipe, directory: Path) -> None:
         assert not np.allclose(vectors[0], vectors[1], atol=1e-6)
 
 
-def stages_with_validation(recipe: Recipe) -> list[str]:
+def stages_with_validation(recipe):
     """The names of the stages that validate."""
     return [stage.name for stage in recipe.stage if stage.validate is not None]
 
 
-def require_packages(text: str) -> None:
+def require_packages(text):
     """Skip where a recipe needs packages for adapters and 4-bit weights that are not there."""
     if "qlora" in text or '"nf4"' in text:
         for package in ("peft", "bitsandbytes", "accelerate"):

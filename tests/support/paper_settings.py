@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
 from paper_studies import cells, files, name_of
-from sentbed.tools import Recipe, unstructure
+from sentbed.tools import unstructure
 
 Settings: TypeAlias = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ CHECKS = "verify.toml"
 
 
 @cache
-def recipes() -> dict[str, Recipe]:
+def recipes():
     """Return every recipe below `recipes/papers`, as `FILE: ` or `PAPER/FILE: CELL`. Nothing is built."""
     found = {}
     for path in files():
@@ -35,7 +35,7 @@ def recipes() -> dict[str, Recipe]:
 
 
 @cache
-def encoders() -> dict[str, Settings]:
+def encoders():
     """Return `RECIPE: CELL: ENCODER` -> what it is made of, for every encoder of every cell."""
     return {
         f"{cell}: {name}": _encoder(encoder)
@@ -45,7 +45,7 @@ def encoders() -> dict[str, Settings]:
 
 
 @cache
-def stages() -> dict[str, Settings]:
+def stages():
     """Return `RECIPE: CELL: STAGE` -> its hyperparameters, for every stage of every cell."""
     found = {}
     for cell, recipe in recipes().items():
@@ -59,7 +59,7 @@ def stages() -> dict[str, Settings]:
     return found
 
 
-def _encoder(encoder: Mapping[str, Any]) -> Settings:
+def _encoder(encoder):
     backbone, pooler, head = encoder["backbone"], encoder["pooler"], encoder["head"]
     prompt = encoder.get("prompt", {})
     random = f"random {backbone['use']} {backbone.get('size')}"
@@ -76,7 +76,7 @@ def _encoder(encoder: Mapping[str, Any]) -> Settings:
     }
 
 
-def _pooler(pooler: Mapping[str, Any]) -> str:
+def _pooler(pooler):
     parts = [pooler["use"]]
     if "mlp_width" in pooler:
         parts.append(f"{pooler['mlp_width']} wide")
@@ -87,7 +87,7 @@ def _pooler(pooler: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _loss(loss: Mapping[str, Any]) -> str:
+def _loss(loss):
     parts = [loss["use"]]
     if loss["use"] == "queue":
         parts.append("both ways" if loss["symmetric"] else "one way")
@@ -96,7 +96,7 @@ def _loss(loss: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _temperature(loss: Mapping[str, Any]) -> Any:
+def _temperature(loss):
     temperature = loss.get("temperature", "none")
     if not isinstance(temperature, Mapping):
         return temperature
@@ -108,12 +108,12 @@ def _temperature(loss: Mapping[str, Any]) -> Any:
     return ", ".join(parts)
 
 
-def _demonstration(given: Mapping[str, str] | Sequence[Mapping[str, str]]) -> str:
+def _demonstration(given):
     several = [given] if isinstance(given, Mapping) else given
     return "; ".join(" -> ".join(one.values()) for one in several) or "none"
 
 
-def _stage(stage: Mapping[str, Any], encoder: Mapping[str, Any], seed: int) -> Settings:
+def _stage(stage, encoder, seed):
     loss, schedule, validate = (
         stage["loss"],
         stage["schedule"],

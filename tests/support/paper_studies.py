@@ -6,25 +6,25 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from sentbed.tools import Plugins, Recipe, load_plugins, load_recipe
-from sentbed_studies.study import Study, read_study
+from sentbed.tools import load_plugins, load_recipe
+from sentbed_studies.study import read_study
 
 ROOT = Path(__file__).parents[2]
 PAPERS = ROOT / "recipes" / "papers"
 
 
 @cache
-def _plugins() -> Plugins:
+def _plugins():
     return load_plugins()
 
 
-def name_of(path: Path) -> str:
+def name_of(path):
     """Return `PAPER/FILE` of a file, below `recipes/papers` and without suffix."""
     return path.relative_to(PAPERS).with_suffix("").as_posix()
 
 
 @cache
-def files() -> tuple[Path, ...]:
+def files():
     """Return every recipe; what has no `schema` is a fragment that others extend."""
     paths = sorted(PAPERS.rglob("*.toml"))
     return tuple(
@@ -33,13 +33,13 @@ def files() -> tuple[Path, ...]:
 
 
 @cache
-def study(name: str) -> Study:
+def study(name):
     """Return the expanded and checked study `PAPER/FILE`."""
     return read_study(PAPERS / f"{name}.toml", plugins=_plugins(), look=False)
 
 
 @cache
-def cells(name: str) -> dict[str, Recipe]:
+def cells(name):
     """Return the cells of a study; a recipe that is none is its only cell, without a name."""
     recipe = load_recipe(PAPERS / f"{name}.toml", look=False, plugins=_plugins())
     if "study" not in recipe.tables:

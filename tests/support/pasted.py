@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 
 
-def environment_on_top(directory: Path) -> dict[str, str]:
+def environment_on_top(directory):
     """Make an environment on top of this one: what is installed there is not installed here."""
     venv.create(directory, with_pip=False)
     paths = sysconfig.get_paths(
@@ -40,9 +40,7 @@ def environment_on_top(directory: Path) -> dict[str, str]:
     }
 
 
-def paste(
-    command: str, directory: Path, environment: dict[str, str], seconds: float = 300
-) -> subprocess.CompletedProcess[str]:
+def paste(command, directory, environment, seconds=300):
     """Run a line in a POSIX shell; the result has its output and errors in one text."""
     return subprocess.run(
         ["/bin/sh", "-c", command],

@@ -7,7 +7,6 @@ there breaks a plugin: it raises the first number of `sentbed.API_VERSION`; a ne
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import sentbed
@@ -27,7 +26,7 @@ MODULES = (
 """The modules that docs/plugins/compatibility.md calls public."""
 
 
-def surface() -> str:
+def surface():
     """Return the text of the file."""
     lines = [f"API_VERSION {sentbed.API_VERSION}"]
     for module in MODULES:
@@ -35,7 +34,7 @@ def surface() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lines(module_name: str) -> Iterator[str]:
+def _lines(module_name):
     names = public_names(importlib.import_module(module_name))
     for name, value in names.items():
         for number, entry in enumerate(entries(name, value)):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from sentbed import Encoder
 from sentbed._document.structuring import structure
@@ -32,10 +30,10 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 
 
 def random_encoder(
-    table: Mapping[str, Any],
-    texts: Sequence[str],
-    runtime: Runtime | Mapping[str, Any] | None = None,
-) -> Encoder:
+    table,
+    texts,
+    runtime=None,
+):
     """Build an encoder of random weights; equal arguments give equal weights and tokenizers.
 
     The tokenizer is trained on `texts` and all named templates; `runtime` is by default one thread of `cpu`.

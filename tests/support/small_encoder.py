@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 from zlib import crc32
@@ -35,9 +33,7 @@ from sentbed.protocols import (
 )
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import Placement
 from sentbed_hardware._torch.tower import Tower
-from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.learning_rate_schedules import Constant
 from torch.nn import functional
 
@@ -57,7 +53,7 @@ class HashTokenizer(Tokenizer):
 
     pad_id = PAD
 
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+    def encode(self, texts, max_length):
         rows = [
             [4, *(5 + crc32(word.encode()) % (WORDS - 5) for word in text.split())]
             for text in texts
@@ -70,34 +66,30 @@ class HashTokenizer(Tokenizer):
 class DenseStates(torch.nn.Module):
     """States = tanh(dense(dropout(embedding)))."""
 
-    def __init__(self, width: int, dropout: float) -> None:
+    def __init__(self, width, dropout):
         super().__init__()
         self.words = torch.nn.Embedding(WORDS, width)
         self.dropout = torch.nn.Dropout(dropout)
         self.dense = torch.nn.Linear(width, width)
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids, attention_mask):
         return TokenStates(
             torch.tanh(self.dense(self.dropout(self.words(input_ids)))), attention_mask
         )
 
 
 class BuiltDense(BuiltBackbone):
-    def __init__(self, width: int, dropout: float) -> None:
+    def __init__(self, width, dropout):
         self.tokenizer = HashTokenizer()
         self.module = DenseStates(width, dropout)
         self.width = width
         self.max_length = 128
-        self.origin: Mapping[str, Any] = {"init": "random"}
+        self.origin = {"init": "random"}
 
-    def inference(
-        self, module: torch.nn.Module, dtype: torch.dtype, traceable: bool = False
-    ) -> torch.nn.Module:
+    def inference(self, module, dtype, traceable=False):
         return copy.deepcopy(module).to(dtype).eval().requires_grad_(False)
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory):
         directory.mkdir(parents=True)
         save_file(self.module.state_dict(), directory / "model.safetensors")
         (directory / "config.json").write_text(json.dumps({"width": self.width}))
@@ -109,7 +101,7 @@ class Dense(Backbone):
     width: int = 8
     dropout: float = 0.0
 
-    def build(self, context: BuildContext) -> BuiltDense:
+    def build(self, context):
         built = BuiltDense(self.width, self.dropout)
         if context.saved is not None:
             built.module.load_state_dict(load_file(context.saved / "model.safetensors"))
@@ -117,7 +109,7 @@ class Dense(Backbone):
 
 
 class MeanModule(torch.nn.Module):
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states):
         hidden = states.last_hidden_state
         if states.attention_mask is None:
             return hidden.mean(dim=1)
@@ -129,18 +121,18 @@ class MeanModule(torch.nn.Module):
 class MeanPooler(Pooler):
     name: ClassVar[str] = "toy-mean"
 
-    def build(self, width: int) -> torch.nn.Module:
+    def build(self, width):
         return MeanModule()
 
 
 class FirstDenseModule(torch.nn.Module):
     """The first state behind a dense layer of another width."""
 
-    def __init__(self, width: int, out: int) -> None:
+    def __init__(self, width, out):
         super().__init__()
         self.dense = torch.nn.Linear(width, out)
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states):
         return self.dense(states.last_hidden_state[:, 0])
 
 
@@ -149,22 +141,22 @@ class FirstDensePooler(Pooler):
     name: ClassVar[str] = "toy-first-dense"
     out: int = 5
 
-    def build(self, width: int) -> torch.nn.Module:
+    def build(self, width):
         return FirstDenseModule(width, self.out)
 
-    def output_width(self, width: int) -> int:
+    def output_width(self, width):
         return self.out
 
 
 class TrainedDenseModule(torch.nn.Module):
     """The mean, in training behind a dense layer of another width."""
 
-    def __init__(self, width: int, out: int) -> None:
+    def __init__(self, width, out):
         super().__init__()
         self.mean = MeanModule()
         self.dense = torch.nn.Linear(width, out)
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states):
         mean = self.mean(states)
         return self.dense(mean) if self.training else mean
 
@@ -174,22 +166,22 @@ class TrainedDensePooler(Pooler):
     name: ClassVar[str] = "toy-trained-dense"
     out: int = 5
 
-    def build(self, width: int) -> torch.nn.Module:
+    def build(self, width):
         return TrainedDenseModule(width, self.out)
 
-    def trained_width(self, width: int) -> int:
+    def trained_width(self, width):
         return self.out
 
 
 class NormModule(torch.nn.Module):
     """The mean under batch normalisation, which keeps statistics in buffers."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width):
         super().__init__()
         self.mean = MeanModule()
         self.norm = torch.nn.BatchNorm1d(width)
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states):
         return self.norm(self.mean(states))
 
 
@@ -197,24 +189,22 @@ class NormModule(torch.nn.Module):
 class NormPooler(Pooler):
     name: ClassVar[str] = "toy-norm"
 
-    def build(self, width: int) -> torch.nn.Module:
+    def build(self, width):
         return NormModule(width)
 
 
 class ContrastModule(torch.nn.Module):
     """In-batch softmax over cosines; the temperature is a weight where it is learned."""
 
-    def __init__(self, parameters: Contrast) -> None:
+    def __init__(self, parameters):
         super().__init__()
         start = torch.tensor(math.log(parameters.temperature))
         self.log_temperature = torch.nn.Parameter(start, parameters.learned)
         if parameters.settings is not None:
             self.parameter_settings = {"log_temperature": parameters.settings}
-        self.seen: list[Mapping[str, torch.Tensor]] = []
+        self.seen = []
 
-    def forward(
-        self, inputs: Mapping[str, torch.Tensor], memory: torch.Tensor | None = None
-    ) -> LossOutput:
+    def forward(self, inputs, memory=None):
         self.seen.append({name: value.detach() for name, value in inputs.items()})
         columns = [
             functional.normalize(value, dim=-1)
@@ -234,16 +224,14 @@ class ContrastModule(torch.nn.Module):
 class MemoryModule(ContrastModule):
     """The same, with the last `size` positives as further negatives; empty places are zero vectors."""
 
-    def __init__(self, parameters: Contrast, width: int) -> None:
+    def __init__(self, parameters, width):
         super().__init__(parameters)
         self.shape = (parameters.memory, width)
 
-    def initial_state(self) -> dict[str, torch.Tensor]:
+    def initial_state(self):
         return {"memory": torch.zeros(self.shape), "steps": torch.tensor(0)}
 
-    def forward(
-        self, inputs: Mapping[str, torch.Tensor], state: Any = None
-    ) -> LossOutput:
+    def forward(self, inputs, state=None):
         output = super().forward(inputs, state["memory"])
         positive = functional.normalize(inputs["positive"].detach(), dim=-1)
         memory = torch.cat([positive, state["memory"]])[: self.shape[0]]
@@ -261,12 +249,12 @@ class Contrast(Loss):
     settings: ParameterSettings | None = None
 
     @property
-    def traits(self) -> LossTraits:
+    def traits(self):
         return LossTraits(
             needs=frozenset({"anchor", "positive"}), stateful=self.memory > 0
         )
 
-    def build(self, width: int) -> torch.nn.Module:
+    def build(self, width):
         return MemoryModule(self, width) if self.memory else ContrastModule(self)
 
 
@@ -277,18 +265,18 @@ class Momentum(Contrast):
     keys: frozenset[str] = frozenset({"positive"})
 
     @property
-    def traits(self) -> LossTraits:
+    def traits(self):
         return attrs.evolve(super().traits, momentum=self.momentum, keys=self.keys)
 
 
 class ClassesModule(torch.nn.Module):
     """Softmax over three classes of the difference of two vectors."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width):
         super().__init__()
         self.classifier = torch.nn.Linear(width, 3)
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs):
         logits = self.classifier(inputs["anchor"] - inputs["positive"])
         return LossOutput(
             functional.cross_entropy(logits, inputs["label"]), {"classes": 3.0}
@@ -300,14 +288,14 @@ class Classes(Loss):
     name: ClassVar[str] = "toy-classes"
     traits = LossTraits(needs=frozenset({"anchor", "positive", "label"}))
 
-    def build(self, width: int) -> torch.nn.Module:
+    def build(self, width):
         return ClassesModule(width)
 
 
 class GradedModule(torch.nn.Module):
     """The mean squared difference of a pair's cosine and its score."""
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs):
         score = inputs["score"]
         cosine = functional.cosine_similarity(inputs["anchor"], inputs["positive"])
         return LossOutput((cosine - score).square().mean(), {"score": score.mean()})
@@ -322,7 +310,7 @@ class Graded(Loss):
         numbers=frozenset({"score"}),
     )
 
-    def build(self, width: int) -> torch.nn.Module:
+    def build(self, width):
         return GradedModule()
 
 
@@ -333,23 +321,19 @@ class Sgd(Optimizer):
     name: ClassVar[str] = "toy-sgd"
     lr: float = 0.1
 
-    def build(
-        self, parameters: Sequence[tuple[str, torch.Tensor]]
-    ) -> torch.optim.Optimizer:
+    def build(self, parameters):
         return torch.optim.SGD([parameter for _, parameter in parameters], lr=self.lr)
 
 
 class RecordedDescent(torch.optim.SGD):
     """Plain descent that keeps the gradients of each step."""
 
-    def __init__(
-        self, parameters: Sequence[tuple[str, torch.Tensor]], lr: float
-    ) -> None:
+    def __init__(self, parameters, lr):
         super().__init__([parameter for _, parameter in parameters], lr=lr)
         self.named = parameters
-        self.gradients: list[dict[str, torch.Tensor | None]] = []
+        self.gradients = []
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure=None):
         self.gradients.append(
             {
                 name: p.grad if p.grad is None else p.grad.clone()
@@ -364,9 +348,7 @@ class Recorder(Optimizer):
     name: ClassVar[str] = "toy-recorder"
     lr: float = 0.1
 
-    def build(
-        self, parameters: Sequence[tuple[str, torch.Tensor]]
-    ) -> torch.optim.Optimizer:
+    def build(self, parameters):
         return RecordedDescent(parameters, self.lr)
 
 
@@ -392,11 +374,11 @@ class Toys:
     pad_id: ClassVar = PAD
 
     @staticmethod
-    def tokens(*texts: str) -> TokenIds:
+    def tokens(*texts):
         return HashTokenizer().encode(texts, 32)
 
     @staticmethod
-    def padded(tokens: TokenIds) -> TokenBatch:
+    def padded(tokens):
         """One batch, filled row by row."""
         lengths = tokens.lengths.tolist()
         ids = np.full((len(lengths), max(lengths)), PAD, np.int64)
@@ -409,7 +391,7 @@ class Toys:
         return TokenBatch(ids, None if mask.all() else mask)
 
     @staticmethod
-    def train(encoders: Any, loss: Any, optimizer: Any, **options: Any) -> TorchTrainer:
+    def train(encoders, loss, optimizer, **options):
         """A trainer of one encoder on all columns, or of several on those that `towers` gives them."""
         if isinstance(encoders, TorchEncoder):
             encoders = {"encoder": encoders}
@@ -429,7 +411,7 @@ class Toys:
         return engine.trainer(encoders, Training(loss, optimizer, **settings))
 
     @staticmethod
-    def tower(encoder: TorchEncoder) -> Tower:
+    def tower(encoder):
         """A tower of this encoder alone."""
         return Tower(
             "encoder",
@@ -440,7 +422,7 @@ class Toys:
         )
 
     @staticmethod
-    def weights_of(encoder: TorchEncoder) -> dict[str, torch.Tensor]:
+    def weights_of(encoder):
         return {
             name: value.detach().clone()
             for name, value in encoder.module.state_dict().items()
@@ -448,27 +430,27 @@ class Toys:
 
     def forward(
         self,
-        module: torch.nn.Module,
-        placement: Placement,
-        columns: Mapping[str, TokenIds],
-    ) -> dict[str, torch.Tensor]:
+        module,
+        placement,
+        columns,
+    ):
         """Each column through the encoder on its own."""
         return {
             name: module(*placement.tensors(self.padded(tokens)))
             for name, tokens in columns.items()
         }
 
-    def batch(self, *texts: str) -> TokenBatch:
+    def batch(self, *texts):
         return self.padded(self.tokens(*texts))
 
 
 @pytest.fixture
-def toys() -> Toys:
+def toys():
     return Toys()
 
 
 @pytest.fixture(autouse=True)
-def _same_torch_afterwards() -> Iterator[None]:
+def _same_torch_afterwards():
     """Threads, determinism and the generator belong to the whole process."""
     threads, deterministic = (
         torch.get_num_threads(),
@@ -481,33 +463,31 @@ def _same_torch_afterwards() -> Iterator[None]:
 
 
 @pytest.fixture
-def engine_of() -> Callable[..., TorchEngine]:
+def engine_of():
     """An engine of any precision, whatever this processor is fast at."""
 
-    def engine(
-        dtype: torch.dtype = torch.float32, compile: bool = False
-    ) -> TorchEngine:
+    def engine(dtype=torch.float32, compile=False):
         return TorchEngine(torch.device("cpu"), dtype, compile, {})
 
     return engine
 
 
 @pytest.fixture
-def engine(engine_of: Callable[..., TorchEngine]) -> TorchEngine:
+def engine(engine_of):
     return engine_of()
 
 
 @pytest.fixture
-def assemble(toys: Toys, engine: TorchEngine) -> Callable[..., TorchEncoder]:
+def assemble(toys, engine):
     """An encoder whose weights are drawn from `seed`."""
 
     def make(
-        head: Head = HEAD,
-        pooler: Any = None,
-        dropout: float = 0.0,
-        on: Any = None,
-        seed: int = 0,
-    ) -> TorchEncoder:
+        head=HEAD,
+        pooler=None,
+        dropout=0.0,
+        on=None,
+        seed=0,
+    ):
         torch.manual_seed(seed)
         backbone = toys.backbone(dropout=dropout).build(BuildContext(tuple))
         place = on or engine
@@ -519,7 +499,7 @@ def assemble(toys: Toys, engine: TorchEngine) -> Callable[..., TorchEncoder]:
 
 
 @pytest.fixture
-def columns(toys: Toys) -> dict[str, TokenIds]:
+def columns(toys):
     """Four rows of three columns."""
     return {
         "anchor": toys.tokens(*ANCHORS),
@@ -534,16 +514,14 @@ def columns(toys: Toys) -> dict[str, TokenIds]:
 
 
 @pytest.fixture
-def room_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
+def room_for(monkeypatch):
     """Let a device have room for so many tokens a pass; returns the tokens of every pass that was tried."""
 
-    def limit(tokens: int) -> list[int]:
-        tried: list[int] = []
+    def limit(tokens):
+        tried = []
         whole = DenseStates.forward
 
-        def forward(
-            self: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-        ) -> TokenStates:
+        def forward(self, input_ids, attention_mask):
             tried.append(input_ids.numel())
             if input_ids.numel() > tokens:
                 raise torch.OutOfMemoryError(

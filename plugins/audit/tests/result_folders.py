@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,13 +10,13 @@ TASKS = tuple(f"Task{number:02}" for number in range(12))
 
 
 def write_mteb_file(
-    root: Path,
-    model: str,
-    task: str,
-    score: float,
-    revision: str = "rev1",
-    **fields: Any,
-) -> Path:
+    root,
+    model,
+    task,
+    score,
+    revision="rev1",
+    **fields,
+):
     """Write the result of one task; `fields` replace those of a plain one."""
     entry = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": score}
     content = {
@@ -34,9 +32,7 @@ def write_mteb_file(
     return file
 
 
-def write_folder(
-    root: Path, models: int = 4, step: float = 0.05
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def write_folder(root, models=4, step=0.05):
     """Write results of models that differ by `step` on average, and return their scores."""
     generator = np.random.default_rng(1)
     difficulty = generator.uniform(0.4, 0.6, len(TASKS))

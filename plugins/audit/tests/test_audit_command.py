@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from result_folders import TASKS, write_folder, write_mteb_file
 from scipy import stats
 from sentbed import DataError
@@ -21,11 +21,11 @@ from sentbed_audit.audit_report import pair_counts
 from sentbed_audit.benchmarks import BenchmarkTask, benchmark, benchmarks
 
 
-def run(*arguments: str | Path) -> Result:
+def run(*arguments):
     return CliRunner().invoke(audit, [str(argument) for argument in arguments])
 
 
-def test_the_answer_is_printed_and_all_of_it_is_written(tmp_path: Path) -> None:
+def test_the_answer_is_printed_and_all_of_it_is_written(tmp_path):
     write_folder(tmp_path / "results")
     ended = run(tmp_path / "results", "--output", tmp_path / "out")
     assert ended.exit_code == 0, ended.output
@@ -44,7 +44,7 @@ def test_the_answer_is_printed_and_all_of_it_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "report.md").read_text("utf-8").startswith("# results")
 
 
-def test_a_benchmark_that_has_none_of_the_tasks_is_refused(tmp_path: Path) -> None:
+def test_a_benchmark_that_has_none_of_the_tasks_is_refused(tmp_path):
     write_folder(tmp_path)
     with pytest.raises(
         DataError,
@@ -53,7 +53,7 @@ def test_a_benchmark_that_has_none_of_the_tasks_is_refused(tmp_path: Path) -> No
         audit_results([tmp_path], benchmark="MTEB(eng, v2)")
 
 
-def test_of_scores_that_are_no_numbers_nothing_is_claimed(tmp_path: Path) -> None:
+def test_of_scores_that_are_no_numbers_nothing_is_claimed(tmp_path):
     for model in ("org/a", "org/b"):
         write_mteb_file(tmp_path / "results", model, "A", float("nan"))
     ended = run(tmp_path / "results", "--output", tmp_path / "out")
@@ -65,7 +65,7 @@ def test_of_scores_that_are_no_numbers_nothing_is_claimed(tmp_path: Path) -> Non
     )
 
 
-def test_json_is_printed(tmp_path: Path) -> None:
+def test_json_is_printed(tmp_path):
     write_folder(tmp_path)
     record = json.loads(
         run(tmp_path, "--json", "--task", TASKS[0], "--task", TASKS[1]).output
@@ -75,8 +75,8 @@ def test_json_is_printed(tmp_path: Path) -> None:
 
 
 def test_without_two_complete_models_nothing_is_claimed_and_the_findings_stay(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     write_mteb_file(tmp_path, "org/a", "A", 0.5)
     write_mteb_file(tmp_path, "org/b", "B", 0.5)
     ended = run(tmp_path, "--output", tmp_path / "out")
@@ -96,16 +96,14 @@ def test_without_two_complete_models_nothing_is_claimed_and_the_findings_stay(
         ("--benchmark", "MTEB(eng)", "there is no benchmark `MTEB(eng)`"),
     ],
 )
-def test_a_name_that_is_not_there_is_an_error(
-    tmp_path: Path, option: str, name: str, message: str
-) -> None:
+def test_a_name_that_is_not_there_is_an_error(tmp_path, option, name, message):
     write_folder(tmp_path)
     ended = run(tmp_path, option, name)
     assert ended.exit_code != 0
     assert message in str(ended.exception)
 
 
-def test_a_model_with_a_name_of_markup_stays_text(tmp_path: Path) -> None:
+def test_a_model_with_a_name_of_markup_stays_text(tmp_path):
     write_folder(tmp_path / "results")
     for task in TASKS:
         write_mteb_file(tmp_path / "results", "<script>alert(1)<", task, 0.9)
@@ -124,10 +122,10 @@ ARCHIVE = (
 @pytest.mark.skipif(
     not ARCHIVE.is_file(), reason="needs real data: mteb_results in SENTBED_DATA"
 )
-def test_mtebs_own_results_have_the_counts_of_a_plain_loop() -> None:
+def test_mtebs_own_results_have_the_counts_of_a_plain_loop():
     tasks = benchmark("MTEB(eng, v2)")
-    scores: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    revisions: dict[str, set[str]] = defaultdict(set)
+    scores = defaultdict(dict)
+    revisions = defaultdict(set)
     with tarfile.open(ARCHIVE) as archive:
         for member in archive:
             _, model, revision, name = (
@@ -172,7 +170,7 @@ def test_mtebs_own_results_have_the_counts_of_a_plain_loop() -> None:
 
 
 @pytest.mark.slow
-def test_the_benchmarks_are_those_of_mteb() -> None:
+def test_the_benchmarks_are_those_of_mteb():
     mteb = pytest.importorskip("mteb", reason="needs the library of MTEB")
     for name, tasks in benchmarks().items():
         expected = {

@@ -7,7 +7,6 @@ import pandas
 import pytest
 from scipy import stats
 from sentbed_audit.claims import (
-    Claims,
     claims_of,
     compare_all,
     corrected_p_values,
@@ -21,7 +20,7 @@ from statsmodels.stats.power import TTestPower
 TASKS = [f"T{number}" for number in range(10)]
 
 
-def table(values: np.ndarray, revisions: np.ndarray | None = None) -> ComparableScores:
+def table(values, revisions=None):
     index = [f"m{number}" for number in range(len(values))]
     columns = TASKS[: values.shape[1]]
     marks = np.full(values.shape, "r") if revisions is None else revisions
@@ -33,16 +32,16 @@ def table(values: np.ndarray, revisions: np.ndarray | None = None) -> Comparable
     )
 
 
-def random_scores(rows: int = 6, seed: int = 0) -> np.ndarray:
+def random_scores(rows=6, seed=0):
     generator = np.random.default_rng(seed)
     return generator.normal(0.5, 0.02, (rows, 10)) + 0.02 * np.arange(rows)[::-1, None]
 
 
-def claims(values: np.ndarray, types: dict[str, str] | None = None) -> Claims:
+def claims(values, types=None):
     return claims_of(table(values), types or {})
 
 
-def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data() -> None:
+def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data():
     values = random_scores()
     revisions = np.random.default_rng(1).choice(["r", "s"], values.shape, p=[0.8, 0.2])
     comparable = table(values, revisions)
@@ -66,15 +65,15 @@ def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data() -> None:
     np.testing.assert_allclose(pairs.corrected[np.triu_indices(6, 1)], corrected)
 
 
-def test_holm_leaves_out_what_was_not_tested() -> None:
+def test_holm_leaves_out_what_was_not_tested():
     corrected = corrected_p_values(np.array([0.01, np.nan, 0.04, 0.03]))
     np.testing.assert_allclose(corrected, [0.03, np.nan, 0.06, 0.06])
 
 
 @pytest.mark.parametrize("effect", [0.2, 0.5, 1.3])
 def test_the_tasks_needed_are_those_of_the_t_test_over_the_efficiency(
-    effect: float,
-) -> None:
+    effect,
+):
     count = TTestPower().solve_power(effect_size=effect, alpha=0.05, power=0.8)
     assert tasks_needed(effect * 3, 3) == np.ceil(np.ceil(count) * np.pi / 3)
 
@@ -82,15 +81,11 @@ def test_the_tasks_needed_are_those_of_the_t_test_over_the_efficiency(
 @pytest.mark.parametrize(
     ("difference", "spread"), [(0, 1), (1e-6, 1), (np.nan, 1), (1, np.nan)]
 )
-def test_no_number_of_tasks_separates_what_does_not_differ(
-    difference: float, spread: float
-) -> None:
+def test_no_number_of_tasks_separates_what_does_not_differ(difference, spread):
     assert tasks_needed(difference, spread) is None
 
 
-def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs() -> (
-    None
-):
+def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs():
     result = claims(
         random_scores(3) + np.array([[2], [0], [0]]) - np.array([[0], [0], [0.02]])
     )
@@ -100,7 +95,7 @@ def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs
     assert claims(same).rank_intervals == ((1, 3), (1, 3), (1, 3))
 
 
-def test_the_first_by_mean_may_lose_on_most_tasks() -> None:
+def test_the_first_by_mean_may_lose_on_most_tasks():
     values = np.full((2, 10), 0.5)
     values[0, :3] += 0.3
     values[1, 3:] += 0.1
@@ -109,7 +104,7 @@ def test_the_first_by_mean_may_lose_on_most_tasks() -> None:
     assert claims(values).leaders == {"mean over tasks": "m0", "mean rank": "m1"}
 
 
-def test_without_a_part_the_ranking_is_that_of_the_rest() -> None:
+def test_without_a_part_the_ranking_is_that_of_the_rest():
     values = random_scores()
     values[2, 4] += 3
     scores = pandas.DataFrame(values, [f"m{number}" for number in range(6)], TASKS)
@@ -123,7 +118,7 @@ def test_without_a_part_the_ranking_is_that_of_the_rest() -> None:
     assert part.tau == pytest.approx(stats.kendalltau(before, after).statistic)
 
 
-def test_types_have_ranks_of_their_own() -> None:
+def test_types_have_ranks_of_their_own():
     types = {task: "few" if number < 3 else "many" for number, task in enumerate(TASKS)}
     result = claims(random_scores(3) + 0.1 * np.arange(3)[::-1, None], types)
     # Three tasks separate no two models, seven do: 2 / 2 ** 7 times three pairs is below 5 %.
@@ -135,7 +130,7 @@ def test_types_have_ranks_of_their_own() -> None:
     np.testing.assert_allclose(result.type_means["few"], expected)
 
 
-def test_models_without_all_tasks_make_no_claim() -> None:
+def test_models_without_all_tasks_make_no_claim():
     values = random_scores(3)
     values[1:, 0] = np.nan
     with pytest.raises(ValueError, match="1 of 3 models have all 10 tasks"):
@@ -144,7 +139,7 @@ def test_models_without_all_tasks_make_no_claim() -> None:
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize(("tables", "most"), [(60, 7), (300, 24)])
-def test_equal_models_are_rarely_told_apart(tables: int, most: int) -> None:
+def test_equal_models_are_rarely_told_apart(tables, most):
     """Family-wise error of tables of 8 equal models over 20 tasks."""
     generator = np.random.default_rng(7)
     wrong = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,27 +11,27 @@ from result_folders import TASKS, write_folder, write_mteb_file
 from sentbed_audit.audit import audit_results
 from sentbed_audit.audit_report import audit_page, audit_record
 from sentbed_audit.benchmarks import BenchmarkTask
-from sentbed_audit.comparable_scores import ComparableScores, comparable_scores
+from sentbed_audit.comparable_scores import comparable_scores
 from sentbed_audit.read_results import read_results
 from sentbed_report.page.report_page import page_html
 
 
-def compared(directory: Path) -> ComparableScores:
+def compared(directory):
     return comparable_scores(read_results([directory]))
 
 
-def entry(score: float, subset: str = "default") -> dict[str, object]:
+def entry(score, subset="default"):
     return {"hf_subset": subset, "main_score": score}
 
 
-def test_a_clean_folder_has_no_finding(tmp_path: Path) -> None:
+def test_a_clean_folder_has_no_finding(tmp_path):
     expected = write_folder(tmp_path)
     table = compared(tmp_path)
     assert table.findings == ()
     np.testing.assert_allclose(table.scores[list(TASKS)].to_numpy(), expected)
 
 
-def test_each_planted_mixture_is_found_and_nothing_else(tmp_path: Path) -> None:
+def test_each_planted_mixture_is_found_and_nothing_else(tmp_path):
     scores = write_folder(tmp_path, models=6)
     value = float(scores[0, 0])
     write_mteb_file(tmp_path, "org/model1", TASKS[1], 0.5, dataset_revision="data2")
@@ -70,7 +69,7 @@ def test_each_planted_mixture_is_found_and_nothing_else(tmp_path: Path) -> None:
     }
 
 
-def test_files_are_named(tmp_path: Path) -> None:
+def test_files_are_named(tmp_path):
     write_folder(tmp_path)
     file = write_mteb_file(
         tmp_path, "org/model1", TASKS[1], 0.5, scores={"dev": [entry(0.5)]}
@@ -81,8 +80,8 @@ def test_files_are_named(tmp_path: Path) -> None:
 
 
 def test_a_score_is_the_mean_over_subsets_and_who_lacks_one_is_left_out(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     write_folder(tmp_path, models=30)
     for model in range(30):
         subsets = [entry(0.5, "en"), entry(0.2, "de")]
@@ -102,7 +101,7 @@ def test_a_score_is_the_mean_over_subsets_and_who_lacks_one_is_left_out(
     assert details == ["Languages: lacks the subset de"]
 
 
-def test_a_benchmark_decides_splits_and_subsets(tmp_path: Path) -> None:
+def test_a_benchmark_decides_splits_and_subsets(tmp_path):
     scores = {"test": [entry(0.5, "en"), entry(0.2, "de")], "dev": [entry(0.7, "en")]}
     for model in range(3):
         write_mteb_file(tmp_path, f"org/model{model}", "Languages", 0, scores=scores)
@@ -111,7 +110,7 @@ def test_a_benchmark_decides_splits_and_subsets(tmp_path: Path) -> None:
     assert table.scores["Languages"].tolist() == [0.7, 0.7, 0.7]
 
 
-def test_files_that_contradict_each_other_are_left_out(tmp_path: Path) -> None:
+def test_files_that_contradict_each_other_are_left_out(tmp_path):
     write_folder(tmp_path / "first")
     write_folder(tmp_path / "second")
     assert compared(tmp_path).findings == ()
@@ -124,7 +123,7 @@ def test_files_that_contradict_each_other_are_left_out(tmp_path: Path) -> None:
     assert np.isnan(table.scores.loc["org/model1", TASKS[0]])
 
 
-def test_seeds_and_items_of_a_table_are_averaged(tmp_path: Path) -> None:
+def test_seeds_and_items_of_a_table_are_averaged(tmp_path):
     lines = ["model,task,seed,score"]
     lines += [
         f"{model},{task},{seed},{0.1 * seed}"
@@ -136,12 +135,12 @@ def test_seeds_and_items_of_a_table_are_averaged(tmp_path: Path) -> None:
     np.testing.assert_allclose(compared(tmp_path).scores.to_numpy(), 0.15)
 
 
-def write_meta(root: Path, model: str, training_datasets: object) -> None:
+def write_meta(root, model, training_datasets):
     file = root / model.replace("/", "__") / "rev1" / "model_meta.json"
     file.write_text(json.dumps({"name": model, "training_datasets": training_datasets}))
 
 
-def test_tasks_that_a_model_declares_as_training_data_are_found(tmp_path: Path) -> None:
+def test_tasks_that_a_model_declares_as_training_data_are_found(tmp_path):
     write_folder(tmp_path, models=5)
     write_meta(tmp_path, "org/model0", {TASKS[2]: ["train", "test"], "Other": []})
     write_meta(tmp_path, "org/model1", [TASKS[0], TASKS[1]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any
 
 import pytest
 from sentbed_audit.mteb_results import is_mteb_result, model_of_path, mteb_rows
@@ -11,7 +10,7 @@ from sentbed_audit.mteb_results import is_mteb_result, model_of_path, mteb_rows
 PATH = PurePosixPath("results/org__model/abc123/STS12.json")
 
 
-def new_file(**scores: Any) -> dict[str, Any]:
+def new_file(**scores):
     return {
         "task_name": "STS12",
         "mteb_version": "2.6.7",
@@ -23,7 +22,7 @@ def new_file(**scores: Any) -> dict[str, Any]:
     }
 
 
-def old_file(**splits: Any) -> dict[str, Any]:
+def old_file(**splits):
     return {
         "mteb_dataset_name": "STS12",
         "mteb_version": "1.1.0",
@@ -32,7 +31,7 @@ def old_file(**splits: Any) -> dict[str, Any]:
     }
 
 
-def test_a_file_since_1_11_has_a_row_for_each_split_and_subset() -> None:
+def test_a_file_since_1_11_has_a_row_for_each_split_and_subset():
     entries = [
         {"hf_subset": "en", "main_score": 0.5},
         {"hf_subset": "de", "main_score": 0.4},
@@ -73,8 +72,8 @@ def test_a_file_since_1_11_has_a_row_for_each_split_and_subset() -> None:
     ],
 )
 def test_a_file_of_before_has_its_main_score_under_the_name_of_its_metric(
-    numbers: dict[str, Any], score: float
-) -> None:
+    numbers, score
+):
     (row,) = mteb_rows(old_file(test=numbers), PATH)
     assert (row.split, row.subset, row.score, row.layout) == (
         "test",
@@ -84,7 +83,7 @@ def test_a_file_of_before_has_its_main_score_under_the_name_of_its_metric(
     )
 
 
-def test_a_file_of_before_has_a_table_for_each_subset() -> None:
+def test_a_file_of_before_has_a_table_for_each_subset():
     content = old_file(
         test={
             "evaluation_time": 4.5,
@@ -106,14 +105,14 @@ def test_a_file_of_before_has_a_table_for_each_subset() -> None:
     ],
 )
 def test_a_main_score_is_named_by_the_metrics_that_have_its_number(
-    entry: dict[str, Any],
-) -> None:
+    entry,
+):
     for content in (new_file(test=[entry]), old_file(test=entry)):
         (row,) = mteb_rows(content, PATH)
         assert (row.metric, row.metric_names) == ("main_score", "cosine_spearman")
 
 
-def test_a_file_with_the_names_of_both_formats_is_read_by_its_scores() -> None:
+def test_a_file_with_the_names_of_both_formats_is_read_by_its_scores():
     (row,) = mteb_rows({**new_file(), "mteb_dataset_name": "STS12"}, PATH)
     assert (row.score, row.layout) == (0.71, "mteb 1.11")
 
@@ -130,9 +129,7 @@ def test_a_file_with_the_names_of_both_formats_is_read_by_its_scores() -> None:
         ({**new_file(), "task_name": None}, "names no task"),
     ],
 )
-def test_a_damaged_file_says_what_is_wrong(
-    content: dict[str, Any], reason: str
-) -> None:
+def test_a_damaged_file_says_what_is_wrong(content, reason):
     with pytest.raises(ValueError, match=reason):
         list(mteb_rows(content, PATH))
 
@@ -140,7 +137,7 @@ def test_a_damaged_file_says_what_is_wrong(
 @pytest.mark.parametrize(
     "content", [[], {"name": "a model"}, {"task_name": "STS12"}, 3]
 )
-def test_other_files_are_no_results(content: Any) -> None:
+def test_other_files_are_no_results(content):
     assert not is_mteb_result(content)
 
 
@@ -152,5 +149,5 @@ def test_other_files_are_no_results(content: Any) -> None:
         ("T.json", ("T", "")),
     ],
 )
-def test_model_and_revision_are_the_folders(path: str, names: tuple[str, str]) -> None:
+def test_model_and_revision_are_the_folders(path, names):
     assert model_of_path(PurePosixPath(path)) == names

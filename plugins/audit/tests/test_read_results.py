@@ -9,7 +9,6 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tomli_w
@@ -30,7 +29,7 @@ from sentbed_report.study.study_record import (
 )
 
 
-def test_a_folder_and_its_archives_have_the_same_scores(tmp_path: Path) -> None:
+def test_a_folder_and_its_archives_have_the_same_scores(tmp_path):
     write_folder(tmp_path / "results")
     with tarfile.open(tmp_path / "results.tar.xz", "w:xz") as archive:
         archive.add(tmp_path / "results", "results")
@@ -52,8 +51,8 @@ def test_a_folder_and_its_archives_have_the_same_scores(tmp_path: Path) -> None:
 
 
 def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
     (tmp_path / "model_meta.json").write_text('{"name": "org/model"}')
     (tmp_path / "notes.txt").write_text("nothing")
@@ -68,7 +67,7 @@ def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(
     }
 
 
-def test_links_are_not_followed_and_pipes_are_not_opened(tmp_path: Path) -> None:
+def test_links_are_not_followed_and_pipes_are_not_opened(tmp_path):
     write_mteb_file(tmp_path / "elsewhere", "org/model", "A", 0.5)
     write_mteb_file(tmp_path / "results", "org/model", "B", 0.5)
     (tmp_path / "results" / "link").symlink_to(tmp_path / "elsewhere")
@@ -79,8 +78,8 @@ def test_links_are_not_followed_and_pipes_are_not_opened(tmp_path: Path) -> None
 
 
 def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
     member = tarfile.TarInfo("results/org__model/rev/B.json")
     member.size = 100 << 20
@@ -92,7 +91,7 @@ def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(
     assert "bytes" in large.unreadable[0].reason
 
 
-def test_a_damaged_archive_keeps_what_was_read(tmp_path: Path) -> None:
+def test_a_damaged_archive_keeps_what_was_read(tmp_path):
     write_folder(tmp_path / "results")
     with tarfile.open(tmp_path / "whole.tar", "w") as archive:
         archive.add(tmp_path / "results", "results")
@@ -103,7 +102,7 @@ def test_a_damaged_archive_keeps_what_was_read(tmp_path: Path) -> None:
     assert "damaged" in results.unreadable[0].reason
 
 
-def test_a_table_may_have_seeds(tmp_path: Path) -> None:
+def test_a_table_may_have_seeds(tmp_path):
     (tmp_path / "scores.csv").write_text(
         "Model,task,score,seed\na,T,0.5,1\na,T,0.7,2\n"
     )
@@ -114,14 +113,14 @@ def test_a_table_may_have_seeds(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path: Path) -> None:
+def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path):
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
     (tmp_path / "scores.csv").write_text("model,task,score\na,T,0.5\na,U,high\n")
     (entry,) = read_results([tmp_path]).unreadable
     assert entry.reason.startswith("line 3: ")
 
 
-def test_lm_eval_has_a_task_for_each_metric(tmp_path: Path) -> None:
+def test_lm_eval_has_a_task_for_each_metric(tmp_path):
     content = {
         "results": {
             "arc": {
@@ -142,13 +141,13 @@ def test_lm_eval_has_a_task_for_each_metric(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "empty"])
-def test_nothing_to_audit_is_an_error(tmp_path: Path, name: str) -> None:
+def test_nothing_to_audit_is_an_error(tmp_path, name):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="name"):
         read_results([tmp_path / name])
 
 
-def test_a_run_and_a_study_of_ours_are_models(tmp_path: Path) -> None:
+def test_a_run_and_a_study_of_ours_are_models(tmp_path):
     recipe = {"run": {"name": "mine", "seed": 1}, "encoder": {"pooler": {}}}
     run = tmp_path / "study" / "run"
     run.mkdir(parents=True)
@@ -216,9 +215,7 @@ KEYS = (
     st.dictionaries(st.sampled_from(KEYS), JUNK, min_size=1),
     st.sampled_from([".json", ".csv"]),
 )
-def test_whatever_a_file_holds_it_is_read_or_named(
-    content: dict[str, Any], suffix: str
-) -> None:
+def test_whatever_a_file_holds_it_is_read_or_named(content, suffix):
     """Damaged results are findings: nothing but a `DataError` leaves the reader."""
     with tempfile.TemporaryDirectory() as directory:
         write_folder(Path(directory), models=2)
@@ -232,7 +229,7 @@ def test_whatever_a_file_holds_it_is_read_or_named(
         assert len(results.scores) >= 2 * len(TASKS)
 
 
-def test_names_of_megabytes_are_cut(tmp_path: Path) -> None:
+def test_names_of_megabytes_are_cut(tmp_path):
     write_folder(tmp_path)
     for task in TASKS:
         write_mteb_file(
@@ -250,7 +247,7 @@ def test_names_of_megabytes_are_cut(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_no_archive_is_named_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_no_archive_is_named_in_one_line(tmp_path):
     archive = tmp_path / "results.tar.xz"
     archive.write_text("not found\n")
     with pytest.raises(DataError, match=r"damaged: file could not be opened") as caught:

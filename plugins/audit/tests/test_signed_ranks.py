@@ -11,7 +11,7 @@ from sentbed_audit.signed_ranks import signed_rank_p_values
 
 
 @given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([0, 1, 8]))
-def test_a_pair_has_the_p_value_of_scipy(seed: int, tasks: int, decimals: int) -> None:
+def test_a_pair_has_the_p_value_of_scipy(seed, tasks, decimals):
     generator = np.random.default_rng(seed)
     shared = generator.normal(0.3, 1, tasks).round(decimals)
     differences = np.insert(shared, generator.integers(0, tasks + 1, 5), np.nan)
@@ -21,7 +21,7 @@ def test_a_pair_has_the_p_value_of_scipy(seed: int, tasks: int, decimals: int) -
     )
 
 
-def test_pairs_do_not_depend_on_each_other() -> None:
+def test_pairs_do_not_depend_on_each_other():
     differences = np.random.default_rng(0).normal(0.3, 1, (20, 15))
     differences[3] = 0
     differences[5, :4] = np.nan
@@ -31,5 +31,5 @@ def test_pairs_do_not_depend_on_each_other() -> None:
     assert together[3] == 1
 
 
-def test_no_shared_task_has_no_p_value() -> None:
+def test_no_shared_task_has_no_p_value():
     assert np.isnan(signed_rank_p_values(np.full((1, 4), np.nan))[0])

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 import tokenizers
 import torch
 import transformers
-from sentbed.protocols import BuildContext, TokenIds, TokenStates
+from sentbed.protocols import BuildContext
 
 SENTENCES = (
     "The cat sat on the mat.",
@@ -154,7 +152,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 """Architectures with settings of their own."""
 
 
-def small_tokenizer(specials: dict[str, str]) -> Any:
+def small_tokenizer(specials):
     """A WordPiece tokenizer whose ids of the special tokens count from 0 in the order given."""
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(unk_token=specials["unk_token"])
@@ -175,7 +173,7 @@ def small_tokenizer(specials: dict[str, str]) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
 
 
-def byte_level_tokenizer(kind: str) -> Any:
+def byte_level_tokenizer(kind):
     """A byte-level BPE with the special tokens of an architecture."""
     specials, template = BYTE_LEVEL[kind]
     names = list(dict.fromkeys(specials.values()))
@@ -199,35 +197,35 @@ def byte_level_tokenizer(kind: str) -> Any:
 
 
 @pytest.fixture(scope="session")
-def sentences() -> tuple[str, ...]:
+def sentences():
     return SENTENCES
 
 
 @pytest.fixture(autouse=True)
-def same_seed() -> None:
+def same_seed():
     torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
-def no_bars() -> None:
+def no_bars():
     transformers.utils.logging.disable_progress_bar()
 
 
 @pytest.fixture
-def no_texts() -> BuildContext:
+def no_texts():
     """A context whose texts must not be read."""
 
-    def read() -> tuple[str, ...]:
+    def read():
         raise AssertionError("the training texts were read")
 
     return BuildContext(read)
 
 
 @pytest.fixture
-def save_model(tmp_path: Path) -> Callable[..., Path]:
+def save_model(tmp_path):
     """Save a random model of an architecture, 2 layers of width 32, with its tokenizer."""
 
-    def save(kind: str = "bert", name: str = "model", **overrides: Any) -> Path:
+    def save(kind="bert", name="model", **overrides):
         directory = tmp_path / name
         kind, settings = VARIANTS.get(kind, (kind, {}))
         positions_behind_padding = kind in (
@@ -282,20 +280,18 @@ def save_model(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def edit_json() -> Callable[..., None]:
-    def edit(file: Path, **changes: Any) -> None:
+def edit_json():
+    def edit(file, **changes):
         file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
     return edit
 
 
 @pytest.fixture
-def padded() -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+def padded():
     """Pad ragged ids into a batch with its mask, by a loop."""
 
-    def pad(
-        tokens: TokenIds, pad_id: int, side: str = "right"
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def pad(tokens, pad_id, side="right"):
         longest = int(tokens.lengths.max())
         ids, mask = [], []
         for start, stop in pairwise(tokens.offsets.tolist()):
@@ -310,18 +306,18 @@ def padded() -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
 
 
 @pytest.fixture
-def assert_one_by_one() -> Callable[..., TokenStates]:
+def assert_one_by_one():
     """Compare a padded batch, and each of its texts alone, with a reference that sees one text at a time."""
 
     def check(
-        built: Any,
-        module: Any,
-        reference: Any,
-        texts: Sequence[str],
-        ids: torch.Tensor,
-        mask: torch.Tensor,
-    ) -> TokenStates:
-        states: TokenStates = module(ids, mask)
+        built,
+        module,
+        reference,
+        texts,
+        ids,
+        mask,
+    ):
+        states = module(ids, mask)
         for row, text in enumerate(texts):
             one = torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
             expected = reference(input_ids=one).last_hidden_state[0]
@@ -335,20 +331,20 @@ def assert_one_by_one() -> Callable[..., TokenStates]:
 
 
 @pytest.fixture
-def assert_reentrant() -> Callable[..., None]:
+def assert_reentrant():
     """Several threads at a time get the states that one gets."""
 
-    def tensors(states: TokenStates) -> Iterator[torch.Tensor]:
+    def tensors(states):
         yield states.last_hidden_state
         yield from states.layers or ()
         if states.decoder_state is not None:
             yield states.decoder_state
 
     @torch.no_grad()
-    def run(packed: Any, *inputs: Any) -> list[torch.Tensor]:
+    def run(packed, *inputs):
         return list(tensors(packed(*inputs)))
 
-    def check(packed: Any, batches: Sequence[tuple[Any, ...]]) -> None:
+    def check(packed, batches):
         assert packed.reentrant
         alone = [run(packed, *batch) for batch in batches]
         with ThreadPoolExecutor(4) as pool:

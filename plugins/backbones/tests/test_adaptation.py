@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib.util
 import platform
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -26,16 +25,16 @@ class Holder:
     freeze: Freeze | None = None
 
 
-def structured(**tables: Any) -> Holder:
+def structured(**tables):
     return make_converter(load_plugins(()), Path()).structure(tables, Holder)
 
 
 def problems(
-    lora: LoRA | None = None,
-    adapter: str | None = None,
-    quantization: str | None = None,
-    init: str = "pretrained",
-) -> list[str]:
+    lora=None,
+    adapter=None,
+    quantization=None,
+    init="pretrained",
+):
     return list(
         problems_of_adaptation(
             lora, None if adapter is None else ModelId(adapter), quantization, init
@@ -44,10 +43,10 @@ def problems(
 
 
 @pytest.fixture
-def without(monkeypatch: pytest.MonkeyPatch) -> Any:
+def without(monkeypatch):
     find = importlib.util.find_spec
 
-    def hide(*names: str) -> None:
+    def hide(*names):
         monkeypatch.setattr(
             importlib.util,
             "find_spec",
@@ -58,7 +57,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def adapter(tmp_path: Path) -> Path:
+def adapter(tmp_path):
     """A directory that looks like an adapter from outside."""
     directory = tmp_path / "adapter"
     directory.mkdir()
@@ -67,13 +66,13 @@ def adapter(tmp_path: Path) -> Path:
     return directory
 
 
-def test_an_empty_table_is_prompteols_adapter() -> None:
+def test_an_empty_table_is_prompteols_adapter():
     assert structured(lora={}).lora == LoRA(
         r=64, alpha=16.0, dropout=0.05, targets="all-linear"
     )
 
 
-def test_targets_are_all_linear_layers_or_names_and_survive_a_round_trip() -> None:
+def test_targets_are_all_linear_layers_or_names_and_survive_a_round_trip():
     for targets, written in (
         ("all-linear", "all-linear"),
         (("q_proj", "v_proj"), ["q_proj", "v_proj"]),
@@ -99,21 +98,19 @@ def test_targets_are_all_linear_layers_or_names_and_survive_a_round_trip() -> No
         ("freeze", {"embeddings": 1}),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused(
-    table: str, value: dict[str, Any]
-) -> None:
+def test_a_value_that_does_not_fit_is_refused(table, value):
     name = next(iter(value))
     with pytest.raises(Exception, match=r"expected|must be|unknown key") as caught:
         structured(**{table: value})
-    assert [path for path, _ in caught.value.faults] == [(table, name)]  # type: ignore[attr-defined]
+    assert [path for path, _ in caught.value.faults] == [(table, name)]
 
 
-def test_nothing_asked_for_is_no_problem(without: Any) -> None:
+def test_nothing_asked_for_is_no_problem(without):
     without("peft", "bitsandbytes", "accelerate")
     assert problems(init="random") == []
 
 
-def test_a_new_and_a_trained_adapter_exclude_each_other(adapter: Path) -> None:
+def test_a_new_and_a_trained_adapter_exclude_each_other(adapter):
     assert problems(lora=LoRA()) == problems(adapter=str(adapter)) == []
     (problem,) = problems(lora=LoRA(), adapter=str(adapter))
     assert "`lora`" in problem
@@ -121,7 +118,7 @@ def test_a_new_and_a_trained_adapter_exclude_each_other(adapter: Path) -> None:
     assert "remove one" in problem
 
 
-def test_four_bits_need_pretrained_weights() -> None:
+def test_four_bits_need_pretrained_weights():
     assert problems(quantization="nf4") == []
     (problem,) = problems(quantization="nf4", init="random")
     assert "pretrained weights" in problem
@@ -129,16 +126,14 @@ def test_four_bits_need_pretrained_weights() -> None:
 
 
 @pytest.mark.parametrize("package", ["peft", "bitsandbytes", "accelerate"])
-def test_four_bits_without_their_packages_say_what_to_install(
-    without: Any, package: str
-) -> None:
+def test_four_bits_without_their_packages_say_what_to_install(without, package):
     without(package)
     (problem,) = problems(quantization="nf4", lora=LoRA())
     assert f"`{package}`" in problem
     assert "pip install 'sentbed-backbones[qlora]'" in problem
 
 
-def test_an_adapter_needs_only_peft(without: Any, adapter: Path) -> None:
+def test_an_adapter_needs_only_peft(without, adapter):
     without("bitsandbytes", "accelerate")
     assert problems(lora=LoRA()) == []
     without("peft")
@@ -159,9 +154,7 @@ def test_an_adapter_needs_only_peft(without: Any, adapter: Path) -> None:
         ("Linux", "ppc64le", False),
     ],
 )
-def test_a_machine_without_bitsandbytes_is_named(
-    monkeypatch: pytest.MonkeyPatch, system: str, machine: str, runs: bool
-) -> None:
+def test_a_machine_without_bitsandbytes_is_named(monkeypatch, system, machine, runs):
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
     found = problems(quantization="nf4")
@@ -169,22 +162,22 @@ def test_a_machine_without_bitsandbytes_is_named(
     assert all(f"{system} {machine}" in problem for problem in found)
 
 
-def test_an_adapter_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+def test_an_adapter_that_is_not_there_is_a_problem(tmp_path):
     (problem,) = problems(adapter=str(tmp_path / "none"))
     assert "cannot be found" in problem
 
 
-def test_an_adapter_of_the_hub_is_not_looked_at() -> None:
+def test_an_adapter_of_the_hub_is_not_looked_at():
     assert problems(adapter="someone/something") == []
 
 
-def test_an_adapter_without_configuration_is_a_problem(adapter: Path) -> None:
+def test_an_adapter_without_configuration_is_a_problem(adapter):
     (adapter / "adapter_config.json").unlink()
     (problem,) = problems(adapter=str(adapter))
     assert "no `adapter_config.json`" in problem
 
 
-def test_missing_weights_are_a_problem_and_pickled_ones_are_not(adapter: Path) -> None:
+def test_missing_weights_are_a_problem_and_pickled_ones_are_not(adapter):
     (adapter / "adapter_model.safetensors").unlink()
     (problem,) = problems_of_adapter(adapter)
     assert "found no weights" in problem

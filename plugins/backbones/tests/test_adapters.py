@@ -3,9 +3,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import peft
 import pytest
@@ -15,7 +12,6 @@ import transformers
 from peft.tuners.lora import LoraLayer
 from sentbed import ModelError
 from sentbed.errors import NotFiniteError
-from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.adaptation import (
     add_lora,
     freeze,
@@ -43,7 +39,7 @@ peft_itself = pytest.mark.filterwarnings(
 )
 
 
-def tiny(kind: str) -> Any:
+def tiny(kind):
     """A random model of 2 layers, without dropout, with weights as unlike as those of a trained one."""
     t5 = {
         "d_model": 32,
@@ -74,7 +70,7 @@ def tiny(kind: str) -> Any:
     }
     gpt2 |= {"bos_token_id": 2, "eos_token_id": 2}
     gpt2 |= dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0)
-    makers: dict[str, Callable[[], Any]] = {
+    makers = {
         "bert": lambda: transformers.BertModel(
             transformers.BertConfig(
                 vocab_size=40,
@@ -106,13 +102,13 @@ def tiny(kind: str) -> Any:
     return randomised(model)
 
 
-def randomised(model: Any) -> Any:
+def randomised(model):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
     return model.eval()
 
 
-def in_nf4(kind: str, directory: Path, compute: torch.dtype) -> Any:
+def in_nf4(kind, directory, compute):
     model = tiny(kind)
     model.save_pretrained(directory)
     return read(
@@ -123,24 +119,24 @@ def in_nf4(kind: str, directory: Path, compute: torch.dtype) -> Any:
     )
 
 
-def read(like: Any, directory: Path, **options: Any) -> Any:
+def read(like, directory, **options):
     """Load a model of the same class."""
     if isinstance(like, transformers.BertModel):
         options["add_pooling_layer"] = False
     return type(like).from_pretrained(directory, dtype=torch.float32, **options).eval()
 
 
-def linear_layers(model: Any) -> set[str]:
+def linear_layers(model):
     kinds = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
     return {name for name, module in model.named_modules() if isinstance(module, kinds)}
 
 
 @pytest.fixture
-def opt_nf4(tmp_path: Path) -> Any:
+def opt_nf4(tmp_path):
     return in_nf4("opt", tmp_path / "base", torch.bfloat16)
 
 
-def states(model: Any) -> torch.Tensor:
+def states(model):
     """The real tokens' last states, `(tokens, width)`; of T5 with a decoder also its output."""
     if getattr(model.config, "is_encoder_decoder", False) and hasattr(model, "decoder"):
         start = torch.zeros((len(IDS), 1), dtype=torch.long)
@@ -151,23 +147,21 @@ def states(model: Any) -> torch.Tensor:
                 output.last_hidden_state[:, 0],
             ]
         )
-    hidden: torch.Tensor = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    hidden = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
     return hidden[MASK.bool()]
 
 
-def with_seed(make: Callable[[], Any]) -> Any:
+def with_seed(make):
     torch.manual_seed(3)
     return make()
 
 
 @torch.no_grad()
-def encoded(model: Any) -> torch.Tensor:
+def encoded(model):
     return states(model.eval()).float()
 
 
-def train(
-    model: Any, steps: int = 3, lr: float = 1e-2
-) -> tuple[list[float], torch.optim.AdamW]:
+def train(model, steps=3, lr=1e-2):
     """Pull the states towards fixed random ones."""
     target = torch.randn(
         encoded(model).shape, generator=torch.Generator().manual_seed(1)
@@ -185,7 +179,7 @@ def train(
     return losses, optimizer
 
 
-def tensors(model: Any) -> dict[str, torch.Tensor]:
+def tensors(model):
     """All that a model holds, also the scales of 4-bit weights, under the names of the plain model."""
     return {
         key.removeprefix("base_model.model.").replace(
@@ -196,9 +190,7 @@ def tensors(model: Any) -> dict[str, torch.Tensor]:
     }
 
 
-def changed(
-    before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]
-) -> set[str]:
+def changed(before, after):
     assert before.keys() == after.keys()
     return {
         key
@@ -207,7 +199,7 @@ def changed(
     }
 
 
-def gradients(model: Any) -> dict[str, torch.Tensor]:
+def gradients(model):
     model.zero_grad()
     states(model.train())[:, 0].sum().backward()
     return {
@@ -217,7 +209,7 @@ def gradients(model: Any) -> dict[str, torch.Tensor]:
     }
 
 
-def adapted_layers(model: Any) -> set[str]:
+def adapted_layers(model):
     base = model.get_base_model()
     return {
         name for name, module in base.named_modules() if isinstance(module, LoraLayer)
@@ -225,14 +217,14 @@ def adapted_layers(model: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fresh_adapter_changes_no_vector(kind: str) -> None:
+def test_a_fresh_adapter_changes_no_vector(kind):
     model = tiny(kind)
     before = encoded(model)
     assert torch.equal(encoded(add_lora(model, SMALL)), before)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_linear_layer_gets_an_adapter(kind: str) -> None:
+def test_every_linear_layer_gets_an_adapter(kind):
     model = tiny(kind)
     linear = linear_layers(model)
     assert len(linear) >= 8
@@ -241,14 +233,14 @@ def test_every_linear_layer_gets_an_adapter(kind: str) -> None:
     assert adapted_layers(add_lora(model, SMALL)) == linear
 
 
-def test_an_output_head_gets_no_adapter() -> None:
+def test_an_output_head_gets_no_adapter():
     model = transformers.OPTForCausalLM(tiny("opt").config)
     layers = adapted_layers(add_lora(model, SMALL))
     assert "model.decoder.project_out" in layers
     assert "lm_head" not in layers
 
 
-def test_named_targets_get_an_adapter_and_nothing_else() -> None:
+def test_named_targets_get_an_adapter_and_nothing_else():
     layers = adapted_layers(
         add_lora(tiny("bert"), LoRA(targets=("query", "intermediate.dense")))
     )
@@ -258,7 +250,7 @@ def test_named_targets_get_an_adapter_and_nothing_else() -> None:
     }
 
 
-def test_a_target_that_no_layer_has_is_an_error_that_leaves_the_model_alone() -> None:
+def test_a_target_that_no_layer_has_is_an_error_that_leaves_the_model_alone():
     model = tiny("bert")
     with pytest.raises(
         ModelError, match=r"no linear layer `qeury`. Did you mean `query`\?"
@@ -269,7 +261,7 @@ def test_a_target_that_no_layer_has_is_an_error_that_leaves_the_model_alone() ->
 
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_changes_the_adapter_only(kind: str) -> None:
+def test_training_changes_the_adapter_only(kind):
     model = add_lora(tiny(kind), SMALL)
     before = tensors(model)
     losses, optimizer = train(model, steps=30)
@@ -283,7 +275,7 @@ def test_training_changes_the_adapter_only(kind: str) -> None:
     assert held == sum(2 * p.numel() + 1 for p in adapter)
 
 
-def test_the_scale_is_alpha_over_r() -> None:
+def test_the_scale_is_alpha_over_r():
     model = add_lora(tiny("bert"), LoRA(r=8, alpha=4.0, targets=("query",)))
     layer = next(module for module in model.modules() if isinstance(module, LoraLayer))
     with torch.no_grad():
@@ -296,7 +288,7 @@ def test_the_scale_is_alpha_over_r() -> None:
         torch.testing.assert_close(layer.eval()(x), expected)
 
 
-def test_adapters_are_in_fp32_over_weights_in_bf16() -> None:
+def test_adapters_are_in_fp32_over_weights_in_bf16():
     model = add_lora(tiny("llama").to(torch.bfloat16), SMALL)
     dtypes = {"lora_" in name: p.dtype for name, p in model.named_parameters()}
     assert dtypes == {True: torch.float32, False: torch.bfloat16}
@@ -304,7 +296,7 @@ def test_adapters_are_in_fp32_over_weights_in_bf16() -> None:
     assert losses[-1] < losses[0]
 
 
-def test_dropout_acts_in_training_only() -> None:
+def test_dropout_acts_in_training_only():
     model = add_lora(tiny("bert"), LoRA(r=4, dropout=0.5))
     train(model)
     assert torch.equal(encoded(model), encoded(model))
@@ -313,7 +305,7 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_reach_the_adapters_under_autocast(kind: str) -> None:
+def test_gradients_reach_the_adapters_under_autocast(kind):
     model = add_lora(tiny(kind), SMALL)
     train(model)
     expected = gradients(model)
@@ -332,9 +324,7 @@ def test_gradients_reach_the_adapters_under_autocast(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_saved_adapter_gives_the_same_vectors_exactly(
-    kind: str, tmp_path: Path
-) -> None:
+def test_a_saved_adapter_gives_the_same_vectors_exactly(kind, tmp_path):
     model = add_lora(with_seed(lambda: tiny(kind)), SMALL)
     train(model)
     save_adapter(model, tmp_path / "new" / "adapter")
@@ -346,7 +336,7 @@ def test_a_saved_adapter_gives_the_same_vectors_exactly(
 
 
 @peft_itself
-def test_peft_loads_what_is_saved_and_finds_no_path_in_it(tmp_path: Path) -> None:
+def test_peft_loads_what_is_saved_and_finds_no_path_in_it(tmp_path):
     tiny("bert").save_pretrained(tmp_path / "base")
     model = add_lora(read(tiny("bert"), tmp_path / "base"), SMALL)
     train(model)
@@ -362,14 +352,14 @@ def test_peft_loads_what_is_saved_and_finds_no_path_in_it(tmp_path: Path) -> Non
     assert torch.equal(encoded(theirs), encoded(model))
 
 
-def test_the_hub_id_of_the_base_is_recorded_where_it_is_given(tmp_path: Path) -> None:
+def test_the_hub_id_of_the_base_is_recorded_where_it_is_given(tmp_path):
     save_adapter(add_lora(tiny("bert"), SMALL), tmp_path, "bert-base-uncased")
     config = json.loads((tmp_path / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == "bert-base-uncased"
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def saved(tmp_path):
     """The adapter of a tiny BERT."""
     model = add_lora(tiny("bert"), SMALL)
     train(model)
@@ -379,9 +369,9 @@ def saved(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def edit_weights(
-    saved: Path,
-) -> Callable[[Callable[[dict[str, torch.Tensor]], object]], None]:
-    def edit(change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    saved,
+):
+    def edit(change):
         file = saved / "adapter_model.safetensors"
         weights = safetensors.torch.load_file(file)
         change(weights)
@@ -390,22 +380,20 @@ def edit_weights(
     return edit
 
 
-def test_loading_draws_no_random_numbers(saved: Path) -> None:
+def test_loading_draws_no_random_numbers(saved):
     model = tiny("bert")
     before = torch.get_rng_state()
     load_adapter(model, saved)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_loaded_adapter_is_trained_on(saved: Path) -> None:
+def test_a_loaded_adapter_is_trained_on(saved):
     model = load_adapter(tiny("bert"), saved)
     losses, _ = train(model, steps=10)
     assert losses[-1] < losses[0]
 
 
-def test_an_adapter_in_half_precision_is_loaded_in_fp32(
-    saved: Path, edit_weights: Any
-) -> None:
+def test_an_adapter_in_half_precision_is_loaded_in_fp32(saved, edit_weights):
     edit_weights(
         lambda weights: weights.update({k: v.bfloat16() for k, v in weights.items()})
     )
@@ -413,7 +401,7 @@ def test_an_adapter_in_half_precision_is_loaded_in_fp32(
     assert {p.dtype for p in model.parameters()} == {torch.float32}
 
 
-def test_an_adapter_over_half_precision_keeps_every_bit(saved: Path) -> None:
+def test_an_adapter_over_half_precision_keeps_every_bit(saved):
     written = safetensors.torch.load_file(saved / "adapter_model.safetensors")
     model = load_adapter(tiny("bert").to(torch.bfloat16), saved)
     held = peft.get_peft_model_state_dict(model, save_embedding_layers=False)
@@ -438,8 +426,8 @@ KEY = "base_model.model.encoder.layer.1.output.dense.lora_B.weight"
     ],
 )
 def test_an_adapter_that_does_not_fit_in_every_weight_is_an_error(
-    saved: Path, edit_weights: Any, change: Any, counts: str
-) -> None:
+    saved, edit_weights, change, counts
+):
     edit_weights(change)
     with pytest.raises(
         ModelError, match=f"{counts}, the first is `base_model.model.encoder.layer.1"
@@ -447,12 +435,12 @@ def test_an_adapter_that_does_not_fit_in_every_weight_is_an_error(
         load_adapter(tiny("bert"), saved)
 
 
-def test_an_adapter_of_another_architecture_is_an_error(saved: Path) -> None:
+def test_an_adapter_of_another_architecture_is_an_error(saved):
     with pytest.raises(ModelError, match="does not fit the model"):
         load_adapter(tiny("opt"), saved)
 
 
-def test_an_adapter_of_a_larger_model_is_an_error(saved: Path) -> None:
+def test_an_adapter_of_a_larger_model_is_an_error(saved):
     config = tiny("bert").config
     config.num_hidden_layers = 1
     smaller = transformers.BertModel(config, add_pooling_layer=False)
@@ -463,9 +451,7 @@ def test_an_adapter_of_a_larger_model_is_an_error(saved: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_pickled_adapter_is_that_of_its_safetensors(
-    saved: Path, save_model: Callable[..., Path], no_texts: BuildContext
-) -> None:
+def test_a_pickled_adapter_is_that_of_its_safetensors(saved, save_model, no_texts):
     backbone = Bert(model=str(save_model()), adapter=str(saved))
     plain = backbone.build(no_texts)
     weights = safetensors.torch.load_file(saved / "adapter_model.safetensors")
@@ -478,7 +464,7 @@ def test_a_pickled_adapter_is_that_of_its_safetensors(
         assert torch.equal(value, expected[name]), name
 
 
-def test_a_saved_encoders_pickled_adapter_is_not_read(saved: Path) -> None:
+def test_a_saved_encoders_pickled_adapter_is_not_read(saved):
     weights = safetensors.torch.load_file(saved / "adapter_model.safetensors")
     torch.save(weights, saved / "adapter_model.bin")
     (saved / "adapter_model.safetensors").unlink()
@@ -488,7 +474,7 @@ def test_a_saved_encoders_pickled_adapter_is_not_read(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["adapter_config.json", "adapter_model.safetensors"])
-def test_a_damaged_file_is_an_error(saved: Path, name: str) -> None:
+def test_a_damaged_file_is_an_error(saved, name):
     content = (saved / name).read_bytes()
     (saved / name).write_bytes(content[: len(content) // 2])
     with pytest.raises(ModelError, match=r"cannot be read.*fetch it again"):
@@ -503,9 +489,7 @@ def test_a_damaged_file_is_an_error(saved: Path, name: str) -> None:
         {"init_lora_weights": "eva", "eva_config": {"rho": 2.0}},
     ],
 )
-def test_how_the_adapter_was_initialised_does_not_matter(
-    saved: Path, edit_json: Any, start: Any
-) -> None:
+def test_how_the_adapter_was_initialised_does_not_matter(saved, edit_json, start):
     expected = encoded(with_seed(lambda: load_adapter(tiny("bert"), saved)))
     edit_json(saved / "adapter_config.json", **start)
     assert torch.equal(
@@ -532,8 +516,8 @@ def test_how_the_adapter_was_initialised_does_not_matter(
     ids=str,
 )
 def test_an_adapter_whose_scale_is_no_number_is_an_error(
-    saved: Path, edit_json: Any, setting: dict[str, Any], named: str
-) -> None:
+    saved, edit_json, setting, named
+):
     edit_json(saved / "adapter_config.json", **setting)
     with pytest.raises(ModelError, match=re.escape(named)):
         load_adapter(tiny("bert"), saved)
@@ -543,16 +527,16 @@ def test_an_adapter_whose_scale_is_no_number_is_an_error(
     "setting", [{"alpha_pattern": [1]}, {"rank_pattern": [1]}, {"lora_alpha": 10**400}]
 )
 def test_an_adapter_with_settings_of_another_kind_is_an_error(
-    saved: Path, edit_json: Any, setting: dict[str, Any]
-) -> None:
+    saved, edit_json, setting
+):
     edit_json(saved / "adapter_config.json", **setting)
     with pytest.raises(ModelError, match="cannot be read"):
         load_adapter(tiny("bert"), saved)
 
 
 def test_an_adapter_that_makes_weights_infinite_is_an_error_when_it_is_merged(
-    saved: Path, edit_json: Any
-) -> None:
+    saved, edit_json
+):
     edit_json(saved / "adapter_config.json", lora_alpha=1e300)
     with pytest.raises(
         NotFiniteError, match=r"infinite in torch.float32; lower its `alpha`"
@@ -560,7 +544,7 @@ def test_an_adapter_that_makes_weights_infinite_is_an_error_when_it_is_merged(
         merged_copy(load_adapter(tiny("bert"), saved), torch.float32)
 
 
-def test_an_adapter_that_is_no_lora_is_an_error(saved: Path, edit_json: Any) -> None:
+def test_an_adapter_that_is_no_lora_is_an_error(saved, edit_json):
     edit_json(saved / "adapter_config.json", peft_type="PREFIX_TUNING")
     with pytest.raises(ModelError, match="`PREFIX_TUNING`, expected `LORA`"):
         load_adapter(tiny("bert"), saved)
@@ -577,8 +561,8 @@ def test_an_adapter_that_is_no_lora_is_an_error(saved: Path, edit_json: Any) -> 
     ],
 )
 def test_an_adapter_that_does_more_than_add_to_weights_is_an_error(
-    option: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+    option, message, tmp_path
+):
     config = peft.LoraConfig(r=4, target_modules=["query", "key"], **option)
     peft.get_peft_model(tiny("bert"), config).save_pretrained(str(tmp_path))
     with pytest.raises(ModelError, match=message):
@@ -591,9 +575,7 @@ def test_an_adapter_that_does_more_than_add_to_weights_is_an_error(
     "kind",
     [("opt", transformers.OPTForCausalLM), ("llama", transformers.LlamaForCausalLM)],
 )
-def test_an_adapter_of_the_model_with_a_head_is_taken(
-    kind: tuple[str, Any], targets: Any, tmp_path: Path
-) -> None:
+def test_an_adapter_of_the_model_with_a_head_is_taken(kind, targets, tmp_path):
     name, causal = kind
     headed = randomised(causal(tiny(name).config))
     headed.save_pretrained(tmp_path / "base")
@@ -610,7 +592,7 @@ def test_an_adapter_of_the_model_with_a_head_is_taken(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_merged_copy_gives_the_same_vectors_and_the_original_stays(kind: str) -> None:
+def test_a_merged_copy_gives_the_same_vectors_and_the_original_stays(kind):
     plain = type(tiny(kind))
     model = add_lora(tiny(kind), SMALL)
     train(model)
@@ -628,9 +610,7 @@ def test_a_merged_copy_gives_the_same_vectors_and_the_original_stays(kind: str) 
     assert torch.equal(encoded(model), expected)
 
 
-def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_precision() -> (
-    None
-):
+def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_precision():
     plain = tiny("llama")
     for parameter in plain.parameters():
         parameter.data = parameter.data.bfloat16()
@@ -647,7 +627,7 @@ def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_pr
     assert torch.equal(merged.rotary_emb.inv_freq, tiny("llama").rotary_emb.inv_freq)
 
 
-def test_a_merged_copy_is_saved_and_loaded_as_any_model(tmp_path: Path) -> None:
+def test_a_merged_copy_is_saved_and_loaded_as_any_model(tmp_path):
     model = add_lora(tiny("opt"), SMALL)
     train(model)
     merged = merged_copy(model, torch.float32)
@@ -657,7 +637,7 @@ def test_a_merged_copy_is_saved_and_loaded_as_any_model(tmp_path: Path) -> None:
     )
 
 
-def test_a_model_without_adapter_is_copied() -> None:
+def test_a_model_without_adapter_is_copied():
     model = tiny("bert")
     merged = merged_copy(model, torch.float32)
     assert torch.equal(encoded(merged), encoded(model))
@@ -666,8 +646,8 @@ def test_a_model_without_adapter_is_copied() -> None:
 
 
 def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(
-    opt_nf4: Any,
-) -> None:
+    opt_nf4,
+):
     assert is_quantised(opt_nf4)
     assert not is_quantised(tiny("opt"))
     packed = {
@@ -681,9 +661,7 @@ def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_over_four_bits_changes_the_adapter_only(
-    kind: str, tmp_path: Path
-) -> None:
+def test_training_over_four_bits_changes_the_adapter_only(kind, tmp_path):
     model = in_nf4(kind, tmp_path, torch.bfloat16)
     adapted = add_lora(model, SMALL)
     assert is_quantised(adapted)
@@ -703,9 +681,7 @@ def test_training_over_four_bits_changes_the_adapter_only(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_encoding_between_steps_leaves_the_gradients_over_four_bits(
-    kind: str, tmp_path: Path
-) -> None:
+def test_encoding_between_steps_leaves_the_gradients_over_four_bits(kind, tmp_path):
     model = add_lora(in_nf4(kind, tmp_path, torch.bfloat16), SMALL)
     for name, p in model.named_parameters():
         if "lora_B" in name:
@@ -719,8 +695,8 @@ def test_encoding_between_steps_leaves_the_gradients_over_four_bits(
 
 
 def test_a_saved_adapter_over_four_bits_gives_the_same_vectors_exactly(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     one = with_seed(lambda: in_nf4("opt", tmp_path / "one", torch.bfloat16))
     two = with_seed(lambda: in_nf4("opt", tmp_path / "two", torch.bfloat16))
     model = add_lora(one, SMALL)
@@ -738,8 +714,8 @@ def test_a_saved_adapter_over_four_bits_gives_the_same_vectors_exactly(
     ("compute", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)]
 )
 def test_a_merged_copy_of_four_bits_gives_the_same_vectors(
-    kind: str, compute: torch.dtype, tolerance: float, tmp_path: Path
-) -> None:
+    kind, compute, tolerance, tmp_path
+):
     model = add_lora(in_nf4(kind, tmp_path / "base", compute), SMALL)
     train(model)
     expected, before = encoded(model), tensors(model)
@@ -755,8 +731,8 @@ def test_a_merged_copy_of_four_bits_gives_the_same_vectors(
 
 
 def test_weights_that_were_loaded_in_half_precision_are_dequantised_in_fp32(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     plain = tiny("llama")
     plain.save_pretrained(tmp_path)
     model = type(plain).from_pretrained(
@@ -774,7 +750,7 @@ def test_weights_that_were_loaded_in_half_precision_are_dequantised_in_fp32(
     )
 
 
-def test_four_bits_without_adapter_are_dequantised(tmp_path: Path) -> None:
+def test_four_bits_without_adapter_are_dequantised(tmp_path):
     model = prepare_4bit(in_nf4("llama", tmp_path, torch.float32))
     assert not any(p.requires_grad for p in model.parameters())
     torch.testing.assert_close(
@@ -813,9 +789,7 @@ FIRST = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("embeddings", [True, False])
 @pytest.mark.parametrize("layers", [0, 1])
-def test_a_step_changes_all_but_what_is_frozen(
-    kind: str, embeddings: bool, layers: int
-) -> None:
+def test_a_step_changes_all_but_what_is_frozen(kind, embeddings, layers):
     model = tiny(kind)
     freeze(model, Freeze(embeddings=embeddings, layers=layers))
     before = tensors(model)
@@ -829,7 +803,7 @@ def test_a_step_changes_all_but_what_is_frozen(
     assert {n for n in before if n not in changed(before, tensors(model))} == frozen
 
 
-def test_all_layers_can_be_frozen_and_more_are_an_error() -> None:
+def test_all_layers_can_be_frozen_and_more_are_an_error():
     model = tiny("opt")
     freeze(model, Freeze(layers=2))
     assert not any(p.requires_grad for p in model.decoder.layers.parameters())
@@ -837,7 +811,7 @@ def test_all_layers_can_be_frozen_and_more_are_an_error() -> None:
         freeze(tiny("opt"), Freeze(layers=3))
 
 
-def test_layers_that_cannot_be_found_are_an_error() -> None:
+def test_layers_that_cannot_be_found_are_an_error():
     config = transformers.FNetConfig(
         vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=2
     )
@@ -848,7 +822,7 @@ def test_layers_that_cannot_be_found_are_an_error() -> None:
         freeze(model, Freeze(layers=1))
 
 
-def test_the_adapters_of_frozen_layers_are_frozen_with_them() -> None:
+def test_the_adapters_of_frozen_layers_are_frozen_with_them():
     model = add_lora(tiny("bert"), SMALL)
     freeze(model, Freeze(layers=1))
     trained = {name for name, p in model.named_parameters() if p.requires_grad}
@@ -859,8 +833,8 @@ def test_the_adapters_of_frozen_layers_are_frozen_with_them() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_frozen_embeddings_let_gradients_reach_the_layers_behind_them(
-    kind: str,
-) -> None:
+    kind,
+):
     model = tiny(kind)
     freeze(model, Freeze(embeddings=True))
     found = gradients(model)

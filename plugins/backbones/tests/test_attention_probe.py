@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 import transformers
@@ -24,9 +20,6 @@ from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
-
-SaveModel = Callable[..., Path]
-Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
 PREFIXES = (
     None,
@@ -57,24 +50,22 @@ CAUSAL = (
 BOTH_WAYS = ("embedding-gemma",)
 
 
-def backbone(kind: str, directory: Path, **fields: Any) -> Any:
+def backbone(kind, directory, **fields):
     component = Opt if kind == "opt" else Causal
     return component(model=str(directory), **fields)
 
 
-def load(directory: Path) -> Any:
+def load(directory):
     return transformers.AutoModel.from_pretrained(directory).eval()
 
 
-def with_prefix(ids: torch.Tensor, prefix: torch.Tensor | None) -> torch.Tensor:
+def with_prefix(ids, prefix):
     if prefix is None:
         return ids
     return torch.cat([prefix.expand(len(ids), -1), ids], 1)
 
 
-def assert_states_are_those_of_transformers(
-    built: Any, module: Any, reference: Any, padded: Padded, prefix: torch.Tensor | None
-) -> None:
+def assert_states_are_those_of_transformers(built, module, reference, padded, prefix):
     """Of a padded batch, of a batch without padding, and of each text alone."""
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
     assert not mask.all()
@@ -103,8 +94,8 @@ def assert_states_are_those_of_transformers(
 @pytest.mark.parametrize("kind", [*CAUSAL, *BOTH_WAYS])
 @torch.no_grad()
 def test_states_are_those_of_transformers_whatever_the_prefix(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str
-) -> None:
+    save_model, no_texts, padded, kind
+):
     directory = save_model(kind)
     built = backbone(kind, directory).build(no_texts)
     assert built.shares_prefix == (kind in CAUSAL)
@@ -122,9 +113,7 @@ def test_states_are_those_of_transformers_whatever_the_prefix(
 
 
 @torch.no_grad()
-def test_modernbert_attends_within_its_windows(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded
-) -> None:
+def test_modernbert_attends_within_its_windows(save_model, no_texts, padded):
     directory = save_model("modernbert")
     built = Bert(model=str(directory)).build(no_texts)
     reference = load(directory)
@@ -141,13 +130,13 @@ def test_modernbert_attends_within_its_windows(
 @pytest.mark.parametrize("saved_again", [False, True])
 @torch.no_grad()
 def test_embedding_gemma_keeps_its_own_windows(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Padded,
-    tmp_path: Path,
-    attention: Any,
-    saved_again: bool,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    tmp_path,
+    attention,
+    saved_again,
+):
     directory = save_model("embedding-gemma")
     built = backbone("embedding-gemma", directory, attention=attention).build(no_texts)
     reference = load(directory)
@@ -173,8 +162,8 @@ def test_embedding_gemma_keeps_its_own_windows(
 )
 @torch.no_grad()
 def test_a_window_stays_under_bidirectional_attention_as_transformers_has_it(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str
-) -> None:
+    save_model, no_texts, padded, kind
+):
     directory = save_model(kind)
     built = backbone(kind, directory, attention="bidirectional").build(no_texts)
     config = transformers.AutoConfig.from_pretrained(directory)
@@ -207,12 +196,12 @@ def test_a_window_stays_under_bidirectional_attention_as_transformers_has_it(
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_trial_pass_shows_direction_and_windows_in_every_precision(
-    save_model: SaveModel,
-    kind: str,
-    reaches: list[Any],
-    windowed: tuple[bool, ...],
-    dtype: torch.dtype,
-) -> None:
+    save_model,
+    kind,
+    reaches,
+    windowed,
+    dtype,
+):
     model = load(save_model(kind)).to(dtype).requires_grad_(False).train()
     window = getattr(model.config, "sliding_window", None)
     random = torch.random.get_rng_state()
@@ -229,7 +218,7 @@ def test_a_trial_pass_shows_direction_and_windows_in_every_precision(
 
 
 @torch.no_grad()
-def test_a_reach_is_where_another_token_changes_a_state(save_model: SaveModel) -> None:
+def test_a_reach_is_where_another_token_changes_a_state(save_model):
     """By replacing each token in turn, with a single block: the naive reading of the same thing."""
     for kind in ("mistral", "gemma3", "embedding-gemma", "gpt2"):
         settings = {"layer_types": ["sliding_attention"]} if "gemma" in kind else {}
@@ -251,7 +240,7 @@ def test_a_reach_is_where_another_token_changes_a_state(save_model: SaveModel) -
         ]
 
 
-def test_the_first_blocks_of_each_kind_are_tried(save_model: SaveModel) -> None:
+def test_the_first_blocks_of_each_kind_are_tried(save_model):
     """A pass through the whole of a large model would not be cheap."""
     kinds = [
         "sliding_attention",
@@ -260,7 +249,7 @@ def test_the_first_blocks_of_each_kind_are_tried(save_model: SaveModel) -> None:
         "sliding_attention",
     ]
     model = load(save_model("gemma3", layer_types=kinds, num_hidden_layers=4))
-    calls: list[int] = []
+    calls = []
     for number, block in enumerate(model.layers):
         block.register_forward_pre_hook(lambda *_, number=number: calls.append(number))
     assert windowed_blocks(model) == (True, True, False)
@@ -273,31 +262,29 @@ def test_the_first_blocks_of_each_kind_are_tried(save_model: SaveModel) -> None:
 
 
 def test_routing_to_experts_is_no_attention_to_later_tokens(
-    save_model: SaveModel,
-) -> None:
+    save_model,
+):
     attention = attention_of(load(save_model("mixtral")).bfloat16())
     assert not attention.bidirectional
 
 
 def test_a_model_without_a_list_of_its_blocks_is_read_as_a_whole(
-    save_model: SaveModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    save_model, monkeypatch
+):
     monkeypatch.setattr(attention_probe, "_blocks_or_none", lambda _: None)
     assert block_reaches(load(save_model("llama", "causal"))) == [Reach(3, 0)]
     assert block_reaches(load(save_model("embedding-gemma", "both"))) == [Reach(3, 3)]
 
 
 def test_a_prefix_is_not_shared_by_a_model_that_keeps_more_than_keys_and_values(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     built = Causal(model=str(save_model("lfm2"))).build(no_texts)
     assert built.protocol == {}
     assert not built.shares_prefix
 
 
-def test_a_prefix_is_not_shared_by_a_model_that_ignores_a_cache(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_a_prefix_is_not_shared_by_a_model_that_ignores_a_cache(save_model, no_texts):
     directory = save_model("gpt2")
     sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}
     config = transformers.AutoConfig.for_model("openai-gpt", vocab_size=320, **sizes)
@@ -307,8 +294,8 @@ def test_a_prefix_is_not_shared_by_a_model_that_ignores_a_cache(
 
 @torch.no_grad()
 def test_a_prefix_is_not_shared_under_rotations_that_follow_the_longest_text(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     scaling = {
         "rope_type": "longrope",
         "rope_theta": 10000.0,
@@ -327,10 +314,10 @@ def test_a_prefix_is_not_shared_under_rotations_that_follow_the_longest_text(
     assert difference.abs().max() > 1e-3
 
 
-def forget_the_cache(block: Any) -> None:
+def forget_the_cache(block):
     """Let a block's attention go past the cache: its tokens attend to those of their own pass alone."""
 
-    def without_cache(_: Any, arguments: Any, named: dict[str, Any]) -> Any:
+    def without_cache(_, arguments, named):
         return arguments, {**named, "past_key_values": None, "attention_mask": None}
 
     block.self_attn.register_forward_pre_hook(without_cache, with_kwargs=True)
@@ -339,8 +326,8 @@ def forget_the_cache(block: Any) -> None:
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize(("layers", "forgetful"), [(12, 1), (12, 3), (32, 1)])
 def test_a_prefix_is_not_shared_where_the_last_of_many_blocks_ignore_a_cache(
-    save_model: SaveModel, layers: int, forgetful: int
-) -> None:
+    save_model, layers, forgetful
+):
     model = load(save_model("llama", num_hidden_layers=layers))
     assert prefix_can_be_shared(model)
     for block in model.layers[layers - forgetful :]:
@@ -350,8 +337,8 @@ def test_a_prefix_is_not_shared_where_the_last_of_many_blocks_ignore_a_cache(
 
 @torch.no_grad()
 def test_gemma_3n_shares_a_prefix_although_its_last_blocks_keep_no_keys_of_their_own(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded
-) -> None:
+    save_model, no_texts, padded
+):
     directory = save_model("gemma3n")
     built = Causal(model=str(directory)).build(no_texts)
     assert built.shares_prefix
@@ -366,8 +353,8 @@ def test_gemma_3n_shares_a_prefix_although_its_last_blocks_keep_no_keys_of_their
 
 
 def test_a_bidirectional_model_is_refused_under_causal_attention(
-    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
-) -> None:
+    save_model, no_texts, edit_json
+):
     llama = save_model("llama", "llama")
     edit_json(llama / "config.json", is_causal=False)
     for directory in (llama, save_model("embedding-gemma", "gemma")):
@@ -378,8 +365,8 @@ def test_a_bidirectional_model_is_refused_under_causal_attention(
 
 
 def test_by_default_a_model_attends_as_its_configuration_says(
-    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
-) -> None:
+    save_model, no_texts, edit_json
+):
     llama = save_model("llama", "llama")
     assert "causal" in (Causal(model=str(llama)).traits.offers or ())
     edit_json(llama / "config.json", is_causal=False)
@@ -397,8 +384,8 @@ def test_by_default_a_model_attends_as_its_configuration_says(
 
 
 def test_what_the_configuration_did_not_tell_is_found_when_the_model_is_built(
-    save_model: SaveModel, no_texts: BuildContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    save_model, no_texts, monkeypatch
+):
     """As with a hub id, whose files are not here when the recipe is checked."""
     directory = save_model("embedding-gemma")
     monkeypatch.setattr(Causal, "_local_config", lambda _: {})
@@ -417,8 +404,8 @@ def test_what_the_configuration_did_not_tell_is_found_when_the_model_is_built(
 
 @pytest.mark.parametrize("kind", ["gemma-flagged", "gemma2-flagged"])
 def test_a_flag_that_transformers_follows_in_part_is_refused_until_the_recipe_says_it(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+    save_model, no_texts, kind
+):
     """Gemma's masks stay causal, Gemma 2's always and Gemma's with padding in the batch."""
     directory = str(save_model(kind))
     with pytest.raises(
@@ -431,9 +418,7 @@ def test_a_flag_that_transformers_follows_in_part_is_refused_until_the_recipe_sa
     assert not attention.depends_on_padding
 
 
-def test_a_merged_encoder_attends_as_before(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_a_merged_encoder_attends_as_before(save_model, no_texts):
     for kind, both_ways in (("embedding-gemma", True), ("gemma3", False)):
         built = Causal(model=str(save_model(kind, kind)), lora=LoRA(r=2)).build(
             no_texts

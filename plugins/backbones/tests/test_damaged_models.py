@@ -6,9 +6,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -19,15 +16,13 @@ from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.model_file_checks import MOST_LAYERS, problems_of
 
-SaveModel = Callable[..., Path]
-
 
 @pytest.fixture
-def bert(save_model: SaveModel) -> Path:
+def bert(save_model):
     return save_model("bert")
 
 
-def change(directory: Path, file: str, **settings: Any) -> None:
+def change(directory, file, **settings):
     content = json.loads((directory / file).read_text())
     (directory / file).write_text(json.dumps(content | settings))
 
@@ -55,11 +50,11 @@ def change(directory: Path, file: str, **settings: Any) -> None:
 )
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 def test_a_setting_that_no_model_has_is_an_error_and_allocates_nothing(
-    settings: dict[str, Any],
-    init: Any,
-    bert: Path,
-    no_texts: BuildContext,
-    monkeypatch: pytest.MonkeyPatch,
+    settings,
+    init,
+    bert,
+    no_texts,
+    monkeypatch,
 ):
     change(bert, "config.json", **settings)
     monkeypatch.setattr(
@@ -71,9 +66,7 @@ def test_a_setting_that_no_model_has_is_an_error_and_allocates_nothing(
     assert time.process_time() - start < 5
 
 
-def test_what_the_weights_need_is_compared_with_the_memory(
-    bert: Path, no_texts: BuildContext, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_the_weights_need_is_compared_with_the_memory(bert, no_texts, monkeypatch):
     weights = sum(
         weight.numel()
         for weight in Bert(model=str(bert)).build(no_texts).model.parameters()
@@ -89,7 +82,7 @@ def test_what_the_weights_need_is_compared_with_the_memory(
     Bert(model=str(bert), dtype="bf16").build(no_texts)
 
 
-def test_comparing_draws_no_random_number(bert: Path, no_texts: BuildContext):
+def test_comparing_draws_no_random_number(bert, no_texts):
     torch.manual_seed(1)
     Bert(model=str(bert)).build(no_texts)
     after = torch.rand(1)
@@ -97,7 +90,7 @@ def test_comparing_draws_no_random_number(bert: Path, no_texts: BuildContext):
     assert torch.equal(torch.rand(1), after)
 
 
-def test_layers_are_counted_before_they_are_built(bert: Path):
+def test_layers_are_counted_before_they_are_built(bert):
     change(bert, "config.json", text_config={"num_hidden_layers": MOST_LAYERS + 1})
     (found,) = problems_of(bert, needs_weights=True, trust_remote_code=False)
     assert "`num_hidden_layers` = 1e+03, more than 1,000" in found
@@ -113,9 +106,7 @@ def test_layers_are_counted_before_they_are_built(bert: Path):
     [b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b"9" * 5000],
     ids=lambda content: repr(content[:8]),
 )
-def test_a_file_of_another_content_is_an_error(
-    file: str, content: bytes, bert: Path, no_texts: BuildContext
-):
+def test_a_file_of_another_content_is_an_error(file, content, bert, no_texts):
     (bert / file).write_bytes(content)
     if file == "tokenizer_config.json" and content == b"{}":
         Bert(model=str(bert)).build(no_texts)
@@ -128,9 +119,7 @@ def test_a_file_of_another_content_is_an_error(
 @pytest.mark.parametrize(
     "name", ["config.json", "tokenizer.json", "model.safetensors", "added_tokens.json"]
 )
-def test_a_pipe_among_the_files_is_never_opened(
-    name: str, bert: Path, no_texts: BuildContext
-):
+def test_a_pipe_among_the_files_is_never_opened(name, bert, no_texts):
     (bert / name).unlink(missing_ok=True)
     os.mkfifo(bert / name)
     with pytest.raises(ModelError, match=rf"{name}` is a pipe or a device"):
@@ -139,10 +128,10 @@ def test_a_pipe_among_the_files_is_never_opened(
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 def test_what_is_saved_does_not_depend_on_how_often_it_was_loaded(
-    kind: str, save_model: SaveModel, tmp_path: Path, no_texts: BuildContext
+    kind, save_model, tmp_path, no_texts
 ):
     model = str(save_model(kind))
-    backbone: Any = (Bert if kind == "bert" else Causal)(model=model)
+    backbone = (Bert if kind == "bert" else Causal)(model=model)
     once, twice = tmp_path / "once", tmp_path / "twice"
     backbone.build(no_texts).save(once)
     backbone.build(attrs.evolve(no_texts, saved=once)).save(twice)
@@ -174,13 +163,13 @@ PADDING = {
 @pytest.mark.parametrize("truncation", [None, TRUNCATION], ids=["whole", "truncated"])
 @pytest.mark.parametrize("padding", [None, PADDING], ids=["bare", "padded"])
 def test_a_tokenizer_is_saved_as_it_was_loaded_whatever_it_has_done_since(
-    truncation: Any, padding: Any, bert: Path, tmp_path: Path, no_texts: BuildContext
+    truncation, padding, bert, tmp_path, no_texts
 ):
     change(bert, "tokenizer.json", truncation=truncation, padding=padding)
-    saved: Path | None = None
+    saved = None
     contents = []
     for number, length in enumerate((None, 5, 11, 3)):
-        built: Any = Bert(model=str(bert)).build(attrs.evolve(no_texts, saved=saved))
+        built = Bert(model=str(bert)).build(attrs.evolve(no_texts, saved=saved))
         if length is not None:
             tokens = built.tokenizer.encode(["a b c d e f g h i j k l m n"], length)
             assert len(tokens.ids) == length
@@ -194,7 +183,7 @@ def test_a_tokenizer_is_saved_as_it_was_loaded_whatever_it_has_done_since(
 
 
 def test_a_tokenizer_that_was_trained_is_saved_as_one_that_was_loaded(
-    tmp_path: Path, no_texts: BuildContext
+    tmp_path, no_texts
 ):
     texts = BuildContext(lambda: ("one two", "three") * 50)
     once, twice = tmp_path / "once", tmp_path / "twice"

@@ -3,10 +3,7 @@ from __future__ import annotations
 import http.server
 import platform
 import threading
-from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed_backbones
@@ -19,11 +16,11 @@ from sentbed_workbench.doctor import AREAS
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def installed(monkeypatch):
     """Let these packages alone be installed; a product in 4 bits then answers."""
 
-    def put(product: Any = None, **versions: str) -> None:
-        def answer(*_: Any) -> Any:
+    def put(product=None, **versions):
+        def answer(*_):
             if isinstance(product, Exception):
                 raise product
             return product or {"device": "cpu", "error": 0.091}
@@ -41,12 +38,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 QLORA = dict.fromkeys(doctor.QLORA, "1.0")
 
 
-def by_name(findings: Any) -> dict[str, Finding]:
+def by_name(findings):
     return {finding.what: finding for finding in findings}
 
 
 def test_the_hook_returns_findings_every_time_that_it_is_called(
-    installed: Callable[..., None],
+    installed,
 ):
     installed(**QLORA)
     for _ in range(2):
@@ -61,7 +58,7 @@ def test_the_hook_returns_findings_every_time_that_it_is_called(
     } <= by_name(found).keys()
 
 
-def test_libraries_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch):
+def test_libraries_are_those_that_are_installed(monkeypatch):
     monkeypatch.setattr(
         doctor, "four_bits", lambda: Finding("adapters", "4 bits (nf4)", "no")
     )
@@ -71,7 +68,7 @@ def test_libraries_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch)
     assert found["LoRA"].detail == f"peft {version('peft')}"
 
 
-def test_what_is_missing_is_named_with_its_extra(installed: Callable[..., None]):
+def test_what_is_missing_is_named_with_its_extra(installed):
     installed(transformers="5.23.0")
     found = by_name(doctor.findings())
     assert found["tokenizers"].remedy == "`pip install sentbed-backbones`"
@@ -103,7 +100,7 @@ def test_a_product_in_4_bits_is_near_the_product_with_the_weights():
     assert 0.05 < error < 0.15
 
 
-def test_a_product_that_is_wrong_is_an_error(monkeypatch: pytest.MonkeyPatch):
+def test_a_product_that_is_wrong_is_an_error(monkeypatch):
     bitsandbytes = pytest.importorskip("bitsandbytes", reason="needs the extra `qlora`")
     forward = bitsandbytes.nn.Linear4bit.forward
     monkeypatch.setattr(
@@ -117,7 +114,7 @@ def test_a_product_that_is_wrong_is_an_error(monkeypatch: pytest.MonkeyPatch):
         doctor.four_bit_product()
 
 
-def test_a_product_that_fails_says_why(installed: Callable[..., None]):
+def test_a_product_that_fails_says_why(installed):
     installed(RunError("the process was ended by SIGILL"), **QLORA)
     found = doctor.four_bits()
     assert found.status == "no"
@@ -125,9 +122,7 @@ def test_a_product_that_fails_says_why(installed: Callable[..., None]):
     assert "bitsandbytes" in found.remedy
 
 
-def test_a_machine_without_bitsandbytes_has_no_remedy(
-    installed: Callable[..., None], monkeypatch: Any
-):
+def test_a_machine_without_bitsandbytes_has_no_remedy(installed, monkeypatch):
     installed(**QLORA)
     monkeypatch.setattr(doctor, "RUNS_BITSANDBYTES", {("Plan9", "mips")})
     found = doctor.four_bits()
@@ -141,16 +136,16 @@ def test_a_machine_without_bitsandbytes_has_no_remedy(
 class Hub(http.server.BaseHTTPRequestHandler):
     status = 200
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self):
         self.send_response(self.status)
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def hub() -> Iterator[http.server.HTTPServer]:
+def hub():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -160,7 +155,7 @@ def hub() -> Iterator[http.server.HTTPServer]:
 
 
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _cache(tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -168,10 +163,10 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("status", "verdict"), [(200, "yes"), (503, "limited")])
 def test_the_hub_is_asked_only_when_tried(
-    hub: http.server.HTTPServer,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
-    verdict: str,
+    hub,
+    monkeypatch,
+    status,
+    verdict,
 ):
     endpoint = f"http://127.0.0.1:{hub.server_port}"
     monkeypatch.setattr(Hub, "status", status)
@@ -186,7 +181,7 @@ def test_the_hub_is_asked_only_when_tried(
     )
 
 
-def test_a_hub_that_does_not_answer_is_a_no(hub: http.server.HTTPServer):
+def test_a_hub_that_does_not_answer_is_a_no(hub):
     hub.server_close()
     found = doctor.ask_hub(f"http://127.0.0.1:{hub.server_port}")
     assert found.status == "no"
@@ -195,9 +190,7 @@ def test_a_hub_that_does_not_answer_is_a_no(hub: http.server.HTTPServer):
 
 
 @pytest.mark.parametrize("variable", doctor.OFFLINE)
-def test_a_hub_that_is_switched_off_is_not_tried(
-    monkeypatch: pytest.MonkeyPatch, variable: str
-):
+def test_a_hub_that_is_switched_off_is_not_tried(monkeypatch, variable):
     for name in doctor.OFFLINE:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "1")
@@ -208,7 +201,7 @@ def test_a_hub_that_is_switched_off_is_not_tried(
     )
 
 
-def test_the_cache_of_the_hub_is_counted_once_for_all_its_links(tmp_path: Path):
+def test_the_cache_of_the_hub_is_counted_once_for_all_its_links(tmp_path):
     for name, size in (("one", 3_000_000_000), ("two", 500_000_000)):
         directory = tmp_path / "hub" / f"models--me--{name}"
         (directory / "blobs").mkdir(parents=True)

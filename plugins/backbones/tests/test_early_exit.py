@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,13 +10,11 @@ import pytest
 import torch
 import transformers
 from sentbed import ModelError
-from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.token_states import CausalStates, blocks_of
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 
-SaveModel = Callable[..., Path]
 BLOCKS = 4
 KINDS = {
     "opt": {"num_hidden_layers": BLOCKS},
@@ -41,7 +37,7 @@ READ: dict[Any, int] = {
 """`layers` -> the number of blocks that have to run."""
 
 
-def forms(built: BuiltBackbone) -> list[Any]:
+def forms(built):
     """The module for training, the one for encoding, and the one that a compiler gets."""
     return [
         built.module.eval(),
@@ -50,7 +46,7 @@ def forms(built: BuiltBackbone) -> list[Any]:
     ]
 
 
-def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
+def runs(module, call):
     """Return what `call` returns, and how many blocks it has run."""
     part = next(
         (p for p in module.modules() if isinstance(p, FastCausal | CausalStates)), None
@@ -59,8 +55,8 @@ def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
     if isinstance(part, FastCausal):
         counted = 0
 
-        def attend(original: Any) -> Any:
-            def count(hidden: torch.Tensor) -> Any:
+        def attend(original):
+            def count(hidden):
                 nonlocal counted
                 counted += 1
                 return original(hidden)
@@ -76,7 +72,7 @@ def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
             return call(), counted
         finally:
             part.stack = before
-    calls: list[Any] = []
+    calls = []
     hooks = [
         b.register_forward_hook(lambda *_: calls.append(1))
         for b in blocks_of(part.model)
@@ -93,8 +89,8 @@ def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_no_block_runs_after_the_last_layer_that_is_read_and_the_states_are_the_full_passs(
-    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str, layers: Any
-) -> None:
+    save_model, no_texts, padded, kind, layers
+):
     directory = save_model(kind, **KINDS[kind])
     built = Causal(model=str(directory), layers=layers).build(no_texts)
     reference = transformers.AutoModel.from_pretrained(directory).eval()
@@ -115,8 +111,8 @@ def test_no_block_runs_after_the_last_layer_that_is_read_and_the_states_are_the_
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_a_pass_that_ends_early_equals_the_full_pass_of_the_same_form(
-    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
-) -> None:
+    save_model, no_texts, padded, kind
+):
     directory = str(save_model(kind, **KINDS[kind]))
     whole = Causal(model=directory).build(
         attrs.evolve(no_texts, needs=frozenset({"layers"}))
@@ -135,8 +131,8 @@ def test_a_pass_that_ends_early_equals_the_full_pass_of_the_same_form(
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_a_shared_prefix_is_computed_once_up_to_the_layer_that_is_read(
-    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
-) -> None:
+    save_model, no_texts, padded, kind
+):
     built = Causal(model=str(save_model(kind, **KINDS[kind])), layers=(2,)).build(
         no_texts
     )
@@ -160,14 +156,14 @@ def test_a_shared_prefix_is_computed_once_up_to_the_layer_that_is_read(
 
 
 def test_blocks_that_do_not_run_are_neither_trained_nor_lost_when_saved(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+    save_model, no_texts, tmp_path
+):
     built = Causal(model=str(save_model("llama", **KINDS["llama"])), layers=(2,)).build(
         no_texts
     )
     ids = torch.tensor([[3, 4, 5]])
     built.module.train()(ids, None).last_hidden_state.square().sum().backward()
-    blocks = blocks_of(built.model)  # type: ignore[attr-defined]
+    blocks = blocks_of(built.model)
     trained = [all(p.grad is not None for p in block.parameters()) for block in blocks]
     frozen = [not any(p.requires_grad for p in block.parameters()) for block in blocks]
     assert trained == [True, True, False, False]
@@ -178,7 +174,7 @@ def test_blocks_that_do_not_run_are_neither_trained_nor_lost_when_saved(
 
 
 @torch.no_grad()
-def test_a_model_whose_blocks_cannot_be_found_is_refused(save_model: SaveModel) -> None:
+def test_a_model_whose_blocks_cannot_be_found_is_refused(save_model):
     model = transformers.AutoModel.from_pretrained(save_model("llama"))
     model.config.num_hidden_layers = 7
     with pytest.raises(ModelError, match=r"has 0 lists of 7 blocks, expected one"):
@@ -199,17 +195,15 @@ def test_a_model_whose_blocks_cannot_be_found_is_refused(save_model: SaveModel) 
     ],
 )
 def test_a_layer_that_the_size_does_not_have_is_a_problem_before_anything_is_built(
-    backbone: Any, problem: str
-) -> None:
+    backbone, problem
+):
     (found,) = backbone.check()
     assert re.match(problem, found)
     assert not list(attrs.evolve(backbone, layers=(12, -2)).check())
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_a_layer_that_a_local_model_does_not_have_is_a_problem(
-    save_model: SaveModel, kind: str
-) -> None:
+def test_a_layer_that_a_local_model_does_not_have_is_a_problem(save_model, kind):
     backbone = Causal(model=str(save_model(kind)), layers=(3,))
     (problem,) = backbone.check()
     assert problem.startswith(

@@ -1,20 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 import transformers
-from sentbed.protocols import BuildContext
 from sentbed_backbones._torch import fast_bert
 from sentbed_backbones._torch.fast_bert import ATTENTION_TOKENS, FastBert
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones.bert import Bert
 from torch.nn import functional
-
-SaveModel = Callable[..., Path]
 
 PLAIN = ["bert", "roberta", "xlm-roberta"]
 SHAPES = [
@@ -38,8 +31,8 @@ needs_bf16_products = pytest.mark.skipif(
 
 
 @pytest.fixture
-def load(save_model: SaveModel) -> Callable[..., Any]:
-    def model(kind: str = "bert", **overrides: Any) -> Any:
+def load(save_model):
+    def model(kind="bert", **overrides):
         return transformers.AutoModel.from_pretrained(
             save_model(kind, **overrides)
         ).eval()
@@ -47,14 +40,12 @@ def load(save_model: SaveModel) -> Callable[..., Any]:
     return model
 
 
-def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+def random_ids(rows, length, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(5, 70, (rows, length), generator=generator)
 
 
-def right_padded(
-    rows: int, length: int, pad_id: int
-) -> tuple[torch.Tensor, torch.Tensor]:
+def right_padded(rows, length, pad_id):
     lengths = torch.arange(rows) * 5 % length + 1
     lengths[0] = length
     mask = (torch.arange(length) < lengths[:, None]).long()
@@ -62,16 +53,12 @@ def right_padded(
 
 
 @torch.no_grad()
-def states_of(
-    model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None
-) -> torch.Tensor:
+def states_of(model, ids, mask=None):
     return model(input_ids=ids, attention_mask=mask).last_hidden_state
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_fp32_states_are_those_of_transformers_without_padding(
-    load: Callable, kind: str
-) -> None:
+def test_fp32_states_are_those_of_transformers_without_padding(load, kind):
     model = load(kind)
     packed = FastBert(model, Products(torch.float32))
     for rows, length in SHAPES:
@@ -84,9 +71,7 @@ def test_fp32_states_are_those_of_transformers_without_padding(
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_fp32_states_are_those_of_transformers_with_padding(
-    load: Callable, kind: str
-) -> None:
+def test_fp32_states_are_those_of_transformers_with_padding(load, kind):
     model = load(kind)
     packed = FastBert(model, Products(torch.float32))
     for rows, length in SHAPES:
@@ -101,9 +86,7 @@ def test_fp32_states_are_those_of_transformers_with_padding(
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(
-    load: Callable, kind: str
-) -> None:
+def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(load, kind):
     """A text may hold `<pad>` literally; RoBERTa's positions do not count it."""
     model = load(kind)
     ids = random_ids(2, 9)
@@ -116,8 +99,8 @@ def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(
 
 @pytest.mark.parametrize("group", [2, 3, 5, 16])
 def test_sentences_that_attend_as_a_group_do_not_see_each_other(
-    load: Callable, monkeypatch: pytest.MonkeyPatch, group: int
-) -> None:
+    load, monkeypatch, group
+):
     model = load()
     monkeypatch.setattr(FastBert, "group", lambda *_: group)
     packed = FastBert(model, Products(torch.float32))
@@ -130,7 +113,7 @@ def test_sentences_that_attend_as_a_group_do_not_see_each_other(
 
 @needs_bf16_products
 @pytest.mark.parametrize("kind", PLAIN)
-def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> None:
+def test_bf16_states_point_where_fp32_states_do(load, kind):
     model = load(kind)
     packed = FastBert(model, Products(torch.bfloat16))
     for rows, length in SHAPES:
@@ -146,9 +129,7 @@ def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> No
 
 @needs_bf16_products
 @pytest.mark.parametrize("amx", [True, False])
-def test_bf16_states_with_padding_point_where_fp32_states_do(
-    load: Callable, monkeypatch: pytest.MonkeyPatch, amx: bool
-) -> None:
+def test_bf16_states_with_padding_point_where_fp32_states_do(load, monkeypatch, amx):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
     model = load()
     packed = FastBert(model, Products(torch.bfloat16))
@@ -164,8 +145,8 @@ def test_bf16_states_with_padding_point_where_fp32_states_do(
 @needs_bf16_products
 @pytest.mark.parametrize("amx", [True, False])
 def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
-    load: Callable, monkeypatch: pytest.MonkeyPatch, amx: bool
-) -> None:
+    load, monkeypatch, amx
+):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
     packed = FastBert(load(), Products(torch.bfloat16))
     ids = random_ids(7, 14)
@@ -180,9 +161,7 @@ def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
 
 @needs_bf16_products
 @pytest.mark.parametrize("length", [1, 2, 14, 40])
-def test_short_attention_is_that_of_the_fused_kernel(
-    load: Callable, monkeypatch: pytest.MonkeyPatch, length: int
-) -> None:
+def test_short_attention_is_that_of_the_fused_kernel(load, monkeypatch, length):
     model, ids = load(), random_ids(9, length)
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     plain = FastBert(model, Products(torch.bfloat16))(
@@ -199,9 +178,7 @@ def test_short_attention_is_that_of_the_fused_kernel(
     )
 
 
-def test_only_short_bf16_sentences_are_grouped_for_amx(
-    load: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_short_bf16_sentences_are_grouped_for_amx(load, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
     model = load()
     bf16, fp32 = (
@@ -216,9 +193,7 @@ def test_only_short_bf16_sentences_are_grouped_for_amx(
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_the_form_without_onednn_gives_the_same_states(
-    load: Callable, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_the_form_without_onednn_gives_the_same_states(load, monkeypatch, kind):
     model = load(kind)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     packed = FastBert(model, Products(torch.float32))
@@ -229,7 +204,7 @@ def test_the_form_without_onednn_gives_the_same_states(
     )
 
 
-def test_the_epsilon_of_layer_normalisation_is_the_models_own(load: Callable) -> None:
+def test_the_epsilon_of_layer_normalisation_is_the_models_own(load):
     model = load(layer_norm_eps=0.1)
     ids = random_ids(3, 7)
     states = FastBert(model, Products(torch.float32))(ids, None).last_hidden_state
@@ -237,7 +212,7 @@ def test_the_epsilon_of_layer_normalisation_is_the_models_own(load: Callable) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_packed_form_holds_copies(load: Callable, dtype: torch.dtype) -> None:
+def test_the_packed_form_holds_copies(load, dtype):
     model = load().to(dtype)
     packed = FastBert(model, Products(dtype))
     ids = random_ids(2, 40)
@@ -248,7 +223,7 @@ def test_the_packed_form_holds_copies(load: Callable, dtype: torch.dtype) -> Non
     assert torch.equal(packed(ids, None).last_hidden_state, before)
 
 
-def test_the_packed_form_carries_no_gradient(load: Callable) -> None:
+def test_the_packed_form_carries_no_gradient(load):
     model = load()
     assert not FastBert(model, Products(torch.float32))(
         random_ids(2, 5), None
@@ -270,8 +245,8 @@ def test_the_packed_form_carries_no_gradient(load: Callable) -> None:
     ],
 )
 def test_another_architecture_is_encoded_by_a_copy_of_the_module(
-    save_model: SaveModel, no_texts: BuildContext, kind: str, overrides: dict[str, Any]
-) -> None:
+    save_model, no_texts, kind, overrides
+):
     built = Bert(model=str(save_model(kind, **overrides))).build(no_texts)
     built.module.train()
     copy = built.inference(built.module, torch.float32)
@@ -293,8 +268,8 @@ def test_another_architecture_is_encoded_by_a_copy_of_the_module(
 
 
 def test_a_copy_in_bf16_has_bf16_weights_and_leaves_the_original_in_fp32(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     built = Bert(model=str(save_model("electra"))).build(no_texts)
     copy = built.inference(built.module, torch.bfloat16)
     assert {parameter.dtype for parameter in copy.parameters()} == {torch.bfloat16}
@@ -306,8 +281,8 @@ def test_a_copy_in_bf16_has_bf16_weights_and_leaves_the_original_in_fp32(
 @pytest.mark.parametrize("kind", PLAIN)
 @pytest.mark.parametrize("training", [True, False])
 def test_plain_architectures_are_packed_without_dropout_whatever_mode_the_module_is_in(
-    save_model: SaveModel, no_texts: BuildContext, kind: str, training: bool
-) -> None:
+    save_model, no_texts, kind, training
+):
     built = Bert(model=str(save_model(kind)), dropout=0.5).build(no_texts)
     built.module.train(training)
     packed = built.inference(built.module, torch.float32)
@@ -321,10 +296,10 @@ def test_plain_architectures_are_packed_without_dropout_whatever_mode_the_module
 
 
 def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(
-    load: Callable,
-) -> None:
+    load,
+):
     class Shifted(transformers.BertModel):
-        def forward(self, **inputs: Any) -> Any:
+        def forward(self, **inputs):
             output = super().forward(**inputs)
             output.last_hidden_state += 1
             return output
@@ -333,9 +308,7 @@ def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(
     assert not FastBert.fits(Shifted(load().config))
 
 
-def test_several_threads_at_a_time_get_what_one_gets(
-    load: Callable, assert_reentrant: Callable
-) -> None:
+def test_several_threads_at_a_time_get_what_one_gets(load, assert_reentrant):
     model = load("roberta")
     padded = [
         right_padded(rows, length, model.config.pad_token_id) for rows, length in SHAPES

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import transformers
-from sentbed.protocols import TokenStates
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import SharedPrefixStates
@@ -69,7 +67,7 @@ needs_bf16_products = pytest.mark.skipif(
 )
 
 
-def small(variant: str, **overrides: Any) -> Any:
+def small(variant, **overrides):
     """A random model of two layers, biases and norms included; its weights are larger than at the start of
     training, so that attention and inner layer change the states."""
     common = {
@@ -82,9 +80,7 @@ def small(variant: str, **overrides: Any) -> Any:
     }
     settings = {**common, **VARIANTS.get(variant, {}), **overrides}
     if variant.startswith("opt"):
-        model: Any = transformers.OPTModel(
-            transformers.OPTConfig(ffn_dim=96, **settings)
-        )
+        model = transformers.OPTModel(transformers.OPTConfig(ffn_dim=96, **settings))
     else:
         model = transformers.LlamaModel(
             transformers.LlamaConfig(intermediate_size=96, **settings)
@@ -97,29 +93,27 @@ def small(variant: str, **overrides: Any) -> Any:
 
 
 @pytest.fixture(params=VARIANTS)
-def model(request: pytest.FixtureRequest) -> Any:
+def model(request):
     return small(request.param)
 
 
 @pytest.fixture(params=["opt", "llama-grouped-queries"])
-def either(request: pytest.FixtureRequest) -> Any:
+def either(request):
     """A model of each architecture, where the variants run the same code."""
     return small(request.param)
 
 
-def pack(
-    model: Any, dtype: torch.dtype = torch.float32, layers: bool = False
-) -> SharedPrefixStates:
+def pack(model, dtype=torch.float32, layers=False):
     return SharedPrefixStates(FastCausal(model, Products(dtype), layers))
 
 
-def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+def random_ids(rows, length, seed=0):
     return torch.randint(
         5, 70, (rows, length), generator=torch.Generator().manual_seed(seed)
     )
 
 
-def mixed(rows: int, length: int, side: str) -> tuple[torch.Tensor, torch.Tensor]:
+def mixed(rows, length, side):
     lengths = torch.arange(rows) * 5 % length + 1
     lengths[0] = length
     mask = (torch.arange(length) < lengths[:, None]).long()
@@ -128,17 +122,17 @@ def mixed(rows: int, length: int, side: str) -> tuple[torch.Tensor, torch.Tensor
     return torch.where(mask.bool(), random_ids(rows, length), 1), mask
 
 
-def the_prefix(seed: int = 5) -> torch.Tensor:
+def the_prefix(seed=5):
     return random_ids(1, PREFIX, seed)[0]
 
 
 @torch.no_grad()
 def one_by_one(
-    model: Any,
-    ids: torch.Tensor,
-    mask: torch.Tensor | None,
-    prefix: torch.Tensor | None,
-) -> Any:
+    model,
+    ids,
+    mask,
+    prefix,
+):
     """The states of each row's real tokens, prefix included, from transformers without any padding."""
     for row in range(len(ids)):
         kept = ids[row] if mask is None else ids[row][mask[row].bool()]
@@ -146,9 +140,7 @@ def one_by_one(
         yield model(input_ids=text[None], output_hidden_states=True)
 
 
-def assert_same(
-    model: Any, states: TokenStates, ids: Any, mask: Any, prefix: Any = None
-) -> None:
+def assert_same(model, states, ids, mask, prefix=None):
     shared = 0 if prefix is None else len(prefix)
     assert states.last_hidden_state.shape[:2] == (len(ids), shared + ids.shape[1])
     if mask is None:
@@ -180,22 +172,18 @@ def assert_same(
 @pytest.mark.parametrize(
     ("side", "prefix"), [(None, None), ("left", the_prefix())], ids=["alone", "prefix"]
 )
-def test_fp32_states_are_those_of_transformers(
-    model: Any, side: str | None, prefix: Any
-) -> None:
+def test_fp32_states_are_those_of_transformers(model, side, prefix):
     assert FastCausal.fits(model)
     assert_all_shapes(model, side, prefix)
 
 
 @pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
 @pytest.mark.parametrize("side", [None, "right", "left"])
-def test_fp32_states_under_any_padding_are_those_of_transformers(
-    either: Any, side: str | None, prefix: Any
-) -> None:
+def test_fp32_states_under_any_padding_are_those_of_transformers(either, side, prefix):
     assert_all_shapes(either, side, prefix)
 
 
-def assert_all_shapes(model: Any, side: str | None, prefix: Any) -> None:
+def assert_all_shapes(model, side, prefix):
     packed = pack(model, layers=True)
     for rows, length in SHAPES:
         ids, mask = (
@@ -207,7 +195,7 @@ def assert_all_shapes(model: Any, side: str | None, prefix: Any) -> None:
 
 
 @torch.no_grad()
-def test_padded_states_are_those_of_a_padded_batch_in_transformers(model: Any) -> None:
+def test_padded_states_are_those_of_a_padded_batch_in_transformers(model):
     packed = pack(model)
     for side in ("right", "left"):
         ids, mask = mixed(6, 11, side)
@@ -218,8 +206,8 @@ def test_padded_states_are_those_of_a_padded_batch_in_transformers(model: Any) -
 
 
 def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
-    either: Any,
-) -> None:
+    either,
+):
     ids = random_ids(3, 6)
     last = pack(either)(ids, None, the_prefix())
     every = pack(either, layers=True)(ids, None, the_prefix())
@@ -229,7 +217,7 @@ def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
     assert torch.equal(every.last_hidden_state, last.last_hidden_state)
 
 
-def test_a_mask_without_padding_changes_nothing(either: Any) -> None:
+def test_a_mask_without_padding_changes_nothing(either):
     packed = pack(either)
     ids = random_ids(4, 7)
     for prefix in (None, the_prefix()):
@@ -238,9 +226,7 @@ def test_a_mask_without_padding_changes_nothing(either: Any) -> None:
 
 
 @pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
-def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(
-    either: Any, prefix: Any
-) -> None:
+def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either, prefix):
     packed = pack(either)
     ids, mask = mixed(4, 8, "left")
     mask[2] = 0
@@ -251,7 +237,7 @@ def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(
     torch.testing.assert_close(states[others], expected, rtol=0, atol=1e-6)
 
 
-def test_what_is_padding_does_not_matter(either: Any) -> None:
+def test_what_is_padding_does_not_matter(either):
     packed = pack(either)
     for side in ("right", "left"):
         ids, mask = mixed(5, 12, side)
@@ -267,8 +253,8 @@ def test_what_is_padding_does_not_matter(either: Any) -> None:
 @pytest.mark.parametrize("group", [2, 3, 5, 16])
 @pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
 def test_rows_that_attend_as_a_group_do_not_see_each_other(
-    either: Any, monkeypatch: pytest.MonkeyPatch, group: int, prefix: Any
-) -> None:
+    either, monkeypatch, group, prefix
+):
     # No more than there are: a prefix is a single row.
     monkeypatch.setattr(FastCausal, "group", lambda _, rows, *__: min(group, rows))
     packed = pack(either)
@@ -277,7 +263,7 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(
         assert_same(either, packed(ids, None, prefix), ids, None, prefix)
 
 
-def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either: Any) -> None:
+def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either):
     fp32, bf16 = (
         FastCausal(either, Products(torch.float32)),
         FastCausal(either, Products(torch.bfloat16)),
@@ -294,8 +280,8 @@ def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either: Any) 
 
 
 def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(
-    either: Any,
-) -> None:
+    either,
+):
     packed = pack(either)
     ids = random_ids(3, 6)
     prefixes = [the_prefix(5), the_prefix(6), the_prefix(5)[:4], the_prefix(5)]
@@ -304,7 +290,7 @@ def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(
     assert_same(either, packed(ids, None), ids, None)
 
 
-def test_a_prefix_that_is_changed_in_place_is_another_prefix(either: Any) -> None:
+def test_a_prefix_that_is_changed_in_place_is_another_prefix(either):
     packed = pack(either)
     ids, prefix = random_ids(3, 6), the_prefix()
     packed(ids, None, prefix)
@@ -312,15 +298,11 @@ def test_a_prefix_that_is_changed_in_place_is_another_prefix(either: Any) -> Non
     assert_same(either, packed(ids, None, prefix), ids, None, prefix)
 
 
-def test_a_prefix_goes_through_the_layers_once(
-    either: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prefix_goes_through_the_layers_once(either, monkeypatch):
     tokens = []
     run = FastCausal.run
 
-    def counted(
-        self: FastCausal, input_ids: torch.Tensor, *rest: Any, **named: Any
-    ) -> Any:
+    def counted(self, input_ids, *rest, **named):
         tokens.append(input_ids.numel())
         return run(self, input_ids, *rest, **named)
 
@@ -333,7 +315,7 @@ def test_a_prefix_goes_through_the_layers_once(
 
 @pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
 @torch.no_grad()
-def test_scaling_that_depends_on_the_length_is_that_of_the_batch(scaling: Any) -> None:
+def test_scaling_that_depends_on_the_length_is_that_of_the_batch(scaling):
     """Short, long, short."""
     settings = {"max_position_embeddings": 24, "rope_parameters": scaling}
     if scaling is LONG:
@@ -347,7 +329,7 @@ def test_scaling_that_depends_on_the_length_is_that_of_the_batch(scaling: Any) -
 
 
 @needs_bf16_products
-def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
+def test_bf16_states_point_where_fp32_states_do(model):
     prefix = the_prefix()
     exact, packed = (
         pack(model),
@@ -365,9 +347,7 @@ def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
             assert functional.cosine_similarity(found, expected, dim=-1).min() > 0.999
 
 
-def test_the_form_without_onednn_gives_the_same_states(
-    model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_form_without_onednn_gives_the_same_states(model, monkeypatch):
     prefix = the_prefix()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     packed = pack(model)
@@ -376,7 +356,7 @@ def test_the_form_without_onednn_gives_the_same_states(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
+def test_the_packed_form_holds_copies(either, dtype):
     model = either.to(dtype)
     packed = pack(model, dtype)
     ids = random_ids(2, 40)
@@ -387,7 +367,7 @@ def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
     assert torch.equal(packed(ids, None).last_hidden_state, before)
 
 
-def test_the_packed_form_carries_no_gradient(either: Any) -> None:
+def test_the_packed_form_carries_no_gradient(either):
     packed = pack(either)
     assert not packed(
         random_ids(2, 5), None, the_prefix()
@@ -395,7 +375,7 @@ def test_the_packed_form_carries_no_gradient(either: Any) -> None:
     assert all(parameter.requires_grad for parameter in either.parameters())
 
 
-def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> None:
+def test_the_packed_form_is_without_dropout_in_training_mode(either):
     either.config.dropout = either.config.attention_dropout = 0.5
     packed = pack(either.train())
     ids = random_ids(3, 6)
@@ -410,13 +390,11 @@ def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> Non
         ("llama", {"hidden_act": "gelu"}),
     ],
 )
-def test_an_activation_that_is_not_packed_does_not_fit(
-    variant: str, overrides: dict[str, Any]
-) -> None:
+def test_an_activation_that_is_not_packed_does_not_fit(variant, overrides):
     assert not FastCausal.fits(small(variant, **overrides))
 
 
-def test_other_architectures_do_not_fit() -> None:
+def test_other_architectures_do_not_fit():
     sizes = {
         "vocab_size": 80,
         "hidden_size": 64,
@@ -437,12 +415,12 @@ def test_other_architectures_do_not_fit() -> None:
     assert FastCausal.fits(head.model)
 
 
-def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either: Any) -> None:
+def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either):
     kind = type("Shifted", (type(either),), {})
     assert not FastCausal.fits(kind(either.config))
 
 
-def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> None:
+def test_a_model_with_layers_of_another_package_does_not_fit(either):
     class Adapter(torch.nn.Linear):
         pass
 
@@ -455,9 +433,7 @@ def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> Non
     assert not FastCausal.fits(either)
 
 
-def test_several_threads_at_a_time_get_what_one_gets(
-    either: Any, assert_reentrant: Callable[..., None]
-) -> None:
+def test_several_threads_at_a_time_get_what_one_gets(either, assert_reentrant):
     prefix = the_prefix()
     padded = [(*mixed(rows, length, "left"), prefix) for rows, length in SHAPES]
     plain = [(random_ids(rows, length), None) for rows, length in SHAPES]
@@ -466,8 +442,8 @@ def test_several_threads_at_a_time_get_what_one_gets(
 
 @pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
 def test_frequencies_that_follow_the_longest_text_are_for_one_thread(
-    scaling: Any,
-) -> None:
+    scaling,
+):
     model = small(
         "llama", rope_parameters={**scaling, "original_max_position_embeddings": 24}
     )

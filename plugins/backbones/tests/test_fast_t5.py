@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 import transformers
-from sentbed.protocols import BuildContext, TokenStates
+from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.fast_t5 import ATTENTION_TOKENS, LARGEST_FP16, FastT5
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.t5 import T5Family
@@ -44,7 +43,7 @@ needs_bf16_products = pytest.mark.skipif(
 )
 
 
-def small(variant: str, **overrides: Any) -> Any:
+def small(variant, **overrides):
     kind, settings = VARIANTS[variant]
     common = {
         "vocab_size": 80,
@@ -55,7 +54,7 @@ def small(variant: str, **overrides: Any) -> Any:
         "num_layers": 3,
         "num_decoder_layers": 2,
     }
-    model: Any = kind(kind.config_class(**{**common, **settings, **overrides}))  # type: ignore[attr-defined]
+    model = kind(kind.config_class(**{**common, **settings, **overrides}))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             spread = 1.0 if "relative_attention_bias" in name else 0.1
@@ -63,43 +62,38 @@ def small(variant: str, **overrides: Any) -> Any:
     return model.eval()
 
 
-def decodes(model: Any) -> bool:
+def decodes(model):
     return hasattr(model, "decoder")
 
 
-def pack(
-    model: Any, dtype: torch.dtype = torch.float32, layers: bool = False
-) -> FastT5:
+def pack(model, dtype=torch.float32, layers=False):
     return FastT5(model, Products(dtype), layers, decodes(model))
 
 
 @torch.no_grad()
-def expected(
-    model: Any, ids: torch.Tensor, mask: torch.Tensor | None, layers: bool = False
-) -> TokenStates:
+def expected(model, ids, mask, layers=False):
     states = EncoderDecoderStates if decodes(model) else EncoderStates
-    found: TokenStates = states(model, layers)(ids, mask)
-    return found
+    return states(model, layers)(ids, mask)
 
 
 @pytest.fixture(params=VARIANTS)
-def model(request: pytest.FixtureRequest) -> Any:
+def model(request):
     return small(request.param)
 
 
 @pytest.fixture(params=["t5-encoder", "t5-1.1"])
-def either(request: pytest.FixtureRequest) -> Any:
+def either(request):
     """An encoder with a plain inner layer, an encoder and decoder with a gated one."""
     return small(request.param)
 
 
-def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+def random_ids(rows, length, seed=0):
     return torch.randint(
         5, 70, (rows, length), generator=torch.Generator().manual_seed(seed)
     )
 
 
-def mixed(rows: int, length: int, side: str) -> tuple[torch.Tensor, torch.Tensor]:
+def mixed(rows, length, side):
     lengths = torch.arange(rows) * 5 % length + 1
     lengths[0] = length
     mask = (torch.arange(length) < lengths[:, None]).long()
@@ -108,32 +102,30 @@ def mixed(rows: int, length: int, side: str) -> tuple[torch.Tensor, torch.Tensor
     return torch.where(mask.bool(), random_ids(rows, length), 0), mask
 
 
-def tensors(states: TokenStates) -> Iterator[torch.Tensor]:
+def tensors(states):
     yield states.last_hidden_state
     yield from states.layers or ()
     if states.decoder_state is not None:
         yield states.decoder_state
 
 
-def assert_close(found: TokenStates, right: TokenStates) -> None:
+def assert_close(found, right):
     for a, b in zip(tensors(found), tensors(right), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
 
 
 @pytest.mark.sweep(4)
-def test_fp32_states_are_those_of_transformers(model: Any) -> None:
+def test_fp32_states_are_those_of_transformers(model):
     assert FastT5.fits(model)
     assert_all_shapes(model, "left")
 
 
 @pytest.mark.parametrize("side", [None, "right"])
-def test_fp32_states_under_any_padding_are_those_of_transformers(
-    either: Any, side: str | None
-) -> None:
+def test_fp32_states_under_any_padding_are_those_of_transformers(either, side):
     assert_all_shapes(either, side)
 
 
-def assert_all_shapes(model: Any, side: str | None) -> None:
+def assert_all_shapes(model, side):
     packed = pack(model, layers=True)
     for rows, length in SHAPES:
         ids, mask = (
@@ -150,7 +142,7 @@ def assert_all_shapes(model: Any, side: str | None) -> None:
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_a_padded_row_has_the_states_that_it_has_alone(either: Any, side: str) -> None:
+def test_a_padded_row_has_the_states_that_it_has_alone(either, side):
     packed = pack(either)
     ids, mask = mixed(7, 19, side)
     states = packed(ids, mask)
@@ -168,7 +160,7 @@ def test_a_padded_row_has_the_states_that_it_has_alone(either: Any, side: str) -
             )
 
 
-def test_a_row_has_the_same_states_alone_and_in_a_batch(either: Any) -> None:
+def test_a_row_has_the_same_states_alone_and_in_a_batch(either):
     packed = pack(either)
     ids = random_ids(9, 11)
     together = list(tensors(packed(ids, None)))
@@ -179,8 +171,8 @@ def test_a_row_has_the_same_states_alone_and_in_a_batch(either: Any) -> None:
 
 
 def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
-    either: Any,
-) -> None:
+    either,
+):
     ids = random_ids(3, 6)
     last, every = pack(either)(ids, None), pack(either, layers=True)(ids, None)
     assert last.layers is None
@@ -189,7 +181,7 @@ def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
     assert torch.equal(every.last_hidden_state, last.last_hidden_state)
 
 
-def test_the_decoder_is_not_computed_where_it_is_not_wanted() -> None:
+def test_the_decoder_is_not_computed_where_it_is_not_wanted():
     model = small("t5")
     ids = random_ids(3, 6)
     states = FastT5(model, Products(torch.float32))(ids, None)
@@ -199,7 +191,7 @@ def test_the_decoder_is_not_computed_where_it_is_not_wanted() -> None:
     assert torch.equal(states.last_hidden_state, wanted.last_hidden_state)
 
 
-def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either: Any) -> None:
+def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either):
     packed = pack(either)
     ids, mask = mixed(4, 8, "left")
     mask[2] = 0
@@ -213,7 +205,7 @@ def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either: Any) ->
         torch.testing.assert_close(all_rows[others], rest, rtol=0, atol=1e-6)
 
 
-def test_what_is_padding_does_not_matter(either: Any) -> None:
+def test_what_is_padding_does_not_matter(either):
     packed = pack(either)
     for side in ("right", "left"):
         ids, mask = mixed(5, 12, side)
@@ -230,9 +222,7 @@ def test_what_is_padding_does_not_matter(either: Any) -> None:
 
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("group", [2, 3, 5, 16])
-def test_rows_that_attend_as_a_group_do_not_see_each_other(
-    either: Any, monkeypatch: pytest.MonkeyPatch, group: int
-) -> None:
+def test_rows_that_attend_as_a_group_do_not_see_each_other(either, monkeypatch, group):
     monkeypatch.setattr(FastT5, "group", lambda *_: group)
     packed = pack(either, layers=True)
     for rows, length in SHAPES:
@@ -242,7 +232,7 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(
         assert_close(states, expected(either, ids, None, layers=True))
 
 
-def test_only_short_bf16_rows_on_a_processor_are_grouped() -> None:
+def test_only_short_bf16_rows_on_a_processor_are_grouped():
     model = small("t5-encoder")
     fp32, bf16 = pack(model), pack(model, torch.bfloat16)
     assert bf16.group(100, 8) == ATTENTION_TOKENS // 8
@@ -253,14 +243,13 @@ def test_only_short_bf16_rows_on_a_processor_are_grouped() -> None:
     assert bf16.group(100, 8) == 1
 
 
-def test_the_bias_of_a_length_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bias_of_a_length_is_computed_once(monkeypatch):
     packed = pack(small("t5-encoder"))
     bucket, lengths = packed.bucket, []
 
-    def counted(distances: torch.Tensor) -> torch.Tensor:
+    def counted(distances):
         lengths.append(len(distances))
-        found: torch.Tensor = bucket(distances)
-        return found
+        return bucket(distances)
 
     monkeypatch.setattr(packed, "bucket", counted)
     for length in (6, 6, 6, 9, 9, 6):
@@ -271,7 +260,7 @@ def test_the_bias_of_a_length_is_computed_once(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.sweep(3)
 @needs_bf16_products
-def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
+def test_bf16_states_point_where_fp32_states_do(model):
     exact, packed = pack(model), pack(model, torch.bfloat16)
     for rows, length in SHAPES:
         for ids, mask in (
@@ -288,17 +277,15 @@ def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
                 assert functional.cosine_similarity(a.float(), b, dim=-1).min() > 0.999
 
 
-def test_the_form_without_onednn_gives_the_same_states(
-    model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_form_without_onednn_gives_the_same_states(model, monkeypatch):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     ids, mask = mixed(5, 9, "right")
     assert_close(pack(model)(ids, mask), expected(model, ids, mask))
 
 
 def test_fp16_states_that_overflow_are_bounded_as_in_transformers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     model = small("t5")
     with torch.no_grad():
@@ -322,7 +309,7 @@ def test_fp16_states_that_overflow_are_bounded_as_in_transformers(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
+def test_the_packed_form_holds_copies(either, dtype):
     model = either.to(dtype)
     packed = pack(model, dtype)
     ids = random_ids(2, 40)
@@ -335,14 +322,14 @@ def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
         assert torch.equal(found, right)
 
 
-def test_the_packed_form_carries_no_gradient(either: Any) -> None:
+def test_the_packed_form_carries_no_gradient(either):
     assert not any(
         state.requires_grad for state in tensors(pack(either)(random_ids(2, 5), None))
     )
     assert all(parameter.requires_grad for parameter in either.parameters())
 
 
-def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> None:
+def test_the_packed_form_is_without_dropout_in_training_mode(either):
     ids = random_ids(3, 6)
     assert_close(pack(either.train())(ids, None), expected(either.eval(), ids, None))
 
@@ -350,11 +337,11 @@ def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> Non
 @pytest.mark.parametrize(
     "projection", ["gelu", "gelu_new", "silu", "gated-relu", "gated-silu"]
 )
-def test_a_feed_forward_part_that_is_not_packed_does_not_fit(projection: str) -> None:
+def test_a_feed_forward_part_that_is_not_packed_does_not_fit(projection):
     assert not FastT5.fits(small("t5-encoder", feed_forward_proj=projection))
 
 
-def test_other_architectures_do_not_fit() -> None:
+def test_other_architectures_do_not_fit():
     sizes = {
         "vocab_size": 80,
         "d_model": 32,
@@ -372,12 +359,12 @@ def test_other_architectures_do_not_fit() -> None:
         assert not FastT5.fits(model)
 
 
-def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either: Any) -> None:
+def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either):
     kind = type("Shifted", (type(either),), {})
     assert not FastT5.fits(kind(either.config))
 
 
-def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> None:
+def test_a_model_with_layers_of_another_package_does_not_fit(either):
     class Adapter(torch.nn.Linear):
         pass
 
@@ -389,21 +376,19 @@ def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> Non
     "needs", [frozenset(), frozenset({"layers"}), frozenset({"decoder"})], ids=str
 )
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_the_backbone_encodes_by_the_packed_form(
-    sentences: tuple[str, ...], needs: frozenset[str], version: str
-) -> None:
+def test_the_backbone_encodes_by_the_packed_form(sentences, needs, version):
     context = BuildContext(lambda: sentences, needs=needs)
-    built = T5(version=version, vocab_size=300, dropout=0.5).build(context)  # type: ignore[arg-type]
+    built = T5(version=version, vocab_size=300, dropout=0.5).build(context)
     packed = built.inference(built.module, torch.float32)
     assert any(isinstance(part, FastT5) for part in packed.modules())
     ids = random_ids(4, 9)
     states = packed(ids, None)
     assert (states.decoder_state is not None) == ("decoder" in needs)
     assert (states.layers is not None) == ("layers" in needs)
-    assert_close(states, expected(built.model.eval(), ids, None, "layers" in needs))  # type: ignore[attr-defined]
+    assert_close(states, expected(built.model.eval(), ids, None, "layers" in needs))
 
 
-def test_the_family_packs_nothing_that_does_not_fit() -> None:
+def test_the_family_packs_nothing_that_does_not_fit():
     sizes = {
         "vocab_size": 80,
         "d_model": 32,
@@ -417,9 +402,7 @@ def test_the_family_packs_nothing_that_does_not_fit() -> None:
     assert family.packed(model, Products(torch.float32)) is None
 
 
-def test_several_threads_at_a_time_get_what_one_gets(
-    either: Any, assert_reentrant: Callable[..., None]
-) -> None:
+def test_several_threads_at_a_time_get_what_one_gets(either, assert_reentrant):
     # The position bias of the last length is kept: lengths take turns.
     padded = [mixed(rows, length, "right") for rows, length in SHAPES]
     plain = [(random_ids(rows, length), None) for rows, length in SHAPES]

@@ -8,12 +8,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
-from hub_replicas.server import LocalHub, local_hub
+from hub_replicas.server import local_hub
 from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import httpx
@@ -62,12 +60,12 @@ class OwnModel(transformers.BertModel):
 
 
 @pytest.fixture
-def hub() -> Iterator[LocalHub]:
+def hub():
     with local_hub() as hub:
         yield hub
 
 
-def publish(hub: LocalHub, name: str, directory: Path) -> str:
+def publish(hub, name, directory):
     """Put a directory on the hub, with a tag; return the number of its commit."""
     commit = hub.add(name, directory).references["main"]
     hub.repositories[name].references[TAG] = commit
@@ -75,10 +73,10 @@ def publish(hub: LocalHub, name: str, directory: Path) -> str:
 
 
 @pytest.fixture
-def ask(tmp_path: Path, hub: LocalHub) -> Callable[..., list[dict]]:
+def ask(tmp_path, hub):
     """Build backbones in a process of their own, whose hub is the local one; `weights` holds the last."""
 
-    def run(*requests: dict, **environment: str) -> list[dict]:
+    def run(*requests, **environment):
         kept = {
             key: value
             for key, value in os.environ.items()
@@ -106,11 +104,11 @@ def ask(tmp_path: Path, hub: LocalHub) -> Callable[..., list[dict]]:
 
 @pytest.mark.slow
 def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
-    hub: LocalHub,
-    ask: Callable[..., list[dict]],
-    save_model: Callable[..., Path],
-    tmp_path: Path,
-) -> None:
+    hub,
+    ask,
+    save_model,
+    tmp_path,
+):
     directory = save_model()
     (directory / "pytorch_model.bin").write_bytes(b"pickle")
     (directory / "README.md").write_text("# Tiny")
@@ -171,11 +169,11 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
 
 @pytest.mark.slow
 def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
-    hub: LocalHub,
-    ask: Callable[..., list[dict]],
-    save_model: Callable[..., Path],
-    edit_json: Callable[..., None],
-) -> None:
+    hub,
+    ask,
+    save_model,
+    edit_json,
+):
     directory = save_model()
     (directory / "own.py").write_text(OWN_CODE)
     maps = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
@@ -193,11 +191,11 @@ def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
 
 @pytest.mark.slow
 def test_an_adapter_is_fetched_at_its_own_revision(
-    hub: LocalHub,
-    ask: Callable[..., list[dict]],
-    save_model: Callable[..., Path],
-    tmp_path: Path,
-) -> None:
+    hub,
+    ask,
+    save_model,
+    tmp_path,
+):
     directory = save_model()
     trained = Bert(model=str(directory), lora=LoRA(r=2)).build(BuildContext(tuple))
     trained.save(tmp_path / "trained")
@@ -215,7 +213,7 @@ def test_an_adapter_is_fetched_at_its_own_revision(
     )
 
 
-def pickled(directory: Path) -> Path:
+def pickled(directory):
     """Put a model's weights into a pickle."""
     torch.save(
         load_file(directory / "model.safetensors"), directory / "pytorch_model.bin"
@@ -224,7 +222,7 @@ def pickled(directory: Path) -> Path:
     return directory
 
 
-def pickled_and_converted(directory: Path, place: Path) -> tuple[Path, Path]:
+def pickled_and_converted(directory, place):
     """Put a model's weights into a pickle; return its directory, and that of a copy with safetensors."""
     converted = place / "converted"
     shutil.copytree(directory, converted)
@@ -233,11 +231,11 @@ def pickled_and_converted(directory: Path, place: Path) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
-    hub: LocalHub,
-    ask: Callable[..., list[dict]],
-    save_model: Callable[..., Path],
-    tmp_path: Path,
-) -> None:
+    hub,
+    ask,
+    save_model,
+    tmp_path,
+):
     directory, converted = pickled_and_converted(save_model(), tmp_path)
     publish(hub, "acme/pickled", directory)
     repository = hub.repositories["acme/pickled"]
@@ -260,11 +258,11 @@ def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
 
 @pytest.mark.slow
 def test_a_pickled_hub_model_without_conversion_is_fetched_and_converted_here(
-    hub: LocalHub,
-    ask: Callable[..., list[dict]],
-    save_model: Callable[..., Path],
-    tmp_path: Path,
-) -> None:
+    hub,
+    ask,
+    save_model,
+    tmp_path,
+):
     directory, converted = pickled_and_converted(save_model(), tmp_path)
     expected = torch.load(directory / "pytorch_model.bin")
     publish(hub, "acme/pickled", directory)
@@ -282,9 +280,7 @@ def test_a_pickled_hub_model_without_conversion_is_fetched_and_converted_here(
 
 
 @pytest.mark.slow
-def test_weights_in_several_forms_are_fetched_once(
-    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path]
-) -> None:
+def test_weights_in_several_forms_are_fetched_once(hub, ask, save_model):
     directory = save_model()
     shutil.copyfile(
         directory / "model.safetensors", directory / "consolidated.safetensors"
@@ -319,23 +315,19 @@ def test_weights_in_several_forms_are_fetched_once(
         (["tf_model.h5", "training_args.bin", "optimizer.pt"], []),
     ],
 )
-def test_the_weights_that_transformers_reads_are_chosen(
-    names: list[str], chosen: list[str]
-) -> None:
+def test_the_weights_that_transformers_reads_are_chosen(names, chosen):
     assert chosen_weights(names) == chosen
 
 
-def test_of_an_adapters_repository_the_adapter_is_chosen() -> None:
+def test_of_an_adapters_repository_the_adapter_is_chosen():
     names = ["model.safetensors", "adapter_model.bin", "adapter_config.json"]
     assert chosen_weights(names, (ADAPTER_WEIGHTS, PICKLED_ADAPTER)) == [
         "adapter_model.bin"
     ]
 
 
-def test_a_mirror_that_lists_no_pull_requests_has_no_conversion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
+def test_a_mirror_that_lists_no_pull_requests_has_no_conversion(tmp_path, monkeypatch):
+    def refuse(*_, **__):
         raise HfHubHTTPError(
             "403",
             response=httpx.Response(
@@ -353,9 +345,7 @@ def test_a_mirror_that_lists_no_pull_requests_has_no_conversion(
 
 
 @pytest.mark.slow
-def test_for_a_saved_encoder_no_pickle_is_downloaded(
-    hub: LocalHub, save_model: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_for_a_saved_encoder_no_pickle_is_downloaded(hub, save_model, tmp_path):
     publish(hub, "acme/pickled", pickled(save_model()))
     with (
         hub.connected(tmp_path / "home"),
@@ -367,11 +357,11 @@ def test_for_a_saved_encoder_no_pickle_is_downloaded(
 
 @pytest.mark.slow
 def test_a_run_with_random_weights_leaves_what_was_fetched(
-    hub: LocalHub,
-    ask: Callable[..., list[dict]],
-    save_model: Callable[..., Path],
-    tmp_path: Path,
-) -> None:
+    hub,
+    ask,
+    save_model,
+    tmp_path,
+):
     directory, converted = pickled_and_converted(save_model(), tmp_path)
     publish(hub, "acme/pickled", directory)
     hub.repositories["acme/pickled"].convert(1, converted)
@@ -382,7 +372,7 @@ def test_a_run_with_random_weights_leaves_what_was_fetched(
     assert offline == trained
 
 
-def refusal(model: str) -> ModelError:
+def refusal(model):
     with pytest.raises(ModelError, match="the hub gives no model") as caught:
         Bert(model=model).build(BuildContext(tuple))
     assert f"`{model}`" in str(caught.value)
@@ -391,13 +381,11 @@ def refusal(model: str) -> ModelError:
 
 
 @pytest.mark.parametrize("model", ["a/b/c", "two words", "-dash"])
-def test_a_name_that_cannot_be_a_hub_id_is_a_model_error(model: str) -> None:
+def test_a_name_that_cannot_be_a_hub_id_is_a_model_error(model):
     assert isinstance(refusal(model).__cause__, HFValidationError)
 
 
-def test_a_network_that_cannot_be_reached_is_a_model_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_network_that_cannot_be_reached_is_a_model_error(monkeypatch, tmp_path):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
-from click.testing import CliRunner, Result
-from hub_replicas.server import LocalHub, local_hub
+from click.testing import CliRunner
+from hub_replicas.server import local_hub
 from sentbed._cli.main import main
 from sentbed_backbones.hub_models import hub_answers, outlook
 
@@ -24,7 +21,7 @@ pooler = { use = "mean" }
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LocalHub]:
+def hub(tmp_path):
     hub_answers.cache_clear()
     outlook.cache_clear()
     with local_hub() as hub, hub.connected(tmp_path / "home"):
@@ -34,11 +31,11 @@ def hub(tmp_path: Path) -> Iterator[LocalHub]:
 
 
 @pytest.fixture
-def check(tmp_path: Path) -> Callable[..., Result]:
+def check(tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE)
 
-    def run(*overrides: str) -> Result:
+    def run(*overrides):
         options = [word for override in overrides for word in ("--set", override)]
         return CliRunner().invoke(main, ["check", str(file), *options])
 
@@ -46,7 +43,7 @@ def check(tmp_path: Path) -> Callable[..., Result]:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path):
     directory = tmp_path / "files"
     directory.mkdir()
     (directory / "config.json").write_text("{}")
@@ -54,14 +51,12 @@ def files(tmp_path: Path) -> Path:
     return directory
 
 
-def pickled(directory: Path) -> Path:
+def pickled(directory):
     (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
     return directory
 
 
-def test_files_and_sizes_are_said(
-    hub: LocalHub, check: Callable[..., Result], files: Path
-) -> None:
+def test_files_and_sizes_are_said(hub, check, files):
     hub.add("acme/tiny", files)
     result = check()
     assert result.exit_code == 0, result.output
@@ -70,9 +65,7 @@ def test_files_and_sizes_are_said(
     assert hub.fetched() == []
 
 
-def test_pickled_weights_are_said_with_their_conversion(
-    hub: LocalHub, check: Callable[..., Result], files: Path
-) -> None:
+def test_pickled_weights_are_said_with_their_conversion(hub, check, files):
     repository = hub.add("acme/tiny", pickled(files))
     result = check()
     assert result.exit_code == 0, result.output
@@ -87,9 +80,7 @@ def test_pickled_weights_are_said_with_their_conversion(
     assert "`pytorch_model.bin`, 0.03 GB, pickled; the hub's conversion" in output
 
 
-def test_a_gated_model_says_where_to_accept_its_licence(
-    hub: LocalHub, check: Callable[..., Result], files: Path
-) -> None:
+def test_a_gated_model_says_where_to_accept_its_licence(hub, check, files):
     hub.add("acme/tiny", files).gated = True
     result = check()
     assert result.exit_code == 2
@@ -101,9 +92,7 @@ def test_a_gated_model_says_where_to_accept_its_licence(
     assert "no problems" not in result.output
 
 
-def test_a_model_that_is_not_there_is_a_problem(
-    hub: LocalHub, check: Callable[..., Result]
-) -> None:
+def test_a_model_that_is_not_there_is_a_problem(hub, check):
     result = check()
     assert result.exit_code == 2
     assert (
@@ -112,9 +101,7 @@ def test_a_model_that_is_not_there_is_a_problem(
     )
 
 
-def test_a_missing_revision_is_a_problem(
-    hub: LocalHub, check: Callable[..., Result], files: Path
-) -> None:
+def test_a_missing_revision_is_a_problem(hub, check, files):
     hub.add("acme/tiny", files)
     result = check('encoder.backbone.revision="v9"')
     assert result.exit_code == 2
@@ -124,9 +111,7 @@ def test_a_missing_revision_is_a_problem(
     )
 
 
-def test_a_model_without_weights_names_what_it_has(
-    hub: LocalHub, check: Callable[..., Result], files: Path
-) -> None:
+def test_a_model_without_weights_names_what_it_has(hub, check, files):
     (files / "model.safetensors").rename(files / "tf_model.h5")
     hub.add("acme/tiny", files)
     result = check()
@@ -135,8 +120,8 @@ def test_a_model_without_weights_names_what_it_has(
 
 
 def test_a_hub_that_does_not_answer_is_not_waited_for(
-    check: Callable[..., Result],
-) -> None:
+    check,
+):
     hub_answers.cache_clear()
     outlook.cache_clear()
     result = check()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
@@ -14,7 +10,6 @@ from sentbed_backbones.input_positions import positions_of
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 
-SaveModel = Callable[..., Path]
 BACKBONES = {
     "bert": Bert,
     "roberta": Bert,
@@ -28,8 +23,8 @@ BACKBONES = {
 
 @pytest.mark.parametrize("kind", BACKBONES)
 def test_the_positions_of_a_local_model_are_those_of_the_built_one(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+    save_model, no_texts, kind
+):
     backbone = BACKBONES[kind](model=str(save_model(kind)))
     assert backbone.most_tokens() == backbone.build(no_texts).max_length
 
@@ -38,20 +33,20 @@ def test_the_positions_of_a_local_model_are_those_of_the_built_one(
     "backbone", [Bert(init="random"), Opt(init="random"), Causal(init="random")]
 )
 def test_the_positions_of_a_random_model_are_those_of_the_built_one(
-    backbone: Any,
-) -> None:
+    backbone,
+):
     assert (
         backbone.build(BuildContext(lambda: ["a few words"])).max_length
         == backbone.most_tokens()
     )
 
 
-def test_texts_of_a_t5_may_have_any_length(save_model: SaveModel) -> None:
+def test_texts_of_a_t5_may_have_any_length(save_model):
     assert T5(init="random").most_tokens() is None
     assert T5(model=str(save_model("t5", n_positions=8))).most_tokens() is None
 
 
-def test_nothing_is_known_of_a_model_on_the_hub() -> None:
+def test_nothing_is_known_of_a_model_on_the_hub():
     assert Bert(model="bert-base-uncased").most_tokens() is None
 
 
@@ -87,7 +82,5 @@ def test_nothing_is_known_of_a_model_on_the_hub() -> None:
         ),
     ],
 )
-def test_positions_of_a_configuration(
-    config: dict[str, Any], positions: int | None
-) -> None:
+def test_positions_of_a_configuration(config, positions):
     assert positions_of(config) == positions

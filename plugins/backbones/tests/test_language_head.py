@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,18 +18,16 @@ from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 
-SaveModel = Callable[..., Path]
-
 TEXTS = ("The cat sat on the mat.", "Rain falls.", "two small birds sing in the tree")
 CAUSAL = ("opt", "opt-350m", "llama", "llama-grouped", "mistral", "gpt2")
 MASKED = ("bert", "roberta", "distilbert", "electra")
 
 
 @pytest.fixture
-def save_whole(save_model: SaveModel) -> Callable[..., Any]:
+def save_whole(save_model):
     """Save a model with its head; every weight is drawn, and no bias is 0."""
 
-    def save(kind: str, name: str = "model", **config: Any) -> tuple[Path, Any]:
+    def save(kind, name="model", **config):
         directory = save_model(kind, name, **config)
         auto = (
             transformers.AutoModelForCausalLM
@@ -48,7 +43,7 @@ def save_whole(save_model: SaveModel) -> Callable[..., Any]:
     return save
 
 
-def backbone_of(kind: str, **fields: Any) -> Any:
+def backbone_of(kind, **fields):
     classes = {
         "opt": Opt,
         **dict.fromkeys(CAUSAL[2:], Causal),
@@ -58,7 +53,7 @@ def backbone_of(kind: str, **fields: Any) -> Any:
 
 
 @torch.no_grad()
-def both(built: Any, whole: Any) -> tuple[Any, Any]:
+def both(built, whole):
     """Our logits of the last token of each text, and those of the whole model, one text at a time."""
     ours, theirs = [], []
     for text in TEXTS:
@@ -70,9 +65,7 @@ def both(built: Any, whole: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", [*CAUSAL, *MASKED])
-def test_logits_are_those_of_transformers(
-    save_whole: Callable[..., Any], no_texts: BuildContext, kind: str
-) -> None:
+def test_logits_are_those_of_transformers(save_whole, no_texts, kind):
     directory, whole = save_whole(kind)
     backbone = backbone_of(kind, model=str(directory))
     assert backbone.traits.predicts
@@ -84,9 +77,7 @@ def test_logits_are_those_of_transformers(
 
 
 @pytest.mark.parametrize("kind", [*CAUSAL, *MASKED])
-def test_the_output_embedding_is_that_of_transformers(
-    save_whole: Callable[..., Any], no_texts: BuildContext, kind: str
-) -> None:
+def test_the_output_embedding_is_that_of_transformers(save_whole, no_texts, kind):
     directory, whole = save_whole(kind)
     built = backbone_of(kind, model=str(directory)).build(no_texts)
     found = built.output_embedding()
@@ -103,8 +94,8 @@ def test_the_output_embedding_is_that_of_transformers(
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_head_is_tied_to_the_embedding_where_its_configuration_says_so(
-    save_whole: Callable[..., Any], no_texts: BuildContext, tied: bool
-) -> None:
+    save_whole, no_texts, tied
+):
     """After training, a tied head has the trained embedding, and another one is as in the files."""
     directory, whole = save_whole("llama", tie_word_embeddings=tied)
     built = Causal(model=str(directory)).build(no_texts)
@@ -119,9 +110,7 @@ def test_a_head_is_tied_to_the_embedding_where_its_configuration_says_so(
     )
 
 
-def test_what_a_model_does_to_its_logits_is_done(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+def test_what_a_model_does_to_its_logits_is_done(save_model, no_texts, tmp_path):
     """Gemma 2 bends its logits; its head is run as transformers runs it."""
     config = transformers.Gemma2Config(
         vocab_size=320, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
@@ -138,9 +127,7 @@ def test_what_a_model_does_to_its_logits_is_done(
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
-def test_a_restored_encoder_has_the_head_of_its_model(
-    save_whole: Callable[..., Any], no_texts: BuildContext, tmp_path: Path
-) -> None:
+def test_a_restored_encoder_has_the_head_of_its_model(save_whole, no_texts, tmp_path):
     directory, whole = save_whole("llama")
     backbone = Causal(model=str(directory))
     backbone.build(no_texts).save(tmp_path / "saved")
@@ -148,9 +135,7 @@ def test_a_restored_encoder_has_the_head_of_its_model(
     np.testing.assert_allclose(*both(restored, whole), rtol=0, atol=1e-5)
 
 
-def test_a_model_with_an_adapter_has_the_head_of_its_base(
-    save_whole: Callable[..., Any], no_texts: BuildContext
-) -> None:
+def test_a_model_with_an_adapter_has_the_head_of_its_base(save_whole, no_texts):
     directory, whole = save_whole("opt")
     built = Opt(model=str(directory), lora=LoRA(r=2)).build(no_texts)
     np.testing.assert_allclose(
@@ -158,7 +143,7 @@ def test_a_model_with_an_adapter_has_the_head_of_its_base(
     )  # a new adapter changes nothing
 
 
-def test_a_random_opt_predicts_with_its_embedding(sentences: tuple[str, ...]) -> None:
+def test_a_random_opt_predicts_with_its_embedding(sentences):
     built = Opt(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     states = np.random.default_rng(0).normal(size=(3, built.width)).astype(np.float32)
     words = built.model.get_input_embeddings().weight.detach().numpy()
@@ -168,9 +153,7 @@ def test_a_random_opt_predicts_with_its_embedding(sentences: tuple[str, ...]) ->
     assert built.logits(states[:0]).shape == (0, len(words))
 
 
-def test_many_states_are_scored_in_parts(
-    sentences: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_states_are_scored_in_parts(sentences, monkeypatch):
     built = Opt(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     states = np.random.default_rng(0).normal(size=(7, built.width)).astype(np.float32)
     whole = built.logits(states)
@@ -178,9 +161,7 @@ def test_many_states_are_scored_in_parts(
     np.testing.assert_allclose(built.logits(states), whole, rtol=0, atol=1e-6)
 
 
-def test_the_vocabulary_is_the_text_of_each_token(
-    save_whole: Callable[..., Any], no_texts: BuildContext
-) -> None:
+def test_the_vocabulary_is_the_text_of_each_token(save_whole, no_texts):
     directory, whole = save_whole("opt")
     built = Opt(model=str(directory)).build(no_texts)
     assert len(built.vocabulary) == whole.config.vocab_size
@@ -204,20 +185,20 @@ def test_the_vocabulary_is_the_text_of_each_token(
     ids=str,
 )
 def test_one_without_weights_of_a_head_or_of_other_layers_does_not_say_that_it_predicts(
-    backbone: Any,
-) -> None:
+    backbone,
+):
     assert not backbone.traits.predicts
 
 
-def test_one_whose_head_is_in_its_files_or_is_its_embedding_says_so() -> None:
+def test_one_whose_head_is_in_its_files_or_is_its_embedding_says_so():
     assert Opt(init="random").traits.predicts
     assert Causal(model="hub/llama").traits.predicts
     assert Bert(model="hub/bert").traits.predicts
 
 
 def test_files_without_the_head_are_refused_when_it_is_needed(
-    save_whole: Callable[..., Any], save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_whole, save_model, no_texts
+):
     states = np.zeros((1, 32), np.float32)
     built = Causal(model=str(save_model("llama", "alone"))).build(no_texts)
     with pytest.raises(
@@ -233,9 +214,7 @@ def test_files_without_the_head_are_refused_when_it_is_needed(
         Bert(model=str(directory)).build(no_texts).logits(states)
 
 
-def test_old_names_of_norms_are_known(
-    save_whole: Callable[..., Any], no_texts: BuildContext
-) -> None:
+def test_old_names_of_norms_are_known(save_whole, no_texts):
     """The files of the first BERT call the weight and bias of a norm gamma and beta."""
     directory, whole = save_whole("bert")
     file = directory / "model.safetensors"
@@ -252,7 +231,7 @@ def test_old_names_of_norms_are_known(
     )
 
 
-def test_a_backbone_without_a_head_says_what_to_use(sentences: tuple[str, ...]) -> None:
+def test_a_backbone_without_a_head_says_what_to_use(sentences):
     built = T5(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     with pytest.raises(
         ModelError, match="`t5` has no language-modelling head; use a causal one"

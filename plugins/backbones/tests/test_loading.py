@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -22,9 +21,6 @@ from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_backbones.token_prepending import TokenPrepending
 from torch.nn import functional
-
-SaveModel = Callable[..., Path]
-Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
 FAMILIES: Mapping[str, Any] = {
     "bert": Bert,
@@ -49,19 +45,19 @@ ADAPTED = {"adapter_config.json", "adapter_model.safetensors"}
 TOKENIZER = {"tokenizer.json", "tokenizer_config.json"}
 
 
-def of(kind: str, directory: Path, **parameters: Any) -> Any:
+def of(kind, directory, **parameters):
     return FAMILIES[kind](model=str(directory), **parameters)
 
 
-def needs(context: BuildContext, *words: str) -> BuildContext:
+def needs(context, *words):
     return attrs.evolve(context, needs=frozenset(words))
 
 
 @pytest.fixture
-def batch_of(padded: Padded, sentences: tuple[str, ...]) -> Callable[..., Any]:
+def batch_of(padded, sentences):
     """The sentences, tokenised for a backbone and padded."""
 
-    def batch(built: Any, side: str = "right") -> tuple[torch.Tensor, torch.Tensor]:
+    def batch(built, side="right"):
         return padded(
             built.tokenizer.encode(sentences, 32), built.tokenizer.pad_id, side
         )
@@ -69,12 +65,12 @@ def batch_of(padded: Padded, sentences: tuple[str, ...]) -> Callable[..., Any]:
     return batch
 
 
-def forms(built: Any) -> tuple[Any, Any]:
+def forms(built):
     return built.module.eval(), built.inference(built.module, torch.float32)
 
 
 @torch.no_grad()
-def vectors(module: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def vectors(module, ids, mask):
     """The states of all real tokens, and what the decoder gives, in fp32."""
     states = module(ids, mask)
     rows = states.last_hidden_state[mask.bool()].float()
@@ -86,14 +82,14 @@ def vectors(module: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def disturb(built: Any, amount: float = 0.05) -> None:
+def disturb(built, amount=0.05):
     """Change all that is trained, as training would."""
     for parameter in built.module.parameters():
         if parameter.requires_grad:
             parameter.add_(torch.randn_like(parameter), alpha=amount)
 
 
-def files_in(directory: Path) -> set[str]:
+def files_in(directory):
     return {
         path.relative_to(directory).as_posix()
         for path in directory.rglob("*")
@@ -101,7 +97,7 @@ def files_in(directory: Path) -> set[str]:
     }
 
 
-def refusal(backbone: Any, context: BuildContext) -> str:
+def refusal(backbone, context):
     with pytest.raises(ModelError) as caught:
         backbone.build(context)
     return str(caught.value)
@@ -111,9 +107,7 @@ def refusal(backbone: Any, context: BuildContext) -> str:
 
 
 @pytest.mark.parametrize("kind", ["t5", "t5-1.1", "opt", "llama", "gpt2", "mistral"])
-def test_padding_may_be_on_either_side(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
-) -> None:
+def test_padding_may_be_on_either_side(save_model, no_texts, batch_of, kind):
     built = of(kind, save_model(kind), layers="first-last").build(no_texts)
     for module in forms(built):
         right, left = (
@@ -140,13 +134,13 @@ def test_padding_may_be_on_either_side(
     ],
 )
 def test_the_layers_that_are_named_are_averaged(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    batch_of: Any,
-    kind: str,
-    layers: Any,
-    numbers: tuple[int, ...],
-) -> None:
+    save_model,
+    no_texts,
+    batch_of,
+    kind,
+    layers,
+    numbers,
+):
     directory = save_model(kind)
     built = of(kind, directory, layers=layers).build(no_texts)
     ids, mask = batch_of(built)
@@ -161,9 +155,7 @@ def test_the_layers_that_are_named_are_averaged(
 
 
 @torch.no_grad()
-def hidden_states(
-    kind: str, directory: Path, ids: torch.Tensor, mask: torch.Tensor
-) -> tuple[Any, ...]:
+def hidden_states(kind, directory, ids, mask):
     auto = (
         transformers.AutoModelForTextEncoding
         if FAMILIES[kind] is T5
@@ -186,13 +178,13 @@ def hidden_states(
     ],
 )
 def test_all_layers_are_there_for_a_pooler_that_needs_them(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    batch_of: Any,
-    kind: str,
-    layers: Any,
-    decodes: bool,
-) -> None:
+    save_model,
+    no_texts,
+    batch_of,
+    kind,
+    layers,
+    decodes,
+):
     directory = save_model(kind)
     words = ("layers", "decoder") if decodes else ("layers",)
     built = of(kind, directory, layers=layers).build(needs(no_texts, *words))
@@ -216,16 +208,14 @@ def test_all_layers_are_there_for_a_pooler_that_needs_them(
 @pytest.mark.parametrize(
     ("kind", "number"), [("bert", -4), ("bert", 100), *((kind, 3) for kind in ONE_EACH)]
 )
-def test_a_layer_that_is_not_there_is_refused(
-    save_model: SaveModel, no_texts: BuildContext, kind: str, number: int
-) -> None:
+def test_a_layer_that_is_not_there_is_refused(save_model, no_texts, kind, number):
     message = refusal(of(kind, save_model(kind), layers=(1, number)), no_texts)
     assert message == (
         f"`layers` has {number}, the model has the embedding output 0 and layers 1 to 2; choose among them"
     )
 
 
-def test_no_layer_at_all_is_refused() -> None:
+def test_no_layer_at_all_is_refused():
     with pytest.raises(ValueError, match=r"no layer; name at least one"):
         Bert(model="./here", layers=())
 
@@ -236,13 +226,13 @@ def test_no_layer_at_all_is_refused() -> None:
 @pytest.mark.parametrize("layers", ["last", "first-last"])
 @pytest.mark.parametrize(("kind", "token"), [("bert", "[MASK]"), ("roberta", "<mask>")])
 def test_the_state_of_the_last_mask_token_is_given(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Padded,
-    kind: str,
-    token: str,
-    layers: Any,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    kind,
+    token,
+    layers,
+):
     directory = save_model(kind)
     built = Bert(model=str(directory), layers=layers).build(
         needs(no_texts, "mask-token")
@@ -279,16 +269,14 @@ def test_the_state_of_the_last_mask_token_is_given(
                 )
 
 
-def test_without_the_need_no_mask_state_is_computed(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any
-) -> None:
+def test_without_the_need_no_mask_state_is_computed(save_model, no_texts, batch_of):
     built = Bert(model=str(save_model())).build(no_texts)
     assert all(module(*batch_of(built)).mask_state is None for module in forms(built))
 
 
 def test_a_tokenizer_without_a_mask_token_is_refused_where_one_is_read(
-    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
-) -> None:
+    save_model, no_texts, edit_json
+):
     directory = save_model()
     edit_json(directory / "tokenizer_config.json", mask_token=None)
     message = refusal(Bert(model=str(directory)), needs(no_texts, "mask-token"))
@@ -304,7 +292,7 @@ def test_a_tokenizer_without_a_mask_token_is_refused_where_one_is_read(
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
+def mean_cosine(one, other):
     return float(functional.cosine_similarity(one, other).mean())
 
 
@@ -322,13 +310,13 @@ def mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
     ],
 )
 def test_weights_are_held_in_the_precision_that_is_asked_for(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    batch_of: Any,
-    kind: str,
-    init: Any,
-    dtype: Any,
-) -> None:
+    save_model,
+    no_texts,
+    batch_of,
+    kind,
+    init,
+    dtype,
+):
     directory = save_model(kind)
     built = of(kind, directory, dtype=dtype, init=init).build(no_texts)
     held = {
@@ -352,8 +340,8 @@ def test_weights_are_held_in_the_precision_that_is_asked_for(
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_fp32_weights_are_encoded_in_bf16_where_the_runtime_asks(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
-) -> None:
+    save_model, no_texts, batch_of, kind
+):
     built = of(kind, save_model(kind)).build(no_texts)
     ids, mask = batch_of(built)
     wide, narrow = (
@@ -367,9 +355,7 @@ def test_fp32_weights_are_encoded_in_bf16_where_the_runtime_asks(
     }
 
 
-def test_fp32_is_not_named_in_the_origin(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_fp32_is_not_named_in_the_origin(save_model, no_texts):
     assert "dtype" not in Opt(model=str(save_model("opt"))).build(no_texts).origin
 
 
@@ -408,7 +394,7 @@ print(max(seen) - before, anonymous() - before, held)
 """
 
 
-def peak_of(backbone: str, small: str) -> tuple[int, int, int]:
+def peak_of(backbone, small):
     """Return in bytes by how much anonymous memory grew at most and in the end, and what the model holds."""
     code = PEAK.format(backbone=backbone, small=small)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -421,7 +407,7 @@ def peak_of(backbone: str, small: str) -> tuple[int, int, int]:
     sys.platform != "linux", reason="reads /proc/self/status, which Linux has"
 )
 @pytest.mark.slow
-def test_weights_are_streamed_into_their_precision(save_model: SaveModel) -> None:
+def test_weights_are_streamed_into_their_precision(save_model):
     shape = {
         "hidden_size": 1024,
         "word_embed_proj_dim": 1024,
@@ -444,7 +430,7 @@ def test_weights_are_streamed_into_their_precision(save_model: SaveModel) -> Non
 @pytest.mark.skipif(
     sys.platform != "linux", reason="reads /proc/self/status, which Linux has"
 )
-def test_a_decoder_that_is_not_read_takes_no_memory(save_model: SaveModel) -> None:
+def test_a_decoder_that_is_not_read_takes_no_memory(save_model):
     shape = {
         "d_model": 512,
         "d_kv": 64,
@@ -475,14 +461,14 @@ def test_a_decoder_that_is_not_read_takes_no_memory(save_model: SaveModel) -> No
     ],
 )
 def test_what_is_saved_is_rebuilt_with_the_same_vectors(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    batch_of: Any,
-    tmp_path: Path,
-    kind: str,
-    decodes: bool,
-    dtype: Any,
-) -> None:
+    save_model,
+    no_texts,
+    batch_of,
+    tmp_path,
+    kind,
+    decodes,
+    dtype,
+):
     context = needs(no_texts, *(DECODER if decodes else ()))
     backbone = of(kind, save_model(kind), dtype=dtype)
     built = backbone.build(context)
@@ -517,12 +503,12 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     ids=lambda backbone: backbone.name,
 )
 def test_a_random_backbone_is_rebuilt_without_its_texts(
-    sentences: tuple[str, ...],
-    no_texts: BuildContext,
-    batch_of: Any,
-    tmp_path: Path,
-    backbone: Any,
-) -> None:
+    sentences,
+    no_texts,
+    batch_of,
+    tmp_path,
+    backbone,
+):
     built = backbone.build(BuildContext(lambda: sentences))
     saved = tmp_path / "saved"
     built.save(saved)
@@ -536,7 +522,7 @@ def test_a_random_backbone_is_rebuilt_without_its_texts(
 # --- adapters ----------------------------------------------------------------------------------------------
 
 
-def adapted(backbone: Any, context: BuildContext) -> Any:
+def adapted(backbone, context):
     built = attrs.evolve(backbone, lora=LORA).build(context)
     disturb(built)
     return built
@@ -546,13 +532,13 @@ def adapted(backbone: Any, context: BuildContext) -> Any:
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_over_a_pretrained_model_only_the_adapter_is_saved(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    batch_of: Any,
-    tmp_path: Path,
-    kind: str,
-    dtype: Any,
-) -> None:
+    save_model,
+    no_texts,
+    batch_of,
+    tmp_path,
+    kind,
+    dtype,
+):
     directory = save_model(kind)
     backbone = of(kind, directory, lora=LORA, dtype=dtype)
     built = adapted(backbone, no_texts)
@@ -582,8 +568,8 @@ def test_over_a_pretrained_model_only_the_adapter_is_saved(
 
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_an_adapter_over_weights_that_have_changed_since_is_refused(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path, kind: str
-) -> None:
+    save_model, no_texts, tmp_path, kind
+):
     directory = save_model(kind)
     backbone = of(kind, directory, lora=LORA)
     saved = tmp_path / "saved"
@@ -604,12 +590,12 @@ def test_an_adapter_over_weights_that_have_changed_since_is_refused(
     ids=lambda backbone: backbone.name,
 )
 def test_over_random_weights_these_are_saved_with_the_adapter(
-    sentences: tuple[str, ...],
-    no_texts: BuildContext,
-    batch_of: Any,
-    tmp_path: Path,
-    backbone: Any,
-) -> None:
+    sentences,
+    no_texts,
+    batch_of,
+    tmp_path,
+    backbone,
+):
     built = backbone.build(BuildContext(lambda: sentences))
     disturb(built)
     saved = tmp_path / "saved"
@@ -636,8 +622,8 @@ def test_over_random_weights_these_are_saved_with_the_adapter(
 
 
 def test_an_encoder_that_has_lost_its_adapter_is_refused(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+    save_model, no_texts, tmp_path
+):
     backbone = Opt(model=str(save_model("opt")), lora=LORA)
     saved = tmp_path / "saved"
     backbone.build(no_texts).save(saved)
@@ -650,8 +636,8 @@ def test_an_encoder_that_has_lost_its_adapter_is_refused(
 
 
 def test_the_pickled_weights_of_a_saved_encoder_are_not_read(
-    save_model: SaveModel, tmp_path: Path, no_texts: BuildContext
-) -> None:
+    save_model, tmp_path, no_texts
+):
     backbone = Bert(model=str(save_model()))
     saved = tmp_path / "saved"
     backbone.build(no_texts).save(saved)
@@ -663,8 +649,8 @@ def test_the_pickled_weights_of_a_saved_encoder_are_not_read(
 
 
 def test_an_adapter_whose_model_is_gone_or_whose_hashes_are_damaged_is_refused(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+    save_model, no_texts, tmp_path
+):
     directory = save_model("opt")
     backbone = Opt(model=str(directory), lora=LORA)
     saved = tmp_path / "saved"
@@ -693,20 +679,18 @@ def test_an_adapter_whose_model_is_gone_or_whose_hashes_are_damaged_is_refused(
     ],
 )
 def test_a_backbone_says_the_precision_that_it_encodes_in(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    parameters: dict[str, Any],
-    precision: str | None,
-) -> None:
+    save_model,
+    no_texts,
+    parameters,
+    precision,
+):
     directory = save_model("opt", **WIDE["opt"])
     assert (
         Opt(model=str(directory), **parameters).build(no_texts).precision == precision
     )
 
 
-def test_weights_that_are_no_numbers_are_refused(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+def test_weights_that_are_no_numbers_are_refused(save_model, no_texts, tmp_path):
     directory = save_model("opt")
     backbone = Opt(model=str(directory), lora=LORA)
     saved = tmp_path / "saved"
@@ -726,9 +710,7 @@ def test_weights_that_are_no_numbers_are_refused(
 
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.int32, torch.bool])
-def test_weights_that_are_whole_numbers_are_refused(
-    save_model: SaveModel, no_texts: BuildContext, kind: torch.dtype
-) -> None:
+def test_weights_that_are_whole_numbers_are_refused(save_model, no_texts, kind):
     directory = save_model("opt")
     weights = load_file(directory / "model.safetensors")
     key = next(key for key in weights if "fc1" in key)
@@ -741,11 +723,11 @@ def test_weights_that_are_whole_numbers_are_refused(
 
 
 def test_hashes_that_were_verified_are_not_computed_again(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    save_model,
+    no_texts,
+    tmp_path,
+    monkeypatch,
+):
     backbone = Opt(model=str(save_model("opt")))
     backbone.build(no_texts).save(tmp_path / "saved")
     monkeypatch.setattr(
@@ -757,9 +739,7 @@ def test_hashes_that_were_verified_are_not_computed_again(
     assert built.origin["sha256"] == sums
 
 
-def test_the_backbone_of_an_adapter_alone_is_no_model(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+def test_the_backbone_of_an_adapter_alone_is_no_model(save_model, no_texts, tmp_path):
     saved = tmp_path / "saved"
     Opt(model=str(save_model("opt")), lora=LORA).build(no_texts).save(saved)
     (problem,) = Opt(model=str(saved)).check()
@@ -767,8 +747,8 @@ def test_the_backbone_of_an_adapter_alone_is_no_model(
 
 
 def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path
-) -> None:
+    save_model, no_texts, batch_of, tmp_path
+):
     backbone = Opt(model=str(save_model("opt")), init="random", lora=LORA)
     built = backbone.build(no_texts)
     saved = tmp_path / "saved"
@@ -784,12 +764,12 @@ def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_training_goes_on_from_an_adapter_of_peft(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    batch_of: Any,
-    tmp_path: Path,
-    kind: str,
-) -> None:
+    save_model,
+    no_texts,
+    batch_of,
+    tmp_path,
+    kind,
+):
     directory = save_model(kind)
     first = adapted(of(kind, directory), no_texts)
     first.model.save_pretrained(tmp_path / "peft", save_embedding_layers=False)
@@ -814,8 +794,8 @@ def test_training_goes_on_from_an_adapter_of_peft(
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_encoding_with_an_adapter_gives_the_vectors_of_training(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
-) -> None:
+    save_model, no_texts, batch_of, kind
+):
     built = adapted(of(kind, save_model(kind)), no_texts)
     one, other = (vectors(module, *batch_of(built)) for module in forms(built))
     torch.testing.assert_close(other, one, rtol=0, atol=1e-5)
@@ -827,13 +807,13 @@ def test_encoding_with_an_adapter_gives_the_vectors_of_training(
     ("kind", "decodes"), [pair for pair in WITH_DECODER if pair[0] in ONE_EACH]
 )
 def test_a_merged_backbone_is_a_plain_one_with_the_same_vectors(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    batch_of: Any,
-    tmp_path: Path,
-    kind: str,
-    decodes: bool,
-) -> None:
+    save_model,
+    no_texts,
+    batch_of,
+    tmp_path,
+    kind,
+    decodes,
+):
     context = needs(no_texts, *(DECODER if decodes else ()))
     directory = save_model(kind)
     built = adapted(of(kind, directory), context)
@@ -852,9 +832,7 @@ def test_a_merged_backbone_is_a_plain_one_with_the_same_vectors(
         torch.testing.assert_close(vectors(module, *batch), expected, rtol=0, atol=1e-5)
 
 
-def test_a_plain_backbone_is_merged_as_it_is(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any
-) -> None:
+def test_a_plain_backbone_is_merged_as_it_is(save_model, no_texts, batch_of):
     built = Opt(model=str(save_model("opt"))).build(no_texts)
     component, merged = built.merged()
     assert component == built.parameters
@@ -876,12 +854,12 @@ NF4 = ("bert", "t5", "opt", "llama", "gpt2")
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", NF4)
 def test_over_four_bits_only_the_adapter_is_saved(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    batch_of: Any,
-    tmp_path: Path,
-    kind: str,
-) -> None:
+    save_model,
+    no_texts,
+    batch_of,
+    tmp_path,
+    kind,
+):
     directory = save_model(kind, **WIDE.get(kind, {}))
     backbone = of(kind, directory, quantization="nf4", lora=LORA)
     assert list(backbone.check()) == []
@@ -917,8 +895,8 @@ def test_over_four_bits_only_the_adapter_is_saved(
 
 
 def test_four_bits_without_an_adapter_are_saved_as_a_reference(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path
-) -> None:
+    save_model, no_texts, batch_of, tmp_path
+):
     backbone = Opt(model=str(save_model("opt", **WIDE["opt"])), quantization="nf4")
     built = backbone.build(no_texts)
     assert not [
@@ -939,8 +917,8 @@ def test_four_bits_without_an_adapter_are_saved_as_a_reference(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", NF4)
 def test_merged_four_bits_hold_their_dequantised_weights(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
-) -> None:
+    save_model, no_texts, batch_of, kind
+):
     directory = save_model(kind, **WIDE.get(kind, {}))
     built = of(kind, directory, quantization="nf4", lora=LORA).build(no_texts)
     disturb(built)
@@ -959,8 +937,8 @@ def test_merged_four_bits_hold_their_dequantised_weights(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["opt", "gpt2"])
 def test_a_prefix_is_shared_over_four_bits_and_adapters(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
-) -> None:
+    save_model, no_texts, batch_of, kind
+):
     directory = save_model(kind, **WIDE.get(kind, {}))
     for parameters in ({"quantization": "nf4"}, {"dtype": "bf16"}, {}):
         built = of(kind, directory, lora=LORA, **parameters).build(no_texts)
@@ -1019,8 +997,8 @@ STRANGERS = ("bert", "t5", "opt", "llama", "gpt2", *STRANGE)
     ],
 )
 def test_a_model_of_another_kind_is_refused_with_a_way_out(
-    save_model: SaveModel, no_texts: BuildContext, cls: Any, kind: str
-) -> None:
+    save_model, no_texts, cls, kind
+):
     if kind in STRANGE:
         directory = save_model("bert")
         config = transformers.AutoConfig.for_model(kind, **STRANGE[kind])
@@ -1037,7 +1015,7 @@ def test_a_model_of_another_kind_is_refused_with_a_way_out(
 
 
 @pytest.mark.parametrize("cls", [Bert, T5, Opt, Causal], ids=lambda cls: cls.name)
-def test_without_texts_there_is_no_random_backbone(cls: Any) -> None:
+def test_without_texts_there_is_no_random_backbone(cls):
     assert "no training text to train a tokenizer on" in refusal(
         cls(init="random"), BuildContext(tuple)
     )
@@ -1045,8 +1023,8 @@ def test_without_texts_there_is_no_random_backbone(cls: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["t5", "opt", "gpt2"])
 def test_a_text_with_a_token_beyond_the_models_embeddings_is_refused_and_others_are_not(
-    save_model: SaveModel, no_texts: BuildContext, sentences: tuple[str, ...], kind: str
-) -> None:
+    save_model, no_texts, sentences, kind
+):
     directory = save_model(kind)
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     tokenizer.add_tokens(["<unused>"])
@@ -1070,8 +1048,8 @@ def test_a_text_with_a_token_beyond_the_models_embeddings_is_refused_and_others_
 
 
 def test_a_placeholder_behind_tokens_without_embeddings_has_one_and_they_have_none(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+    save_model, no_texts, tmp_path
+):
     directory = save_model("llama")
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     tokenizer.add_tokens(["<unused>"])
@@ -1090,8 +1068,8 @@ def test_a_placeholder_behind_tokens_without_embeddings_has_one_and_they_have_no
 
 
 def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused_in_a_text(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     directory = save_model("bert")
     file = directory / "tokenizer.json"
     content = json.loads(file.read_text())
@@ -1108,9 +1086,7 @@ def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused_in_a_text
 
 
 @pytest.mark.parametrize("kind", ["opt", "llama"])
-def test_a_missing_weight_is_named_and_not_made_up(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_a_missing_weight_is_named_and_not_made_up(save_model, no_texts, kind):
     directory = save_model(kind)
     weights = load_file(directory / "model.safetensors")
     key = next(key for key in weights if ".1." in key)

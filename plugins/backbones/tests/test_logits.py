@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 import transformers
@@ -13,18 +9,15 @@ from sentbed import ModelError
 from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
 
-SaveModel = Callable[..., Path]
-Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
-
 LOGITS = frozenset({"logits"})
 KINDS = ("bert", "roberta", "distilbert", "electra", "modernbert")
 
 
 @pytest.fixture
-def save_with_head(save_model: SaveModel) -> Callable[[str], Path]:
+def save_with_head(save_model):
     """Save a random masked language model, with its head."""
 
-    def save(kind: str) -> Path:
+    def save(kind):
         directory = save_model(kind)
         config = transformers.AutoConfig.from_pretrained(directory)
         model = transformers.AutoModelForMaskedLM.from_config(config)
@@ -39,12 +32,12 @@ def save_with_head(save_model: SaveModel) -> Callable[[str], Path]:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_states_are_the_logits_of_transformers(
-    save_with_head: Callable[[str], Path],
-    padded: Padded,
-    sentences: tuple[str, ...],
-    tmp_path: Path,
-    kind: str,
-) -> None:
+    save_with_head,
+    padded,
+    sentences,
+    tmp_path,
+    kind,
+):
     directory = save_with_head(kind)
     backbone = Bert(model=str(directory))
     built = backbone.build(BuildContext(tuple, needs=LOGITS))
@@ -60,7 +53,7 @@ def test_states_are_the_logits_of_transformers(
         again.module.eval(),
     ]
     for module in modules:
-        states: Any = module(ids, mask)
+        states = module(ids, mask)
         torch.testing.assert_close(
             states.last_hidden_state[mask.bool()], expected, rtol=0, atol=1e-5
         )
@@ -68,7 +61,7 @@ def test_states_are_the_logits_of_transformers(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_without_a_head_are_refused(save_model: SaveModel, kind: str) -> None:
+def test_files_without_a_head_are_refused(save_model, kind):
     backbone = Bert(model=str(save_model(kind)))
     with pytest.raises(ModelError, match="no masked-language-modelling head"):
         backbone.build(BuildContext(tuple, needs=LOGITS))
@@ -77,19 +70,19 @@ def test_files_without_a_head_are_refused(save_model: SaveModel, kind: str) -> N
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
 @torch.no_grad()
 def test_a_new_head_gives_products_of_normed_states_with_the_embeddings(
-    save_model: SaveModel, sentences: tuple[str, ...], tmp_path: Path, kind: str
-) -> None:
+    save_model, sentences, tmp_path, kind
+):
     directory = str(save_model(kind))
     backbone = Bert(model=directory, masked_head="new")
     built = backbone.build(BuildContext(tuple, needs=LOGITS))
     plain = Bert(model=directory).build(BuildContext(tuple))
     tokens = plain.tokenizer.encode(sentences[:1], 32)
     ids = torch.tensor(tokens.ids).long()[None]
-    states: Any = plain.module.eval()(ids, None)
+    states = plain.module.eval()(ids, None)
     bent = torch.nn.functional.gelu(states.last_hidden_state)
     normed = torch.nn.functional.layer_norm(bent, bent.shape[-1:], eps=1e-12)
     embeddings = plain.module.model.get_input_embeddings().weight
-    logits: Any = built.module.eval()(ids, None)
+    logits = built.module.eval()(ids, None)
     torch.testing.assert_close(
         logits.last_hidden_state, normed @ embeddings.T, rtol=0, atol=1e-3
     )
@@ -101,13 +94,13 @@ def test_a_new_head_gives_products_of_normed_states_with_the_embeddings(
             weight.fill_(0.5)
     built.save(tmp_path / "saved")
     again = backbone.build(BuildContext(tuple, tmp_path / "saved", LOGITS))
-    moved: Any = again.module.eval()(ids, None)
+    moved = again.module.eval()(ids, None)
     torch.testing.assert_close(
         moved.last_hidden_state, logits.last_hidden_state + 0.5, rtol=0, atol=1e-4
     )
 
 
-def test_random_weights_have_a_random_head(sentences: tuple[str, ...]) -> None:
+def test_random_weights_have_a_random_head(sentences):
     context = BuildContext(lambda: sentences, needs=LOGITS)
     built = Bert(init="random", vocab_size=200).build(context)
     assert built.width == len(built.tokenizer.original)
@@ -115,6 +108,6 @@ def test_random_weights_have_a_random_head(sentences: tuple[str, ...]) -> None:
     assert any("predictions" in name for name in trained)
 
 
-def test_layers_to_read_are_refused() -> None:
+def test_layers_to_read_are_refused():
     problems = Bert(init="random", layers=(1,)).misfits(LOGITS)
     assert "logits of the last layer" in next(problems)

@@ -1,21 +1,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from sentbed_backbones.model_file_checks import LARGEST_JSON, is_local, problems_of
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
     (tmp_path / "tokenizer.json").write_text("{}")
     return tmp_path
 
 
-def test_a_missing_tokenizer_is_a_problem(model: Path) -> None:
+def test_a_missing_tokenizer_is_a_problem(model):
     (model / "tokenizer.json").unlink()
     (problem,) = problems_of(model, True, False)
     assert problem.startswith(f"`{model}` holds no tokenizer")
@@ -27,29 +26,29 @@ def test_a_missing_tokenizer_is_a_problem(model: Path) -> None:
     "name",
     ["./m", "../m", "/models/m", "~/m", "pkg:package/model", "data:models/m", "."],
 )
-def test_directories_and_package_files_are_local(name: str) -> None:
+def test_directories_and_package_files_are_local(name):
     assert is_local(name)
 
 
 @pytest.mark.parametrize(
     "name", ["bert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2", "data/m"]
 )
-def test_hub_ids_are_not_local(name: str) -> None:
+def test_hub_ids_are_not_local(name):
     assert not is_local(name)
 
 
-def test_a_complete_model_has_no_problem(model: Path) -> None:
+def test_a_complete_model_has_no_problem(model):
     assert list(problems_of(model, True, False)) == []
 
 
-def test_a_missing_configuration_is_the_only_problem_named(tmp_path: Path) -> None:
+def test_a_missing_configuration_is_the_only_problem_named(tmp_path):
     (problem,) = problems_of(tmp_path / "nowhere", True, False)
     assert f"`{tmp_path / 'nowhere'}` holds no `config.json`" in problem
     assert "save_pretrained" in problem
 
 
 @pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe{}"])
-def test_a_configuration_that_is_not_json_is_named(model: Path, content: bytes) -> None:
+def test_a_configuration_that_is_not_json_is_named(model, content):
     (model / "config.json").write_bytes(content)
     (problem,) = problems_of(model, True, False)
     assert f"`{model / 'config.json'}` is not JSON" in problem
@@ -57,15 +56,13 @@ def test_a_configuration_that_is_not_json_is_named(model: Path, content: bytes) 
 
 
 @pytest.mark.parametrize("content", ["3", "null", '["auto_map"]'])
-def test_a_configuration_that_is_not_an_object_is_named(
-    model: Path, content: str
-) -> None:
+def test_a_configuration_that_is_not_an_object_is_named(model, content):
     (model / "config.json").write_text(content)
     (problem,) = problems_of(model, True, True)
     assert f"`{model / 'config.json'}`" in problem
 
 
-def test_code_of_the_models_own_needs_trust(model: Path) -> None:
+def test_code_of_the_models_own_needs_trust(model):
     (model / "config.json").write_text('{"auto_map": {"AutoModel": "modeling.Own"}}')
     (problem,) = problems_of(model, True, False)
     assert "`trust_remote_code = true`" in problem
@@ -75,7 +72,7 @@ def test_code_of_the_models_own_needs_trust(model: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["model.pt", "m.ckpt", "tf_model.h5", "pytorch_model_old.bin"]
 )
-def test_weights_in_forms_that_are_not_read_are_named(model: Path, name: str) -> None:
+def test_weights_in_forms_that_are_not_read_are_named(model, name):
     (model / "model.safetensors").rename(model / name)
     (problem,) = problems_of(model, True, False)
     assert f"`{name}` is not read" in problem
@@ -85,12 +82,12 @@ def test_weights_in_forms_that_are_not_read_are_named(model: Path, name: str) ->
 @pytest.mark.parametrize(
     "name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"]
 )
-def test_pickled_weights_are_no_problem(model: Path, name: str) -> None:
+def test_pickled_weights_are_no_problem(model, name):
     (model / "model.safetensors").rename(model / name)
     assert list(problems_of(model, True, False)) == []
 
 
-def test_shards_without_an_index_are_a_problem(model: Path) -> None:
+def test_shards_without_an_index_are_a_problem(model):
     (model / "model.safetensors").rename(model / "model-00001-of-00002.safetensors")
     (problem,) = problems_of(model, True, False)
     assert "not `model.safetensors.index.json`" in problem
@@ -100,9 +97,7 @@ def test_shards_without_an_index_are_a_problem(model: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "tokenizer.json", "pytorch_model.bin"]
 )
-def test_a_pointer_of_git_lfs_is_named_before_anything_else(
-    model: Path, name: str
-) -> None:
+def test_a_pointer_of_git_lfs_is_named_before_anything_else(model, name):
     pointer = (
         "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 440449768\n"
     )
@@ -113,9 +108,7 @@ def test_a_pointer_of_git_lfs_is_named_before_anything_else(
 
 
 @pytest.mark.parametrize("method", ["gptq", "awq", "compressed-tensors"])
-def test_quantised_weights_are_refused_where_weights_are_needed(
-    model: Path, method: str
-) -> None:
+def test_quantised_weights_are_refused_where_weights_are_needed(model, method):
     (model / "config.json").write_text(
         json.dumps({"quantization_config": {"quant_method": method}})
     )
@@ -124,19 +117,19 @@ def test_quantised_weights_are_refused_where_weights_are_needed(
     assert list(problems_of(model, False, False)) == []
 
 
-def test_pickled_weights_beside_safetensors_are_not_in_the_way(model: Path) -> None:
+def test_pickled_weights_beside_safetensors_are_not_in_the_way(model):
     (model / "pytorch_model.bin").write_bytes(b"")
     assert list(problems_of(model, True, False)) == []
 
 
-def test_no_weights_are_a_problem_only_where_weights_are_needed(model: Path) -> None:
+def test_no_weights_are_a_problem_only_where_weights_are_needed(model):
     (model / "model.safetensors").unlink()
     (problem,) = problems_of(model, True, False)
     assert f"found no weights in `{model}`" in problem
     assert list(problems_of(model, False, False)) == []
 
 
-def test_all_problems_are_reported_at_once(model: Path) -> None:
+def test_all_problems_are_reported_at_once(model):
     (model / "config.json").write_text('{"auto_map": {}}')
     (model / "model.safetensors").unlink()
     assert len(list(problems_of(model, True, False))) == 2
@@ -152,8 +145,8 @@ def test_all_problems_are_reported_at_once(model: Path) -> None:
     ],
 )
 def test_weights_that_an_index_names_elsewhere_or_in_another_form_are_refused(
-    model: Path, name: str
-) -> None:
+    model, name
+):
     index = {"weight_map": {"a": "model.safetensors", "b": name}}
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
     (problem,) = problems_of(model, True, False)
@@ -165,8 +158,8 @@ def test_weights_that_an_index_names_elsewhere_or_in_another_form_are_refused(
 
 
 def test_an_index_that_names_what_is_there_is_accepted_and_a_missing_part_named(
-    model: Path,
-) -> None:
+    model,
+):
     index = model / "model.safetensors.index.json"
     index.write_text('{"weight_map": {"a": "model.safetensors"}}')
     assert list(problems_of(model, True, False)) == []
@@ -181,16 +174,14 @@ def test_an_index_that_names_what_is_there_is_accepted_and_a_missing_part_named(
 @pytest.mark.parametrize(
     "content", ["[]", "{}", '{"weight_map": 3}', "{", '{"weight_map": null}']
 )
-def test_an_index_that_is_none_is_refused(model: Path, content: str) -> None:
+def test_an_index_that_is_none_is_refused(model, content):
     (model / "model.safetensors.index.json").write_text(content)
     (problem,) = problems_of(model, True, False)
     assert "is no index of weights" in problem
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "../x.safetensors", 3])
-def test_weights_that_the_configuration_names_elsewhere_are_refused(
-    model: Path, name: object
-) -> None:
+def test_weights_that_the_configuration_names_elsewhere_are_refused(model, name):
     (model / "config.json").write_text(
         json.dumps({"model_type": "bert", "transformers_weights": name})
     )
@@ -199,8 +190,8 @@ def test_weights_that_the_configuration_names_elsewhere_are_refused(
 
 
 def test_an_adapter_beside_a_model_is_refused_since_its_base_would_be_loaded_instead(
-    model: Path,
-) -> None:
+    model,
+):
     (model / "adapter_config.json").write_text(
         '{"base_model_name_or_path": "/elsewhere", "peft_type": "LORA"}'
     )
@@ -215,9 +206,7 @@ def test_an_adapter_beside_a_model_is_refused_since_its_base_would_be_loaded_ins
 @pytest.mark.parametrize(
     "name", ["tokenizer.json", "vocab.txt", "spiece.model", "added_tokens.json"]
 )
-def test_a_tokenizer_that_is_larger_than_any_is_refused_before_it_is_read(
-    model: Path, name: str
-) -> None:
+def test_a_tokenizer_that_is_larger_than_any_is_refused_before_it_is_read(model, name):
     with (model / name).open("wb") as file:
         file.truncate(LARGEST_JSON + 1)
     (problem,) = problems_of(model, True, False)

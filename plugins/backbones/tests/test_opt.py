@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,10 +10,6 @@ from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.opt import OptFamily
 from sentbed_backbones.opt import Opt
-
-SaveModel = Callable[..., Path]
-Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
-AssertOneByOne = Callable[..., Any]
 
 KINDS = {"opt": 32, "opt-350m": 16}
 """Architectures and the width of their last state."""
@@ -35,14 +28,14 @@ TEXTS = (
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_states_are_those_of_transformers_one_text_at_a_time(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Padded,
-    assert_one_by_one: AssertOneByOne,
-    kind: str,
-    side: str,
-    reuse_prefix: bool,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    assert_one_by_one,
+    kind,
+    side,
+    reuse_prefix,
+):
     directory = save_model(kind)
     built = Opt(model=str(directory), reuse_prefix=reuse_prefix).build(no_texts)
     reference = transformers.OPTModel.from_pretrained(directory).eval()
@@ -54,9 +47,7 @@ def test_states_are_those_of_transformers_one_text_at_a_time(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_input_of_the_longest_length_fits_the_positions(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_an_input_of_the_longest_length_fits_the_positions(save_model, no_texts, kind):
     built = Opt(model=str(save_model(kind))).build(no_texts)
     assert built.max_length == 40
     ids = torch.full((1, built.max_length), 7)
@@ -67,8 +58,8 @@ def test_an_input_of_the_longest_length_fits_the_positions(
 
 
 def test_fp32_weights_are_encoded_in_the_packed_form_and_others_as_they_are(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     directory = str(save_model("opt"))
     built = Opt(model=directory).build(no_texts)
     packed = built.inference(built.module, torch.float32)
@@ -81,8 +72,8 @@ def test_fp32_weights_are_encoded_in_the_packed_form_and_others_as_they_are(
 
 
 def test_the_layers_of_a_350m_cannot_be_averaged_with_its_narrower_last_state(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     directory = str(save_model("opt-350m"))
     with pytest.raises(
         ModelError,
@@ -92,8 +83,8 @@ def test_the_layers_of_a_350m_cannot_be_averaged_with_its_narrower_last_state(
 
 
 def test_the_weights_of_a_language_model_are_read_without_its_head(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     directory = save_model("opt")
     model = transformers.OPTForCausalLM(
         transformers.AutoConfig.from_pretrained(directory)
@@ -108,8 +99,8 @@ def test_the_weights_of_a_language_model_are_read_without_its_head(
 
 
 def test_a_tokenizer_in_the_files_of_the_hub_puts_the_start_token_first(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     """facebook/opt-* come as `vocab.json` and `merges.txt`, without `tokenizer.json`."""
     directory = save_model("opt")
     content = json.loads((directory / "tokenizer.json").read_text())
@@ -142,8 +133,8 @@ def test_a_tokenizer_in_the_files_of_the_hub_puts_the_start_token_first(
 
 
 def test_a_random_opt_has_the_size_that_is_asked_for(
-    sentences: tuple[str, ...],
-) -> None:
+    sentences,
+):
     for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
         built = Opt(init="random", size=size, vocab_size=300).build(
             BuildContext(lambda: sentences)
@@ -162,7 +153,7 @@ class Vocabulary:
 
     pad_token_id, bos_token_id, eos_token_id = 1, 2, 2
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 50272
 
 
@@ -180,7 +171,7 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("size", PUBLISHED)
-def test_a_named_size_has_as_many_weights_as_was_published(size: Any) -> None:
+def test_a_named_size_has_as_many_weights_as_was_published(size):
     family = OptFamily(Opt(init="random", size=size), frozenset())
     config = family.config(Vocabulary())
     with torch.device("meta"):
@@ -192,7 +183,7 @@ def test_a_named_size_has_as_many_weights_as_was_published(size: Any) -> None:
     assert family.width(config) == (512 if size == "350m" else config.hidden_size)
 
 
-def test_the_350m_has_its_norms_behind_and_none_at_the_end() -> None:
+def test_the_350m_has_its_norms_behind_and_none_at_the_end():
     config = OptFamily(Opt(init="random", size="350m"), frozenset()).config(
         Vocabulary()
     )
@@ -207,8 +198,8 @@ def test_the_350m_has_its_norms_behind_and_none_at_the_end() -> None:
 
 
 def test_a_trained_tokenizer_frames_texts_as_opts_does(
-    sentences: tuple[str, ...],
-) -> None:
+    sentences,
+):
     built = Opt(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     tokenizer = built.tokenizer.original
     assert tokenizer.convert_ids_to_tokens(range(3)) == ["</s>", "<pad>", "<unk>"]

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from sentbed_backbones.quantised_checkpoints import METHODS, quantisation_problem
 
 
-def problem(**settings: Any) -> str | None:
+def problem(**settings):
     return quantisation_problem(
         {"model_type": "llama", "quantization_config": settings}
     )
@@ -62,8 +60,8 @@ def problem(**settings: Any) -> str | None:
     ],
 )
 def test_the_method_is_named_with_where_to_find_unquantised_weights(
-    settings: dict[str, Any], what: str, repository: str
-) -> None:
+    settings, what, repository
+):
     sentence = problem(**settings)
     assert sentence is not None
     assert f"quantised {what}" in sentence
@@ -71,7 +69,7 @@ def test_the_method_is_named_with_where_to_find_unquantised_weights(
     assert 'with `quantization = "nf4"`' in sentence
 
 
-def test_mlx_is_known_by_its_second_table() -> None:
+def test_mlx_is_known_by_its_second_table():
     settings = {"group_size": 64, "bits": 4}
     sentence = quantisation_problem(
         {"quantization": settings, "quantization_config": settings}
@@ -80,7 +78,7 @@ def test_mlx_is_known_by_its_second_table() -> None:
     assert "quantised by MLX" in sentence
 
 
-def test_the_settings_may_stand_with_those_of_the_text_model() -> None:
+def test_the_settings_may_stand_with_those_of_the_text_model():
     sentence = quantisation_problem(
         {"text_config": {"quantization_config": {"quant_method": "awq"}}}
     )
@@ -104,11 +102,11 @@ def test_the_settings_may_stand_with_those_of_the_text_model() -> None:
         },
     ],
 )
-def test_weights_that_are_not_quantised_have_no_problem(config: dict[str, Any]) -> None:
+def test_weights_that_are_not_quantised_have_no_problem(config):
     assert quantisation_problem(config) is None
 
 
-def test_every_method_of_transformers_is_known() -> None:
+def test_every_method_of_transformers_is_known():
     from transformers.utils.quantization_config import QuantizationMethod
 
     methods = {method.value for method in QuantizationMethod}

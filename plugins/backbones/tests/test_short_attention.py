@@ -11,13 +11,13 @@ from torch.nn import functional
 CPU = torch.device("cpu")
 
 
-def parts(length: int, large: float = 1.0) -> tuple[torch.Tensor, ...]:
+def parts(length, large=1.0):
     torch.manual_seed(length)
     query, key, value = torch.randn(3, 5, 4, length, 16)
     return query * large, key, value
 
 
-def biases(length: int) -> dict[str, torch.Tensor | None]:
+def biases(length):
     seen = (
         torch.arange(length)
         < torch.tensor([1, length, length // 2 + 1, length, 2])[:, None, None, None]
@@ -35,7 +35,7 @@ def biases(length: int) -> dict[str, torch.Tensor | None]:
 @pytest.mark.parametrize("kind", ["none", "padding", "heads", "both"])
 @pytest.mark.parametrize("scale", [None, 1.0])
 @pytest.mark.parametrize("length", [2, 14, 33])
-def test_it_is_softmax_attention(length: int, scale: float | None, kind: str) -> None:
+def test_it_is_softmax_attention(length, scale, kind):
     query, key, value = parts(length)
     bias = biases(length)[kind]
     scores = torch.einsum("bhqd,bhkd->bhqk", query, key).double() * (
@@ -48,13 +48,11 @@ def test_it_is_softmax_attention(length: int, scale: float | None, kind: str) ->
 
 
 @pytest.mark.parametrize("large", [400.0, -400.0])
-def test_scores_too_large_for_exponentials_are_left_to_pytorch(
-    large: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_too_large_for_exponentials_are_left_to_pytorch(large, monkeypatch):
     query, key, value = parts(7)
     query, key = query.abs() * large, key.abs()
     expected = functional.scaled_dot_product_attention(query, key, value)
-    asked: list[bool] = []
+    asked = []
     attend = functional.scaled_dot_product_attention
     monkeypatch.setattr(
         module.functional,
@@ -66,7 +64,7 @@ def test_scores_too_large_for_exponentials_are_left_to_pytorch(
     assert expected.isfinite().all()
 
 
-def test_texts_with_scores_too_large_do_not_disturb_the_others() -> None:
+def test_texts_with_scores_too_large_do_not_disturb_the_others():
     query, key, value = parts(6)
     query[3], key[3] = query[3].abs() * 400, key[3].abs()
     others = [0, 1, 2, 4]
@@ -78,7 +76,7 @@ def test_texts_with_scores_too_large_do_not_disturb_the_others() -> None:
     assert torch.equal(found[3:4], expected)
 
 
-def test_one_row_that_sees_nothing_weighs_all_alike() -> None:
+def test_one_row_that_sees_nothing_weighs_all_alike():
     query, key, value = parts(4)
     blind = torch.full((5, 1, 1, 4), torch.finfo(torch.float32).min)
     found = short_attention(query, key, value, blind)
@@ -86,8 +84,8 @@ def test_one_row_that_sees_nothing_weighs_all_alike() -> None:
 
 
 def test_it_suits_short_texts_on_processors_without_a_matrix_unit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     bf16, fp32 = torch.bfloat16, torch.float32
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     for dtype in (bf16, fp32):

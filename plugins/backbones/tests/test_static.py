@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +11,6 @@ from sentbed import DataError, ModelError
 from sentbed.helpers import pad
 from sentbed.protocols import BuildContext
 from sentbed_backbones.static import Static
-
-SaveModel = Callable[..., Path]
 
 TEXTS = (
     "The cat sat on the mat.",
@@ -35,7 +30,7 @@ cat 9 9
 
 
 @pytest.fixture(scope="module")
-def theirs() -> Any:
+def theirs():
     """`StaticEmbedding` of sentence-transformers."""
     modules = pytest.importorskip(
         "sentence_transformers.sentence_transformer.modules",
@@ -44,7 +39,7 @@ def theirs() -> Any:
     return modules.StaticEmbedding
 
 
-def means(built: Any, texts: Sequence[str]) -> torch.Tensor:
+def means(built, texts):
     """The mean of the states of each text, of one padded batch."""
     tokens = built.tokenizer.encode(texts, 512)
     batch = pad(tokens, np.arange(len(texts)), built.tokenizer.pad_id)
@@ -56,21 +51,19 @@ def means(built: Any, texts: Sequence[str]) -> torch.Tensor:
     return (states * kept).sum(1) / kept.sum(1)
 
 
-def their_vectors(embedding: Any, texts: Sequence[str]) -> torch.Tensor:
-    vectors: torch.Tensor = embedding(embedding.preprocess(list(texts)))[
-        "sentence_embedding"
-    ]
+def their_vectors(embedding, texts):
+    vectors = embedding(embedding.preprocess(list(texts)))["sentence_embedding"]
     return vectors.detach()
 
 
-def assert_equal(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+def assert_equal(ours, theirs):
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "electra", "t5", "opt", "gpt2"])
 def test_a_models_input_embeddings_give_the_vectors_of_static_embedding(
-    save_model: SaveModel, no_texts: BuildContext, theirs: Any, kind: str
-) -> None:
+    save_model, no_texts, theirs, kind
+):
     directory = save_model(kind)
     model = transformers.AutoModel.from_pretrained(directory)
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
@@ -82,8 +75,8 @@ def test_a_models_input_embeddings_give_the_vectors_of_static_embedding(
 
 
 def test_a_folder_of_sentence_transformers_is_a_table(
-    save_model: SaveModel, no_texts: BuildContext, theirs: Any, tmp_path: Path
-) -> None:
+    save_model, no_texts, theirs, tmp_path
+):
     tokenizer = transformers.AutoTokenizer.from_pretrained(save_model())
     embedding = theirs(tokenizer, embedding_dim=5)
     folder = tmp_path / "theirs" / "0_StaticEmbedding"
@@ -104,8 +97,8 @@ def test_a_folder_of_sentence_transformers_is_a_table(
 
 
 def test_a_folder_of_model2vec_has_rows_and_weights_of_tokens(
-    save_model: SaveModel, no_texts: BuildContext, theirs: Any, tmp_path: Path
-) -> None:
+    save_model, no_texts, theirs, tmp_path
+):
     folder = tmp_path / "model2vec"
     folder.mkdir()
     tokenizer = transformers.AutoTokenizer.from_pretrained(save_model())
@@ -122,8 +115,8 @@ def test_a_folder_of_model2vec_has_rows_and_weights_of_tokens(
 
 
 def test_sentence_transformers_loads_what_is_saved(
-    save_model: SaveModel, no_texts: BuildContext, theirs: Any, tmp_path: Path
-) -> None:
+    save_model, no_texts, theirs, tmp_path
+):
     backbone = Static(model=str(save_model()))
     built = backbone.build(no_texts)
     with torch.no_grad():
@@ -138,8 +131,8 @@ def test_sentence_transformers_loads_what_is_saved(
 
 @pytest.mark.parametrize("header", ["", "5 2\n"], ids=["glove", "word2vec"])
 def test_word_vectors_are_averaged_over_the_words_that_have_one(
-    no_texts: BuildContext, tmp_path: Path, header: str
-) -> None:
+    no_texts, tmp_path, header
+):
     file = tmp_path / "vectors.txt"
     file.write_text(header + VECTORS)
     backbone = Static(file=str(file))
@@ -167,8 +160,8 @@ def test_word_vectors_are_averaged_over_the_words_that_have_one(
     ],
 )
 def test_a_line_without_a_word_vector_is_named(
-    no_texts: BuildContext, tmp_path: Path, content: str, line: int, message: str
-) -> None:
+    no_texts, tmp_path, content, line, message
+):
     file = tmp_path / "vectors.txt"
     file.write_text(content)
     with pytest.raises(DataError, match=message) as caught:
@@ -176,9 +169,7 @@ def test_a_line_without_a_word_vector_is_named(
     assert f"vectors.txt:{line}" in str(caught.value)
 
 
-def test_special_tokens_are_tokens_of_a_text_on_request(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_special_tokens_are_tokens_of_a_text_on_request(save_model, no_texts):
     directory = str(save_model())
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     for special in (False, True):
@@ -188,8 +179,8 @@ def test_special_tokens_are_tokens_of_a_text_on_request(
 
 
 def test_a_frozen_table_and_the_row_of_texts_without_a_token_are_not_trained(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+    save_model, no_texts
+):
     directory = str(save_model())
     built = Static(model=directory).build(no_texts)
     ids = torch.tensor([[3, len(built.module.rows)]])
@@ -211,9 +202,7 @@ def test_a_frozen_table_and_the_row_of_texts_without_a_token_are_not_trained(
         ({"init": "random", "most_words": 3}, "`most_words` is for word vectors"),
     ],
 )
-def test_check_says_what_is_wrong_with_the_fields(
-    fields: dict[str, Any], message: str
-) -> None:
+def test_check_says_what_is_wrong_with_the_fields(fields, message):
     assert message in " ".join(Static(**fields).check())
 
 
@@ -234,12 +223,12 @@ def test_check_says_what_is_wrong_with_the_fields(
     ],
 )
 def test_a_damaged_table_is_refused(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    tmp_path: Path,
-    tensors: dict[str, torch.Tensor],
-    message: str,
-) -> None:
+    save_model,
+    no_texts,
+    tmp_path,
+    tensors,
+    message,
+):
     folder = tmp_path / "table"
     folder.mkdir()
     definition = (save_model() / "tokenizer.json").read_bytes()

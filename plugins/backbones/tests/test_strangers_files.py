@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tokenizers
@@ -21,11 +19,11 @@ from sentbed_backbones.strangers_files import (
 )
 
 
-def replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
+def replace(pattern, content):
     return {"type": "Replace", "pattern": pattern, "content": content}
 
 
-def write_tokenizer(directory: Path, normalizer: Any = None, **parts: Any) -> Path:
+def write_tokenizer(directory, normalizer=None, **parts):
     """Write a word-level tokenizer with this normaliser."""
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]")
@@ -38,13 +36,11 @@ def write_tokenizer(directory: Path, normalizer: Any = None, **parts: Any) -> Pa
 
 
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
 
 
-def test_a_tokenizer_that_passed_is_not_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_that_passed_is_not_tried_again(tmp_path, monkeypatch):
     steps = [
         {"type": "Lowercase"},
         replace({"String": " "}, "▁"),
@@ -64,12 +60,12 @@ def test_a_tokenizer_that_passed_is_not_tried_again(
 @pytest.mark.parametrize("name", ["tokenizer.json", "added_tokens.json", "vocab.json"])
 @pytest.mark.parametrize("number", [(1 << 24) + 1, 2**32 - 1, 1e300])
 def test_a_token_with_a_number_beyond_every_vocabulary_is_refused(
-    name: str, number: float, tmp_path: Path
-) -> None:
+    name, number, tmp_path
+):
     """Saving such a tokenizer takes memory and time in proportion to the number."""
     model = write_tokenizer(tmp_path / "model")
     vocabulary = {"[UNK]": 0, "a": number}
-    content: dict[str, Any] = vocabulary
+    content = vocabulary
     if name == "tokenizer.json":
         content = json.loads((model / name).read_bytes())
         content["model"]["vocab"] = vocabulary
@@ -82,8 +78,8 @@ def test_a_token_with_a_number_beyond_every_vocabulary_is_refused(
 
 
 def test_an_added_token_with_a_number_beyond_every_vocabulary_is_refused(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     token = {"id": 2**31, "content": "[X]", "special": True}
     model = write_tokenizer(tmp_path / "model", added_tokens=[token])
     with pytest.raises(
@@ -96,9 +92,7 @@ def test_an_added_token_with_a_number_beyond_every_vocabulary_is_refused(
     "added",
     [5, {"a": 1}, [3], [{"content": [], "id": 1}], [{"content": {}, "id": "x"}]],
 )
-def test_added_tokens_that_are_none_end_in_a_sentence(
-    added: Any, tmp_path: Path
-) -> None:
+def test_added_tokens_that_are_none_end_in_a_sentence(added, tmp_path):
     model = write_tokenizer(tmp_path / "model")
     content = json.loads((model / "tokenizer.json").read_bytes())
     (model / "tokenizer.json").write_text(
@@ -119,12 +113,12 @@ def test_added_tokens_that_are_none_end_in_a_sentence(
     depth=st.integers(0, 3),
 )
 def test_a_normaliser_that_grows_texts_beyond_the_limit_is_refused(
-    letter: str, times: int, count: int, is_regex: bool, depth: int, tmp_path: Path
-) -> None:
+    letter, times, count, is_regex, depth, tmp_path
+):
     """Also where no text of the trial has the letter."""
     growth = times**count
     pattern = {"Regex" if is_regex else "String": letter}
-    normalizer: Any = {
+    normalizer = {
         "type": "Sequence",
         "normalizers": [replace(pattern, letter * times)] * count,
     }
@@ -142,7 +136,7 @@ def test_a_normaliser_that_grows_texts_beyond_the_limit_is_refused(
     assert is_refused is (growth > strangers_files.MOST_GROWTH)
 
 
-def test_a_text_of_ten_megabytes_before_each_is_refused(tmp_path: Path) -> None:
+def test_a_text_of_ten_megabytes_before_each_is_refused(tmp_path):
     model = write_tokenizer(
         tmp_path / "model", {"type": "Prepend", "prepend": "x" * 10_000_000}
     )
@@ -167,9 +161,7 @@ def test_a_text_of_ten_megabytes_before_each_is_refused(tmp_path: Path) -> None:
         ("added_tokens.json", {str(number): number for number in range(100_000)}),
     ],
 )
-def test_a_hundred_thousand_added_tokens_are_refused(
-    name: str, content: Any, tmp_path: Path
-) -> None:
+def test_a_hundred_thousand_added_tokens_are_refused(name, content, tmp_path):
     (tmp_path / name).write_text(json.dumps(content))
     with pytest.raises(
         ModelError, match="adds 100,000 tokens to the vocabulary, more than the 20,000"
@@ -177,7 +169,7 @@ def test_a_hundred_thousand_added_tokens_are_refused(
         require_bounded_tokenizer(tmp_path)
 
 
-def test_tokens_around_a_text_beyond_the_limit_are_refused(tmp_path: Path) -> None:
+def test_tokens_around_a_text_beyond_the_limit_are_refused(tmp_path):
     part = {"SpecialToken": {"id": "a", "type_id": 0}}
     template = {
         "type": "TemplateProcessing",
@@ -192,9 +184,7 @@ def test_tokens_around_a_text_beyond_the_limit_are_refused(tmp_path: Path) -> No
         require_bounded_tokenizer(model)
 
 
-def test_an_expression_that_never_ends_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_expression_that_never_ends_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(strangers_files, "SECONDS", 1)
     started = time.monotonic()
     with pytest.raises(ModelError, match="did not end within 1 s"):
@@ -204,9 +194,7 @@ def test_an_expression_that_never_ends_is_refused(
     assert time.monotonic() - started < 20
 
 
-def test_memory_beyond_the_limit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_beyond_the_limit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(strangers_files, "MEMORY", 300 << 20)
     steps = [replace({"String": "a"}, "a" * 10)] * 6
     model = write_tokenizer(
@@ -224,9 +212,7 @@ def test_memory_beyond_the_limit_is_refused(
     ("key", "value"),
     [("num_labels", 10**8), ("hidden_size", 10**9), ("vocab_size", 10**9)],
 )
-def test_sizes_that_no_model_has_are_refused(
-    key: str, value: int, tmp_path: Path
-) -> None:
+def test_sizes_that_no_model_has_are_refused(key, value, tmp_path):
     write_tokenizer(tmp_path)
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "bert", key: value})
@@ -238,9 +224,7 @@ def test_sizes_that_no_model_has_are_refused(
     ]
 
 
-def test_a_trial_knows_no_keys_and_tokens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_knows_no_keys_and_tokens(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "secret")
     monkeypatch.setenv("SENTBED_PROCESS_KEY", "secret")
     program = tmp_path / "shows_environment.py"

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
 import attrs
 import pytest
 import torch
@@ -13,10 +9,6 @@ from sentbed import ModelError
 from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.t5 import T5Family
 from sentbed_backbones.t5 import T5
-
-SaveModel = Callable[..., Path]
-Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
-AssertOneByOne = Callable[..., Any]
 
 KINDS = ("t5", "t5-1.1")
 TEXTS = (
@@ -29,22 +21,22 @@ TEXTS = (
 
 
 @pytest.fixture
-def with_decoder(no_texts: BuildContext) -> BuildContext:
+def with_decoder(no_texts):
     return attrs.evolve(no_texts, needs=frozenset({"decoder"}))
 
 
-def forms(built: Any) -> tuple[Any, Any]:
+def forms(built):
     return built.module.eval(), built.inference(built.module, torch.float32)
 
 
-def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
+def one_by_one(built, texts):
     return [
         torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
         for text in texts
     ]
 
 
-def count(model: torch.nn.Module) -> int:
+def count(model):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -52,13 +44,13 @@ def count(model: torch.nn.Module) -> int:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_encoder_states_are_those_of_transformers(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    padded: Padded,
-    assert_one_by_one: AssertOneByOne,
-    kind: str,
-    side: str,
-) -> None:
+    save_model,
+    no_texts,
+    padded,
+    assert_one_by_one,
+    kind,
+    side,
+):
     directory = save_model(kind)
     built = T5(model=str(directory)).build(no_texts)
     reference = transformers.T5EncoderModel.from_pretrained(directory).eval()
@@ -74,12 +66,12 @@ def test_encoder_states_are_those_of_transformers(
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_the_decoders_first_output_is_that_of_transformers(
-    save_model: SaveModel,
-    with_decoder: BuildContext,
-    padded: Padded,
-    kind: str,
-    side: str,
-) -> None:
+    save_model,
+    with_decoder,
+    padded,
+    kind,
+    side,
+):
     directory = save_model(kind)
     built = T5(model=str(directory)).build(with_decoder)
     reference = transformers.T5Model.from_pretrained(directory).eval()
@@ -102,12 +94,12 @@ def test_the_decoders_first_output_is_that_of_transformers(
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_decoder_is_there_only_where_the_pooler_reads_it(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    with_decoder: BuildContext,
-    kind: str,
-    init: Any,
-) -> None:
+    save_model,
+    no_texts,
+    with_decoder,
+    kind,
+    init,
+):
     directory = save_model(kind)
     config = transformers.AutoConfig.from_pretrained(directory)
     encoder = T5(model=str(directory), init=init).build(no_texts).module
@@ -119,11 +111,11 @@ def test_a_decoder_is_there_only_where_the_pooler_reads_it(
 
 
 def test_every_weight_gets_a_gradient(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    with_decoder: BuildContext,
-    padded: Padded,
-) -> None:
+    save_model,
+    no_texts,
+    with_decoder,
+    padded,
+):
     for context in (no_texts, with_decoder):
         built = T5(model=str(save_model("t5", str(len(context.needs))))).build(context)
         states = built.module.train()(*padded(built.tokenizer.encode(TEXTS, 64), 0))
@@ -136,7 +128,7 @@ def test_every_weight_gets_a_gradient(
         assert [n for n, p in built.module.named_parameters() if p.grad is None] == []
 
 
-def save_as(directory: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
+def save_as(directory, change):
     file = directory / "model.safetensors"
     weights = load_file(file)
     change(weights)
@@ -144,8 +136,8 @@ def save_as(directory: Path, change: Callable[[dict[str, torch.Tensor]], None]) 
 
 
 def test_files_with_only_an_encoder_are_enough_for_its_poolers(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
-) -> None:
+    save_model, no_texts, tmp_path
+):
     directory = save_model("t5")
     whole = T5(model=str(directory)).build(no_texts)
     save_as(
@@ -162,12 +154,12 @@ def test_files_with_only_an_encoder_are_enough_for_its_poolers(
 
 @pytest.mark.parametrize("saved_by", ["us", "transformers"])
 def test_files_with_only_an_encoder_are_refused_where_the_decoder_is_read(
-    save_model: SaveModel,
-    no_texts: BuildContext,
-    with_decoder: BuildContext,
-    tmp_path: Path,
-    saved_by: str,
-) -> None:
+    save_model,
+    no_texts,
+    with_decoder,
+    tmp_path,
+    saved_by,
+):
     directory = save_model("t5")
     if saved_by == "us":
         T5(model=str(directory)).build(no_texts).save(directory)
@@ -192,8 +184,8 @@ def test_files_with_only_an_encoder_are_refused_where_the_decoder_is_read(
     ],
 )
 def test_a_missing_weight_of_the_encoder_is_named_in_both_forms(
-    save_model: SaveModel, no_texts: BuildContext, with_decoder: BuildContext, key: str
-) -> None:
+    save_model, no_texts, with_decoder, key
+):
     directory = save_model("t5")
     save_as(directory, lambda weights: weights.pop(key))
     for context in (no_texts, with_decoder):
@@ -204,8 +196,8 @@ def test_a_missing_weight_of_the_encoder_is_named_in_both_forms(
 
 
 def test_a_missing_weight_of_the_decoder_matters_only_where_it_is_read(
-    save_model: SaveModel, no_texts: BuildContext, with_decoder: BuildContext
-) -> None:
+    save_model, no_texts, with_decoder
+):
     directory = save_model("t5")
     key = "decoder.block.0.layer.2.DenseReluDense.wi.weight"
     save_as(directory, lambda weights: weights.pop(key))
@@ -215,12 +207,12 @@ def test_a_missing_weight_of_the_decoder_matters_only_where_it_is_read(
 
 
 def test_the_published_files_hold_more_than_the_model_and_are_read(
-    save_model: SaveModel, no_texts: BuildContext, with_decoder: BuildContext
-) -> None:
+    save_model, no_texts, with_decoder
+):
     """Heads, copies of the embeddings, and relative positions of the attention between the two sides."""
     directory = save_model("t5")
 
-    def add(weights: dict[str, torch.Tensor]) -> None:
+    def add(weights):
         for key in (
             "encoder.embed_tokens.weight",
             "decoder.embed_tokens.weight",
@@ -247,8 +239,8 @@ def test_the_published_files_hold_more_than_the_model_and_are_read(
 
 
 def test_a_layer_of_the_encoder_that_the_configuration_does_not_count_is_not_dropped(
-    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
-) -> None:
+    save_model, no_texts, edit_json
+):
     directory = save_model("t5")
     edit_json(directory / "config.json", num_layers=1)
     with pytest.raises(
@@ -258,9 +250,7 @@ def test_a_layer_of_the_encoder_that_the_configuration_does_not_count_is_not_dro
         T5(model=str(directory)).build(no_texts)
 
 
-def test_texts_may_be_of_any_length(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_texts_may_be_of_any_length(save_model, no_texts):
     built = T5(model=str(save_model("t5"))).build(no_texts)
     assert built.max_length > 100_000
     assert built.module.eval()(
@@ -269,9 +259,7 @@ def test_texts_may_be_of_any_length(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_dropout_can_be_set(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
-) -> None:
+def test_the_dropout_can_be_set(save_model, no_texts, kind):
     directory = save_model(kind)
     ids = torch.randint(5, 60, (4, 12))
     for dropout in (0.0, 0.6):
@@ -291,8 +279,8 @@ def test_the_dropout_can_be_set(
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 @pytest.mark.parametrize("context_needs", [frozenset(), frozenset({"decoder"})])
 def test_a_random_t5_is_of_the_version_and_size_that_is_asked_for(
-    sentences: tuple[str, ...], version: Any, context_needs: frozenset[str]
-) -> None:
+    sentences, version, context_needs
+):
     context = BuildContext(lambda: sentences, None, context_needs)
     for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
         built = T5(init="random", size=size, version=version, vocab_size=300).build(
@@ -312,7 +300,7 @@ class Vocabulary:
 
     pad_token_id, bos_token_id, eos_token_id = 0, 1, 1
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 32128
 
 
@@ -333,9 +321,7 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize(("version", "size"), PUBLISHED)
-def test_a_named_size_has_as_many_weights_as_was_published(
-    version: Any, size: Any
-) -> None:
+def test_a_named_size_has_as_many_weights_as_was_published(version, size):
     config = T5Family(
         T5(init="random", version=version, size=size), frozenset()
     ).config(Vocabulary())
@@ -350,8 +336,8 @@ def test_a_named_size_has_as_many_weights_as_was_published(
 
 
 def test_a_trained_tokenizer_frames_texts_as_t5s_does(
-    sentences: tuple[str, ...],
-) -> None:
+    sentences,
+):
     built = T5(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     tokenizer = built.tokenizer.original
     assert tokenizer.convert_ids_to_tokens(range(3)) == ["<pad>", "</s>", "<unk>"]
@@ -371,9 +357,7 @@ def test_a_trained_tokenizer_frames_texts_as_t5s_does(
 
 @pytest.mark.parametrize("spread", ["auto", "balanced", "sequential"])
 @torch.no_grad()
-def test_random_weights_are_spread_over_devices_too(
-    sentences: tuple[str, ...], spread: Any
-) -> None:
+def test_random_weights_are_spread_over_devices_too(sentences, spread):
     pytest.importorskip("accelerate")
     context = BuildContext(lambda: sentences)
     states = []
@@ -391,8 +375,8 @@ def test_random_weights_are_spread_over_devices_too(
 
 
 def test_the_start_token_of_a_random_t5_is_the_padding(
-    sentences: tuple[str, ...],
-) -> None:
+    sentences,
+):
     context = BuildContext(lambda: sentences, None, frozenset({"decoder"}))
     module = T5(init="random", vocab_size=300).build(context).module.eval()
     ids = torch.tensor([[7, 8, 9]])

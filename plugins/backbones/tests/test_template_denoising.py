@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import attrs
 import pytest
 import torch
@@ -14,28 +10,25 @@ from sentbed import ModelError
 from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
 
-SaveModel = Callable[..., Path]
-Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
-
 TEMPLATE = ("this sentence : ' ", " ' means{mask}.")
 FIRST = {"bert": 0, "roberta": 2}
 """Position of a text's first token; padding has 1 in RoBERTa."""
 
 
-def context(needs: str, template: tuple[str, str] | None = TEMPLATE) -> BuildContext:
+def context(needs, template=TEMPLATE):
     return BuildContext(
         tuple, needs=frozenset({"mask-token", needs}), template=template
     )
 
 
-def prompted(sentences: tuple[str, ...], built: Any) -> list[str]:
+def prompted(sentences, built):
     prefix, suffix = (
         part.replace("{mask}", built.tokenizer.mask_token) for part in TEMPLATE
     )
     return [f"{prefix}{sentence}{suffix}".strip() for sentence in sentences]
 
 
-def by_hand(model: Any, tokenizer: Any, prompts: list[str], first: int) -> torch.Tensor:
+def by_hand(model, tokenizer, prompts, first):
     """Each prompt alone: its mask token's state less that of the template, its end moved by the sentence."""
     begin = tokenizer(TEMPLATE[0].strip(), add_special_tokens=False)["input_ids"]
     end = tokenizer(
@@ -65,12 +58,12 @@ def by_hand(model: Any, tokenizer: Any, prompts: list[str], first: int) -> torch
 @pytest.mark.parametrize("need", ["template-alone", "template-alone-from-0"])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_the_mask_state_is_less_that_of_the_template_alone(
-    save_model: SaveModel,
-    padded: Padded,
-    sentences: tuple[str, ...],
-    kind: str,
-    need: str,
-) -> None:
+    save_model,
+    padded,
+    sentences,
+    kind,
+    need,
+):
     directory = save_model(kind, max_position_embeddings=80)
     built = Bert(model=str(directory)).build(context(need))
     tokens = built.tokenizer.encode(prompted(sentences, built), 60)
@@ -92,9 +85,7 @@ def test_the_mask_state_is_less_that_of_the_template_alone(
         assert (plain.module.eval()(*batch).mask_state - expected).abs().max() > 0.1
 
 
-def test_the_two_starts_of_the_positions_differ_in_roberta_only(
-    save_model: SaveModel, sentences: tuple[str, ...]
-) -> None:
+def test_the_two_starts_of_the_positions_differ_in_roberta_only(save_model, sentences):
     for kind, same in (("bert", True), ("roberta", False)):
         directory = save_model(kind, kind, max_position_embeddings=80)
         states = []
@@ -109,9 +100,7 @@ def test_the_two_starts_of_the_positions_differ_in_roberta_only(
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_both_passes_are_trained(
-    save_model: SaveModel, padded: Padded, sentences: tuple[str, ...], kind: str
-) -> None:
+def test_both_passes_are_trained(save_model, padded, sentences, kind):
     directory = save_model(kind, max_position_embeddings=80)
     built = Bert(model=str(directory), dropout=0.0).build(context("template-alone"))
     batch = padded(
@@ -137,9 +126,7 @@ def test_both_passes_are_trained(
         )
 
 
-def test_a_saved_or_merged_backbone_denoises_again(
-    save_model: SaveModel, sentences: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_saved_or_merged_backbone_denoises_again(save_model, sentences, tmp_path):
     backbone = Bert(model=str(save_model("roberta", max_position_embeddings=80)))
     built = backbone.build(context("template-alone"))
     built.save(tmp_path / "saved")
@@ -156,15 +143,15 @@ def test_a_saved_or_merged_backbone_denoises_again(
             assert torch.equal(other.module.eval()(ids, None).mask_state, expected)
 
 
-def test_a_model_without_given_positions_is_refused(save_model: SaveModel) -> None:
+def test_a_model_without_given_positions_is_refused(save_model):
     backbone = Bert(model=str(save_model("roformer", max_position_embeddings=80)))
     with pytest.raises(ModelError, match="takes no positions"):
         backbone.build(context("template-alone"))
 
 
 def test_a_template_whose_parts_are_joined_without_the_sentence_is_refused(
-    save_model: SaveModel,
-) -> None:
+    save_model,
+):
     backbone = Bert(model=str(save_model("bert", max_position_embeddings=80)))
     with pytest.raises(
         ModelError, match=r"does not begin with its first part.*put punctuation"

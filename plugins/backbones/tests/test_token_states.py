@@ -67,22 +67,22 @@ MAKERS: dict[str, Callable[[], Any]] = {
 CAUSAL = tuple(MAKERS)
 
 
-def small(kind: str) -> Any:
+def small(kind):
     return with_large_weights(MAKERS[kind]())
 
 
-def with_large_weights(model: Any) -> Any:
+def with_large_weights(model):
     """With weights as far from the mean as a trained model's, in eval mode."""
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.1)
     return model.eval()
 
 
-def t5(**settings: Any) -> transformers.T5Config:
+def t5(**settings):
     return transformers.T5Config(vocab_size=VOCABULARY, **T5_SHAPE, **settings)
 
 
-def batch(side: str) -> tuple[torch.Tensor, torch.Tensor]:
+def batch(side):
     """Rows of mixed lengths; what is padding is no pad id, and must not matter."""
     mask = (torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]).long()
     if side == "left":
@@ -95,16 +95,16 @@ def batch(side: str) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, mask
 
 
-def rows(ids: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
+def rows(ids, mask):
     """Each row's real ids, `(1, length)`."""
     return [row[kept.bool()][None] for row, kept in zip(ids, mask, strict=True)]
 
 
-def assert_close(found: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_close(found, expected):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-def assert_rows(states: TokenStates, expected: list[Any]) -> None:
+def assert_rows(states, expected):
     """The real tokens' states, and those of each layer where there are any, are those of these outputs."""
     assert states.attention_mask is not None
     assert len(states.last_hidden_state) == len(expected)
@@ -118,16 +118,14 @@ def assert_rows(states: TokenStates, expected: list[Any]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_gradient() -> Any:
+def _no_gradient():
     with torch.no_grad():
         yield
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_a_padded_batch_of_a_causal_model_is_one_text_at_a_time(
-    kind: str, side: str
-) -> None:
+def test_a_padded_batch_of_a_causal_model_is_one_text_at_a_time(kind, side):
     model = small(kind)
     ids, mask = batch(side)
     expected = [
@@ -140,7 +138,7 @@ def test_a_padded_batch_of_a_causal_model_is_one_text_at_a_time(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_a_padded_batch_of_t5_is_one_text_at_a_time(side: str) -> None:
+def test_a_padded_batch_of_t5_is_one_text_at_a_time(side):
     model = with_large_weights(transformers.T5EncoderModel(t5()))
     ids, mask = batch(side)
     expected = [
@@ -154,9 +152,7 @@ def test_a_padded_batch_of_t5_is_one_text_at_a_time(side: str) -> None:
     ("settings", "start"), [({}, 0), ({"decoder_start_token_id": 7}, 7)]
 )
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_decoder_reads_the_start_token_alone(
-    settings: dict[str, int], start: int, side: str
-) -> None:
+def test_the_decoder_reads_the_start_token_alone(settings, start, side):
     model = with_large_weights(transformers.T5Model(t5(**settings)))
     ids, mask = batch(side)
     states = EncoderDecoderStates(model, True)(ids, mask)
@@ -185,9 +181,7 @@ PREFIX = torch.tensor([11, 12, 13, 14, 15, 16, 17])
 OTHER = torch.tensor([21, 22, 23, 24, 25, 26, 27])
 
 
-def behind(
-    model: Any, prefix: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
-) -> list[Any]:
+def behind(model, prefix, ids, mask):
     """Naively: each text whole, without cache and padding."""
     return [
         model(input_ids=torch.cat([prefix[None], row], 1), output_hidden_states=True)
@@ -205,9 +199,7 @@ def behind(
         if (k, s) != ("mistral", "left")
     ],
 )
-def test_states_behind_a_prefix_are_those_of_the_whole_text(
-    kind: str, side: str
-) -> None:
+def test_states_behind_a_prefix_are_those_of_the_whole_text(kind, side):
     model = small(kind)
     shared = SharedPrefixStates(CausalStates(model, True))
     ids, mask = batch(side)
@@ -221,7 +213,7 @@ def test_states_behind_a_prefix_are_those_of_the_whole_text(
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_rows_of_one_length_need_no_mask_behind_a_prefix(kind: str) -> None:
+def test_rows_of_one_length_need_no_mask_behind_a_prefix(kind):
     model = small(kind)
     ids = batch("right")[0]
     states = SharedPrefixStates(CausalStates(model, False))(ids, None, PREFIX)
@@ -232,7 +224,7 @@ def test_rows_of_one_length_need_no_mask_behind_a_prefix(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "mistral"])
-def test_another_prefix_is_noticed(kind: str) -> None:
+def test_another_prefix_is_noticed(kind):
     model = small(kind)
     shared = SharedPrefixStates(CausalStates(model, False))
     ids, mask = batch("right")
@@ -244,7 +236,7 @@ def test_another_prefix_is_noticed(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "mistral"])
-def test_batches_of_other_sizes_share_one_prefix(kind: str) -> None:
+def test_batches_of_other_sizes_share_one_prefix(kind):
     model = small(kind)
     shared = SharedPrefixStates(CausalStates(model, False))
     ids, mask = batch("right")
@@ -253,9 +245,9 @@ def test_batches_of_other_sizes_share_one_prefix(kind: str) -> None:
         assert_rows(states, behind(model, PREFIX, ids[kept], mask[kept]))
 
 
-def test_a_prefix_goes_through_the_model_once() -> None:
+def test_a_prefix_goes_through_the_model_once():
     model = small("gpt2")
-    lengths: list[int] = []
+    lengths = []
     model.wte.register_forward_hook(
         lambda _, given, __: lengths.append(given[0].shape[1])
     )
@@ -266,7 +258,7 @@ def test_a_prefix_goes_through_the_model_once() -> None:
     assert lengths == [len(PREFIX), LENGTH, LENGTH, LENGTH]
 
 
-def test_without_a_prefix_nothing_is_shared() -> None:
+def test_without_a_prefix_nothing_is_shared():
     model = small("mistral")
     shared = SharedPrefixStates(CausalStates(model, False))
     ids, mask = batch("right")
@@ -281,11 +273,11 @@ def test_without_a_prefix_nothing_is_shared() -> None:
 class Given(torch.nn.Module):
     """Fixed states of three layers: each token's id plus 100 x the layer."""
 
-    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, dtype=torch.float32):
         super().__init__()
         self.dtype = dtype
 
-    def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
+    def forward(self, ids, mask):
         layers = tuple(
             (ids[..., None] + 100.0 * number).to(self.dtype) for number in range(3)
         )
@@ -303,9 +295,7 @@ class Given(torch.nn.Module):
         ((2, 2), 200),
     ],
 )
-def test_the_layers_that_are_named_are_averaged(
-    numbers: tuple[int, ...], mean: float
-) -> None:
+def test_the_layers_that_are_named_are_averaged(numbers, mean):
     ids, mask = batch("right")
     states = Read(Given(), [numbers], False, None)(ids, mask)
     assert_close(states.last_hidden_state, ids[..., None] + float(mean))
@@ -315,7 +305,7 @@ def test_the_layers_that_are_named_are_averaged(
     assert states.decoder_state is not None
 
 
-def test_all_layers_are_kept_where_the_pooler_needs_them() -> None:
+def test_all_layers_are_kept_where_the_pooler_needs_them():
     ids, mask = batch("right")
     states = Read(Given(), [(0,)], True, None)(ids, mask)
     assert states.layers is not None
@@ -327,10 +317,10 @@ def test_all_layers_are_kept_where_the_pooler_needs_them() -> None:
     assert_close(states.last_hidden_state, ids[..., None].float())
 
 
-def test_layers_in_half_precision_are_averaged_in_fp32() -> None:
+def test_layers_in_half_precision_are_averaged_in_fp32():
     # 4097 is no bf16 number, nor is the sum of 4096 and 2.
     class Halves(torch.nn.Module):
-        def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
+        def forward(self, ids, mask):
             layers = tuple(
                 torch.full((1, 1, 1), value, dtype=torch.bfloat16)
                 for value in (4096.0, 2.0)
@@ -341,14 +331,14 @@ def test_layers_in_half_precision_are_averaged_in_fp32() -> None:
     assert states.last_hidden_state.item() == 2049
 
 
-def test_the_mask_state_is_that_of_the_last_mask_token() -> None:
+def test_the_mask_state_is_that_of_the_last_mask_token():
     ids = torch.tensor([[1, 50, 3, 50, 5, 0], [50, 2, 3, 4, 5, 6], [0, 0, 1, 2, 3, 50]])
     mask = torch.tensor([[1, 1, 1, 1, 1, 0], [1] * 6, [0, 0, 1, 1, 1, 1]])
     # The place is written into the states, so that they tell which was taken.
     place = torch.arange(6.0)[None, :, None].expand(3, -1, 2)
 
     class Places(torch.nn.Module):
-        def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
+        def forward(self, ids, mask):
             return TokenStates(place, mask)
 
     states = Read(Places(), [(-1,)], False, 50)(ids, mask)
@@ -356,7 +346,7 @@ def test_the_mask_state_is_that_of_the_last_mask_token() -> None:
     assert states.mask_state.tolist() == [[3, 3], [0, 0], [5, 5]]
 
 
-def test_hidden_tokens_are_left_out_of_the_mask_and_change_no_state() -> None:
+def test_hidden_tokens_are_left_out_of_the_mask_and_change_no_state():
     ids, mask = batch("right")
     hidden = torch.zeros_like(ids, dtype=torch.bool)
     hidden[:, 0] = True
@@ -370,7 +360,7 @@ def test_hidden_tokens_are_left_out_of_the_mask_and_change_no_state() -> None:
     assert whole.tolist() == [[0] + [1] * (ids.shape[1] - 1)] * len(ids)
 
 
-def test_each_row_is_read_in_the_layers_that_it_chooses() -> None:
+def test_each_row_is_read_in_the_layers_that_it_chooses():
     ids = torch.tensor([[1, 2], [3, 4], [5, 6]])
     read = Read(Given(), [(-1,), (0,), (0, 1)], False, None)
     states = read(ids, None, readings=torch.tensor([2, 0, 1]))
@@ -387,8 +377,8 @@ def test_each_row_is_read_in_the_layers_that_it_chooses() -> None:
     ],
 )
 def test_an_engine_that_drops_a_field_of_the_batch_is_an_error(
-    readings: list[tuple[int, ...]], hides: bool, missing: str
-) -> None:
+    readings, hides, missing
+):
     ids, mask = batch("right")
     read = Read(Given(), readings, False, None, hides=hides)
     with pytest.raises(

@@ -6,11 +6,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import ModelError
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
-from sentbed.protocols import TokenIds
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe, train_wordpiece
-
-SaveModel = Callable[..., Path]
 
 AWKWARD = (
     "",
@@ -43,17 +37,17 @@ AWKWARD = (
 )
 
 
-def rows_of(tokens: TokenIds) -> list[list[int]]:
+def rows_of(tokens):
     return [tokens.ids[start:stop].tolist() for start, stop in pairwise(tokens.offsets)]
 
 
 @pytest.fixture
 def load(
-    save_model: SaveModel,
-) -> Callable[[str], tuple[BulkTokenizer, transformers.PreTrainedTokenizerBase]]:
+    save_model,
+):
     """A tokenizer in bulk form, and the same once more to compare with."""
 
-    def pair(kind: str) -> tuple[BulkTokenizer, transformers.PreTrainedTokenizerBase]:
+    def pair(kind):
         directory = save_model(kind)
         one, two = (
             transformers.AutoTokenizer.from_pretrained(directory) for _ in range(2)
@@ -64,7 +58,7 @@ def load(
 
 
 def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before(
-    load: Any, tmp_path: Path
+    load, tmp_path
 ):
     (one, same), (other, _) = load("bert"), load("roberta")
     again = BulkTokenizer(same)
@@ -88,9 +82,7 @@ def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before
 
 @pytest.mark.parametrize("max_length", [3, 8, 512])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_ids_are_those_of_transformers(
-    load: Callable, kind: str, max_length: int
-) -> None:
+def test_ids_are_those_of_transformers(load, kind, max_length):
     ours, theirs = load(kind)
     expected = [
         theirs(text, truncation=True, max_length=max_length)["input_ids"]
@@ -103,7 +95,7 @@ def test_ids_are_those_of_transformers(
     assert tokens.offsets.dtype == np.int64
 
 
-def test_one_call_does_not_bind_the_length_of_the_next(load: Callable) -> None:
+def test_one_call_does_not_bind_the_length_of_the_next(load):
     ours, _ = load("bert")
     long = rows_of(ours.encode(AWKWARD, 64))
     ours.encode(AWKWARD, 4)
@@ -111,8 +103,8 @@ def test_one_call_does_not_bind_the_length_of_the_next(load: Callable) -> None:
 
 
 def test_padding_written_in_the_tokenizers_file_is_switched_off(
-    save_model: SaveModel,
-) -> None:
+    save_model,
+):
     directory = save_model("bert")
     file = directory / "tokenizer.json"
     padding = {
@@ -129,19 +121,17 @@ def test_padding_written_in_the_tokenizers_file_is_switched_off(
 
 
 @pytest.mark.parametrize(("kind", "pad_id"), [("bert", 0), ("roberta", 1)])
-def test_the_padding_id_is_the_tokenizers(
-    load: Callable, kind: str, pad_id: int
-) -> None:
+def test_the_padding_id_is_the_tokenizers(load, kind, pad_id):
     assert load(kind)[0].pad_id == pad_id
 
 
-def test_no_texts_give_no_rows(load: Callable) -> None:
+def test_no_texts_give_no_rows(load):
     tokens = load("bert")[0].encode([], 8)
     assert tokens.offsets.tolist() == [0]
     assert len(tokens.ids) == 0
 
 
-def test_a_tokenizer_without_a_fast_form_is_refused() -> None:
+def test_a_tokenizer_without_a_fast_form_is_refused():
     with pytest.raises(
         ModelError,
         match=r"`ByT5Tokenizer` has no fast form \(`tokenizer.json`\); convert it",
@@ -152,9 +142,7 @@ def test_a_tokenizer_without_a_fast_form_is_refused() -> None:
 @pytest.mark.parametrize(
     ("names", "filler"), [(("bos", "eos"), 1), (("eos",), 2), (("pad",), 3), ((), 0)]
 )
-def test_an_empty_text_has_a_token_where_the_tokenizer_adds_none(
-    names: tuple[str, ...], filler: int
-) -> None:
+def test_an_empty_text_has_a_token_where_the_tokenizer_adds_none(names, filler):
     fast = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({"cat": 0, "b": 1, "e": 2, "p": 3}, "cat")
     )
@@ -167,14 +155,12 @@ def test_an_empty_text_has_a_token_where_the_tokenizer_adds_none(
 
 
 @pytest.mark.parametrize("vocab_size", [100, 110])
-def test_the_trained_vocabulary_is_not_larger_than_asked(
-    sentences: tuple[str, ...], vocab_size: int
-) -> None:
+def test_the_trained_vocabulary_is_not_larger_than_asked(sentences, vocab_size):
     texts = [f"{text} {number}" for number in range(50) for text in sentences]
     assert len(train_wordpiece(texts, vocab_size, True)) == vocab_size
 
 
-def test_special_tokens_come_first_and_frame_a_text(sentences: tuple[str, ...]) -> None:
+def test_special_tokens_come_first_and_frame_a_text(sentences):
     tokenizer = train_wordpiece(sentences, 200, True)
     assert tokenizer.convert_ids_to_tokens(range(5)) == [
         "[PAD]",
@@ -190,7 +176,7 @@ def test_special_tokens_come_first_and_frame_a_text(sentences: tuple[str, ...]) 
     assert tokenizer("")["input_ids"] == [2, 3]
 
 
-def test_a_training_word_is_read_back_whole(sentences: tuple[str, ...]) -> None:
+def test_a_training_word_is_read_back_whole(sentences):
     tokenizer = train_wordpiece(sentences, 400, True)
     assert (
         tokenizer.decode(tokenizer("The Guitar sings")["input_ids"][1:-1])
@@ -199,16 +185,14 @@ def test_a_training_word_is_read_back_whole(sentences: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_case_is_folded_only_where_asked(
-    sentences: tuple[str, ...], lowercase: bool
-) -> None:
+def test_case_is_folded_only_where_asked(sentences, lowercase):
     tokenizer = train_wordpiece(sentences, 300, lowercase)
     assert (tokenizer("the")["input_ids"] == tokenizer("The")["input_ids"]) == lowercase
     learned = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
     assert any(token != token.lower() for token in learned) != lowercase
 
 
-def test_the_same_texts_give_the_same_tokenizer(sentences: tuple[str, ...]) -> None:
+def test_the_same_texts_give_the_same_tokenizer(sentences):
     first, *others = (
         train_wordpiece(sentences, 120, True).backend_tokenizer.to_str()
         for _ in range(4)
@@ -217,7 +201,7 @@ def test_the_same_texts_give_the_same_tokenizer(sentences: tuple[str, ...]) -> N
 
 
 @pytest.mark.parametrize("texts", [[], ["", "  ", "\n"]])
-def test_without_text_there_is_no_tokenizer(texts: list[str]) -> None:
+def test_without_text_there_is_no_tokenizer(texts):
     with pytest.raises(
         ModelError,
         match=r"there is no training text .*; give the recipe a stage, or name a `model`",
@@ -225,7 +209,7 @@ def test_without_text_there_is_no_tokenizer(texts: list[str]) -> None:
         train_wordpiece(texts, 200, True)
 
 
-def test_a_script_of_many_characters_keeps_to_the_vocabulary_size() -> None:
+def test_a_script_of_many_characters_keeps_to_the_vocabulary_size():
     """Chinese has more characters than a small vocabulary has places; the frequent ones get them."""
     rare = "".join(chr(0x4E00 + index) for index in range(300))
     tokenizer = train_wordpiece([rare, *["中文" * 5] * 20], 100, True)
@@ -252,9 +236,7 @@ LONG = (
 )
 
 
-def byte_level(
-    model: tokenizers.models.BPE | None = None, vocab_size: int = 0
-) -> tokenizers.Tokenizer:
+def byte_level(model=None, vocab_size=0):
     """Byte-level BPE as GPT-2 and OPT have it, trained or with a vocabulary given."""
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     tokenizer = tokenizers.Tokenizer(model or tokenizers.models.BPE())
@@ -276,7 +258,7 @@ def byte_level(
     return tokenizer
 
 
-def unigram() -> tokenizers.Tokenizer:
+def unigram():
     """A Unigram model behind NFKC and Metaspace, as sentencepiece and T5 have it."""
     tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram())
     tokenizer.normalizer = tokenizers.normalizers.NFKC()
@@ -299,7 +281,7 @@ KINDS = ("byte-level", "bytes", "wordpiece", "unigram")
 
 
 @cache
-def trained(kind: str) -> BulkTokenizer:
+def trained(kind):
     if kind == "wordpiece":
         return BulkTokenizer(train_wordpiece(CORPUS, 200, True))
     # 256 bytes and the special token leave no place for a merge.
@@ -313,14 +295,14 @@ def trained(kind: str) -> BulkTokenizer:
     )
 
 
-def own_tokens(bulk: BulkTokenizer, text: str) -> tokenizers.Encoding:
+def own_tokens(bulk, text):
     """Tokenise one text, uncut, without special tokens."""
     fast = bulk.original.backend_tokenizer
     fast.no_truncation()
     return fast.encode(text, add_special_tokens=False)
 
 
-def longest_beginning(bulk: BulkTokenizer, text: str, max_length: int) -> str:
+def longest_beginning(bulk, text, max_length):
     """Naively: of the beginnings that end where a token ends, the longest with few enough tokens."""
     ends = sorted(
         {0, *(end for _, end in own_tokens(bulk, text).offsets)}, reverse=True
@@ -331,7 +313,7 @@ def longest_beginning(bulk: BulkTokenizer, text: str, max_length: int) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_is_cut_to_the_longest_beginning_of_so_many_tokens(kind: str) -> None:
+def test_a_text_is_cut_to_the_longest_beginning_of_so_many_tokens(kind):
     bulk = trained(kind)
     for text in LONG:
         count = len(own_tokens(bulk, text))
@@ -347,7 +329,7 @@ def test_a_text_is_cut_to_the_longest_beginning_of_so_many_tokens(kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_texts_that_fit_are_untouched_beside_those_that_do_not(kind: str) -> None:
+def test_texts_that_fit_are_untouched_beside_those_that_do_not(kind):
     texts = ["a cat", "", "  ", LONG[0], " a  cat ", "😀"]
     cut = trained(kind).truncate(texts, 10)
     assert [row for row, text in enumerate(texts) if cut[row] != text] == [3]
@@ -362,9 +344,7 @@ PIECES = (*" '’.,\n\t", *"aeéĂ我们😀👩", "\u200d", "\u0301", "ﬁ", "�
     st.integers(1, 12),
     st.sampled_from(KINDS),
 )
-def test_what_is_left_of_any_text_is_a_beginning_that_fits(
-    pieces: list[str], max_length: int, kind: str
-) -> None:
+def test_what_is_left_of_any_text_is_a_beginning_that_fits(pieces, max_length, kind):
     bulk, text = trained(kind), "".join(pieces)
     (cut,) = bulk.truncate([text], max_length)
     assert text.startswith(cut)
@@ -380,16 +360,14 @@ def test_what_is_left_of_any_text_is_a_beginning_that_fits(
         ("é", ["", "é"]),
     ],
 )
-def test_a_character_of_several_bytes_is_kept_whole_or_not_at_all(
-    text: str, cuts: list[str]
-) -> None:
+def test_a_character_of_several_bytes_is_kept_whole_or_not_at_all(text, cuts):
     assert [
         trained("bytes").truncate([text], length)[0]
         for length in range(1, len(cuts) + 1)
     ] == cuts
 
 
-def with_merges(*merges: tuple[str, str]) -> BulkTokenizer:
+def with_merges(*merges):
     """Byte-level BPE whose merges are these."""
     symbols = [
         *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
@@ -402,7 +380,7 @@ def with_merges(*merges: tuple[str, str]) -> BulkTokenizer:
     )
 
 
-def test_a_token_that_holds_a_piece_of_the_next_character_is_split_anew() -> None:
+def test_a_token_that_holds_a_piece_of_the_next_character_is_split_anew():
     # Ã© are the two bytes of é: the first token is `ab` and half of it. Without that half, `ab` is two.
     bulk = with_merges(("b", "Ã"), ("a", "bÃ"))
     assert own_tokens(bulk, "abé").tokens == ["abÃ", "©"]
@@ -410,7 +388,7 @@ def test_a_token_that_holds_a_piece_of_the_next_character_is_split_anew() -> Non
     assert bulk.truncate(["abéx"], 2) == ["abé"]
 
 
-def test_a_word_that_splits_otherwise_when_it_is_cut_still_fits() -> None:
+def test_a_word_that_splits_otherwise_when_it_is_cut_still_fits():
     # `'re` is one word to the splitter, `'r` is two.
     bulk = with_merges(("'", "r"))
     assert own_tokens(bulk, "'re").tokens == ["'r", "e"]
@@ -418,7 +396,7 @@ def test_a_word_that_splits_otherwise_when_it_is_cut_still_fits() -> None:
     assert bulk.truncate(["'re"], 1) == ["'"]
 
 
-def test_an_accent_of_its_own_stays_with_its_letter() -> None:
+def test_an_accent_of_its_own_stays_with_its_letter():
     bulk = trained("unigram")
     text = "cafe\u0301 cafe\u0301"
     cuts = [
@@ -430,13 +408,13 @@ def test_an_accent_of_its_own_stays_with_its_letter() -> None:
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
-def test_no_white_space_is_left_behind_the_last_token(kind: str) -> None:
+def test_no_white_space_is_left_behind_the_last_token(kind):
     bulk = trained(kind)
     first = len(own_tokens(bulk, "the cat"))
     assert bulk.truncate(["the cat \t sat on the mat"], first) == ["the cat"]
 
 
-def test_cutting_sentences_does_not_change_how_texts_are_encoded() -> None:
+def test_cutting_sentences_does_not_change_how_texts_are_encoded():
     bulk = trained("wordpiece")
     before = rows_of(bulk.encode(LONG, 6))
     bulk.truncate(LONG, 2)
@@ -447,13 +425,13 @@ def test_cutting_sentences_does_not_change_how_texts_are_encoded() -> None:
 # --- a real tokenizer behind a prompt ----------------------------------------------------------------------
 
 
-def behind_prompt(kind: str, template: str, longest: int = 2000) -> PromptTokenizer:
+def behind_prompt(kind, template, longest=2000):
     prompt = Prompt(template).resolve()
     assert prompt is not None
     return PromptTokenizer(trained(kind), prompt, longest)
 
 
-def ids_of(kind: str, texts: Sequence[str]) -> list[list[int]]:
+def ids_of(kind, texts):
     """The ids of transformers, uncut, with special tokens."""
     trained(kind).original.backend_tokenizer.no_truncation()
     return [trained(kind).original(text)["input_ids"] for text in texts]
@@ -465,8 +443,8 @@ def ids_of(kind: str, texts: Sequence[str]) -> list[list[int]]:
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_sentence_is_cut_and_the_template_stays_whole(
-    kind: str, template: str, max_length: int
-) -> None:
+    kind, template, max_length
+):
     tokenizer = behind_prompt(kind, template)
     before, behind = str(tokenizer.prompt.template).split("{text}")
     cut = trained(kind).truncate(LONG, max_length)
@@ -476,7 +454,7 @@ def test_only_the_sentence_is_cut_and_the_template_stays_whole(
 
 
 @pytest.mark.parametrize("max_length", [2, 5, 9])
-def test_a_byte_level_prompt_reads_back_byte_for_byte(max_length: int) -> None:
+def test_a_byte_level_prompt_reads_back_byte_for_byte(max_length):
     tokenizer = behind_prompt("byte-level", "prompt-eol")
     rows = rows_of(tokenizer.encode(LONG, max_length))
     fast = trained("byte-level").original.backend_tokenizer
@@ -486,7 +464,7 @@ def test_a_byte_level_prompt_reads_back_byte_for_byte(max_length: int) -> None:
     ]
 
 
-def test_texts_that_fit_are_in_the_prompt_as_they_are() -> None:
+def test_texts_that_fit_are_in_the_prompt_as_they_are():
     texts = ["the cat", " 😀 ", "", "我们"]
     tokenizer = behind_prompt("byte-level", "prompt-eol")
     expected = ids_of(
@@ -498,8 +476,8 @@ def test_texts_that_fit_are_in_the_prompt_as_they_are() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_longer_than_the_positions_is_an_error_and_not_a_cut(
-    kind: str,
-) -> None:
+    kind,
+):
     found = int(behind_prompt(kind, "prompt-eol").encode(LONG, 5).lengths.max())
     rows = rows_of(behind_prompt(kind, "prompt-eol", found).encode(LONG, 5))
     assert max(map(len, rows)) == found
@@ -510,7 +488,7 @@ def test_a_prompt_longer_than_the_positions_is_an_error_and_not_a_cut(
         behind_prompt(kind, "prompt-eol", found - 1).encode(LONG, 5)
 
 
-def test_the_mask_in_a_prompt_is_the_mask_token() -> None:
+def test_the_mask_in_a_prompt_is_the_mask_token():
     tokenizer = behind_prompt("wordpiece", "prompt-bert")
     (row,) = rows_of(tokenizer.encode(["the cat"], 5))
     tokens = trained("wordpiece").original.convert_ids_to_tokens(row)
@@ -530,9 +508,7 @@ OPT_SPECIALS = {
 }
 
 
-def test_a_byte_level_vocabulary_is_not_larger_than_asked_and_knows_every_text() -> (
-    None
-):
+def test_a_byte_level_vocabulary_is_not_larger_than_asked_and_knows_every_text():
     texts = [f"{text} {number}" for number in range(50) for text in CORPUS]
     tokenizer = train_byte_bpe(texts, 300, OPT_SPECIALS, "</s> $A")
     assert len(tokenizer) == 300
@@ -550,8 +526,8 @@ def test_a_byte_level_vocabulary_is_not_larger_than_asked_and_knows_every_text()
     [("</s> $A", (0, None)), ("$A <unk>", (None, 2)), ("</s> $A <unk>", (0, 2))],
 )
 def test_special_tokens_of_a_byte_level_tokenizer_stand_where_the_template_says(
-    template: str, expected: tuple[int | None, int | None]
-) -> None:
+    template, expected
+):
     bulk = BulkTokenizer(train_byte_bpe(CORPUS, 300, OPT_SPECIALS, template))
     first, last = expected
     for longest in (5, 500):
@@ -564,7 +540,7 @@ def test_special_tokens_of_a_byte_level_tokenizer_stand_where_the_template_says(
 
 
 @pytest.mark.slow
-def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process() -> None:
+def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process():
     code = (
         "from sentbed_backbones._torch.train_tokenizer import train_byte_bpe\n"
         "texts = [f'{a} and {b} see the {c} \U0001f600' for a in ('cats', 'dogs', 'birds', 'cows')\n"
@@ -588,7 +564,7 @@ def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process() ->
     assert output.startswith("290 ")
 
 
-def test_without_a_text_no_byte_level_tokenizer_is_trained() -> None:
+def test_without_a_text_no_byte_level_tokenizer_is_trained():
     with pytest.raises(
         ModelError,
         match="no training text to train a tokenizer on; give the recipe a stage",
@@ -599,7 +575,7 @@ def test_without_a_text_no_byte_level_tokenizer_is_trained() -> None:
 CLS_AND_SEP = {"[UNK]": 0, "a": 1, "[CLS]": 2, "[SEP]": 3}
 
 
-def _damaged(**parts: Any) -> Any:
+def _damaged(**parts):
     """Return a tokenizer of transformers whose definition is read without complaint and fails on texts."""
     fast = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(CLS_AND_SEP, unk_token="[UNK]")
@@ -613,7 +589,7 @@ def _damaged(**parts: Any) -> Any:
     )
 
 
-def _template(special: dict[str, Any]) -> dict[str, Any]:
+def _template(special):
     parts = [
         {"SpecialToken": {"id": "[X]", "type_id": 0}},
         {"Sequence": {"id": "A", "type_id": 0}},
@@ -643,8 +619,8 @@ def _template(special: dict[str, Any]) -> dict[str, Any]:
     ids=["a panic of the character map", "a panic of the template", "no unknown token"],
 )
 def test_what_the_library_raises_on_a_text_is_an_error_of_the_model(
-    parts: dict[str, Any],
-) -> None:
+    parts,
+):
     tokenizer = BulkTokenizer(_damaged(**parts))
     for call in (
         lambda: tokenizer.encode(["a bé a"], 8),
@@ -658,8 +634,8 @@ def test_what_the_library_raises_on_a_text_is_an_error_of_the_model(
 
 @pytest.mark.parametrize("number", [4, 10**6, 2**24, 2**31, 2**32 - 1])
 def test_an_id_that_only_the_template_gives_is_held_to_the_embeddings(
-    number: int,
-) -> None:
+    number,
+):
     special = {"[X]": {"id": "[X]", "ids": [number], "tokens": ["[X]"]}}
     tokenizer = BulkTokenizer(_damaged(post_processor=_template(special)), embeddings=4)
     with pytest.raises(
@@ -668,9 +644,7 @@ def test_an_id_that_only_the_template_gives_is_held_to_the_embeddings(
         tokenizer.encode(["a"], 8)
 
 
-def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed() -> (
-    None
-):
+def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed():
     original = _damaged(
         post_processor=_template({"[X]": {"id": "[X]", "ids": [9], "tokens": ["[X]"]}})
     )
@@ -686,9 +660,7 @@ def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed
     ),
     st.integers(1, 9),
 )
-def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(
-    parts: list[str], length: int
-) -> None:
+def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(parts, length):
     charsmap = {"type": "Precompiled", "precompiled_charsmap": "BAAAAP////8AAA=="}
     for original in (
         _damaged(normalizer=charsmap),
@@ -709,12 +681,10 @@ TRAINING_TEXTS = [
 ] * 3
 
 
-def vocabulary_after(trainer: str, texts: Sequence[str]) -> dict[str, int]:
+def vocabulary_after(trainer, texts):
     """Return the vocabulary after training on texts."""
     if trainer == "wordpiece":
-        vocabulary: dict[str, int] = train_wordpiece(
-            texts, 120, lowercase=True
-        ).get_vocab()
+        vocabulary = train_wordpiece(texts, 120, lowercase=True).get_vocab()
     else:
         vocabulary = train_byte_bpe(
             texts, 300, {"bos_token": "<s>"}, "<s> $A"
@@ -724,8 +694,8 @@ def vocabulary_after(trainer: str, texts: Sequence[str]) -> dict[str, int]:
 
 @pytest.mark.parametrize("trainer", ["wordpiece", "bpe"])
 def test_a_word_of_a_hundred_characters_is_counted_and_a_longer_one_is_not(
-    trainer: str,
-) -> None:
+    trainer,
+):
     # Letters that the other texts have, so that the alphabet is the same.
     plain = vocabulary_after(trainer, [*TRAINING_TEXTS, "it"])
     overlong = vocabulary_after(trainer, [*TRAINING_TEXTS, "it " + "sat" * 34])
@@ -740,16 +710,14 @@ def test_a_word_of_a_hundred_characters_is_counted_and_a_longer_one_is_not(
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("trainer", ["wordpiece", "bpe"])
 @pytest.mark.parametrize("unit", ["a", "the", "12", " "])
-def test_the_time_of_training_is_linear_in_the_length_of_a_word(
-    trainer: str, unit: str
-) -> None:
+def test_the_time_of_training_is_linear_in_the_length_of_a_word(trainer, unit):
     start = time.process_time()
     vocabulary_after(trainer, ["a cat sat", f"the {unit * (400_000 // len(unit))} mat"])
     # Quadratic in the length, a tenth of this took 0.9 seconds.
     assert time.process_time() - start < 4
 
 
-def test_the_words_of_a_text_with_an_overlong_one_are_counted_as_elsewhere() -> None:
+def test_the_words_of_a_text_with_an_overlong_one_are_counted_as_elsewhere():
     with_overlong = [f"{text} {'x' * 101}" for text in TRAINING_TEXTS]
     assert vocabulary_after("bpe", with_overlong) == vocabulary_after(
         "bpe", TRAINING_TEXTS

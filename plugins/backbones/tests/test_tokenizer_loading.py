@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import sentencepiece
 import tokenizers
 import transformers
 from sentbed import ModelError
-from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
@@ -31,8 +29,6 @@ from sentbed_backbones.causal import Causal
 from sentbed_backbones.t5 import T5
 from sentbed_backbones.token_prepending import TokenPrepending
 from sentencepiece import sentencepiece_model_pb2
-
-SaveModel = Callable[..., Path]
 
 CONSONANTS, VOWELS = "bcdfgklmnprstvz", ("a", "e", "i", "o", "u", "ou", "é", "ä")
 PUNCTUATION = (".", "?", "!", ", so", ' "yes"', " (1,234.5)", "'s", " – 2nd", "…")
@@ -124,10 +120,8 @@ LAYOUTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 """The file of the sentencepiece model, and what `config.json` and `tokenizer_config.json` say."""
 
-Trained = tuple[Path, sentencepiece.SentencePieceProcessor]
 
-
-def generated_sentences(count: int, seed: int) -> Iterator[str]:
+def generated_sentences(count, seed):
     """Sentences of made-up words, digits and punctuation."""
     rng = random.Random(seed)
     syllables = [consonant + vowel for consonant in CONSONANTS for vowel in VOWELS]
@@ -137,7 +131,7 @@ def generated_sentences(count: int, seed: int) -> Iterator[str]:
         yield " ".join(chosen).capitalize() + rng.choice(PUNCTUATION)
 
 
-def random_texts(count: int, seed: int) -> Iterator[str]:
+def random_texts(count, seed):
     """Texts of characters of many scripts, with combining ones."""
     rng = random.Random(seed)
     characters = [
@@ -147,7 +141,7 @@ def random_texts(count: int, seed: int) -> Iterator[str]:
         yield "".join(rng.choices(characters, k=rng.randint(1, 30)))
 
 
-def accented_texts(count: int, seed: int) -> Iterator[str]:
+def accented_texts(count, seed):
     """Letters with up to three combining marks."""
     rng = random.Random(seed)
     for _ in range(count):
@@ -162,10 +156,10 @@ def accented_texts(count: int, seed: int) -> Iterator[str]:
         yield text
 
 
-def real_sentences() -> list[str]:
+def real_sentences():
     """Up to 10,000 sentences of the shared data, or generated ones where there are none."""
     root = os.environ.get("SENTBED_DATA")
-    sentences: list[str] = []
+    sentences = []
     for name in ("MR/rt-polarity.neg", "MR/rt-polarity.pos", "SNLI/s1.test"):
         file = Path(root or "") / "senteval" / "downstream" / name
         if root and file.is_file():
@@ -174,11 +168,11 @@ def real_sentences() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trained]:
+def trained(tmp_path_factory):
     """Train a sentencepiece model as a published one was, and lay it out as its repository does."""
-    made: dict[str, Trained] = {}
+    made = {}
 
-    def train(kind: str) -> Trained:
+    def train(kind):
         if kind in made:
             return made[kind]
         directory = tmp_path_factory.mktemp(kind)
@@ -206,9 +200,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trained
     return train
 
 
-def published_ids(kind: str, processor: Any, texts: Sequence[str]) -> list[Any]:
+def published_ids(kind, processor, texts):
     """The ids of texts by sentencepiece, with the special tokens of the published model."""
-    rows: list[Any] = processor.encode(list(texts))
+    rows = processor.encode(list(texts))
     if kind == "t5":
         return [[*row, 1] for row in rows]
     if kind == "xlm-roberta":
@@ -222,14 +216,12 @@ def published_ids(kind: str, processor: Any, texts: Sequence[str]) -> list[Any]:
     return [[1, *row] for row in rows]
 
 
-def rows_of(tokenizer: BulkTokenizer, texts: Sequence[str]) -> list[list[int]]:
+def rows_of(tokenizer, texts):
     tokens = tokenizer.encode(texts, 10_000)
     return [tokens.ids[start:stop].tolist() for start, stop in pairwise(tokens.offsets)]
 
 
-def assert_published_ids(
-    kind: str, trained: Callable[[str], Trained], texts: Sequence[str]
-) -> None:
+def assert_published_ids(kind, trained, texts):
     directory, processor = trained(kind)
     rows = rows_of(BulkTokenizer(load_tokenizer(directory, False)), texts)
     expected = published_ids(kind, processor, texts)
@@ -244,9 +236,7 @@ def assert_published_ids(
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_ids_are_those_of_sentencepiece(
-    kind: str, trained: Callable[[str], Trained]
-) -> None:
+def test_ids_are_those_of_sentencepiece(kind, trained):
     texts = [
         *HARD_TEXTS,
         *generated_sentences(200, 1),
@@ -258,9 +248,7 @@ def test_ids_are_those_of_sentencepiece(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_ids_of_10_000_sentences_are_those_of_sentencepiece(
-    kind: str, trained: Callable[[str], Trained]
-) -> None:
+def test_ids_of_10_000_sentences_are_those_of_sentencepiece(kind, trained):
     texts = real_sentences()
     assert len(texts) == 10_000
     assert_published_ids(
@@ -276,9 +264,7 @@ ADDED_TOKENS = {
 
 
 @pytest.mark.parametrize("kind", ADDED_TOKENS)
-def test_the_text_between_added_tokens_is_that_of_sentencepiece(
-    kind: str, trained: Callable[[str], Trained]
-) -> None:
+def test_the_text_between_added_tokens_is_that_of_sentencepiece(kind, trained):
     directory, processor = trained(kind)
     original = load_tokenizer(directory, False)
     tokenizer = BulkTokenizer(original)
@@ -307,15 +293,13 @@ def test_the_text_between_added_tokens_is_that_of_sentencepiece(
 MEBIBYTE = 1 << 20
 
 
-def long_pieces() -> list[str]:
+def long_pieces():
     """Pieces of more than one MiB together, which no text of the tests has."""
     return ["z" * 400 + f"{number:04}" for number in range(3000)]
 
 
 @pytest.mark.parametrize("kind", ["t5", "xlm-roberta"])
-def test_a_sentencepiece_model_of_several_mebibytes_is_read(
-    kind: str, trained: Callable[[str], Trained], tmp_path: Path
-) -> None:
+def test_a_sentencepiece_model_of_several_mebibytes_is_read(kind, trained, tmp_path):
     directory, _ = trained(kind)
     name = LAYOUTS[kind][0]
     model = sentencepiece_model_pb2.ModelProto.FromString(
@@ -332,9 +316,7 @@ def test_a_sentencepiece_model_of_several_mebibytes_is_read(
     assert rows_of(tokenizer, HARD_TEXTS) == published_ids(kind, processor, HARD_TEXTS)
 
 
-def test_a_tokenizer_json_of_several_mebibytes_is_read(
-    trained: Callable[[str], Trained], tmp_path: Path
-) -> None:
+def test_a_tokenizer_json_of_several_mebibytes_is_read(trained, tmp_path):
     directory, processor = trained("llama")
     load_tokenizer(directory, False).save_pretrained(tmp_path)
     (tmp_path / "config.json").write_bytes((directory / "config.json").read_bytes())
@@ -352,8 +334,8 @@ def test_a_tokenizer_json_of_several_mebibytes_is_read(
 
 
 def test_special_tokens_have_the_published_numbers(
-    trained: Callable[[str], Trained],
-) -> None:
+    trained,
+):
     t5, processor = load_tokenizer(trained("t5")[0], False), trained("t5")[1]
     size = len(processor)
     assert t5.convert_tokens_to_ids(["<pad>", "</s>", "<unk>"]) == [0, 1, 2]
@@ -381,9 +363,7 @@ def test_special_tokens_have_the_published_numbers(
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_what_is_saved_gives_the_same_ids(
-    kind: str, trained: Callable[[str], Trained], tmp_path: Path
-) -> None:
+def test_what_is_saved_gives_the_same_ids(kind, trained, tmp_path):
     directory, processor = trained(kind)
     load_tokenizer(directory, False).save_pretrained(tmp_path)
     (tmp_path / "config.json").write_bytes((directory / "config.json").read_bytes())
@@ -399,8 +379,8 @@ def test_what_is_saved_gives_the_same_ids(
 
 
 def test_a_t5_with_a_sentencepiece_model_alone_is_loaded_and_saved(
-    trained: Callable[[str], Trained], tmp_path: Path, no_texts: BuildContext
-) -> None:
+    trained, tmp_path, no_texts
+):
     directory, processor = trained("t5")
     model = tmp_path / "model"
     config = transformers.T5Config(
@@ -432,9 +412,7 @@ def test_a_t5_with_a_sentencepiece_model_alone_is_loaded_and_saved(
 
 
 @pytest.mark.parametrize("kind", ["t5", "llama"])
-def test_a_sentence_is_cut_to_so_many_of_sentencepieces_tokens(
-    kind: str, trained: Callable[[str], Trained]
-) -> None:
+def test_a_sentence_is_cut_to_so_many_of_sentencepieces_tokens(kind, trained):
     directory, processor = trained(kind)
     tokenizer = BulkTokenizer(load_tokenizer(directory, False))
     texts = [*HARD_TEXTS, *generated_sentences(50, 5)]
@@ -447,8 +425,8 @@ def test_a_sentence_is_cut_to_so_many_of_sentencepieces_tokens(
 
 
 def test_the_second_sentence_of_a_template_begins_at_the_same_token_after_mapping(
-    trained: Callable[[str], Trained],
-) -> None:
+    trained,
+):
     directory, _ = trained("t5")
     tokenizer = BulkTokenizer(load_tokenizer(directory, False))
     composed, decomposed = "vou ệ dé ta", "vou e\u0323\u0302 dé ta"
@@ -463,9 +441,7 @@ def test_the_second_sentence_of_a_template_begins_at_the_same_token_after_mappin
     assert marked[0].hidden.sum() >= 2
 
 
-def altered(
-    directory: Path, file: str, change: Callable[[Any], None], target: Path
-) -> Path:
+def altered(directory, file, change, target):
     """Copy a model's directory with another sentencepiece model."""
     target.mkdir()
     for source in directory.iterdir():
@@ -478,13 +454,11 @@ def altered(
     return target
 
 
-def test_pieces_are_merged_by_score_and_not_by_number(
-    trained: Callable[[str], Trained], tmp_path: Path
-) -> None:
+def test_pieces_are_merged_by_score_and_not_by_number(trained, tmp_path):
     """LLaMA's pieces of spaces have the lowest numbers after the bytes, and the lowest scores."""
     directory, _ = trained("llama")
 
-    def with_space_pieces(model: Any) -> None:
+    def with_space_pieces(model):
         pieces = list(model.pieces)
         bytes_end = 3 + 256
         del model.pieces[bytes_end:]
@@ -505,18 +479,16 @@ def test_pieces_are_merged_by_score_and_not_by_number(
     assert 259 not in rows[0]
 
 
-def test_a_model_that_cannot_be_converted_exactly_is_refused(
-    trained: Callable[[str], Trained], tmp_path: Path
-) -> None:
+def test_a_model_that_cannot_be_converted_exactly_is_refused(trained, tmp_path):
     directory, _ = trained("t5")
 
-    def to_words(model: Any) -> None:
+    def to_words(model):
         model.trainer_spec.model_type = 3
 
-    def spaces_behind(model: Any) -> None:
+    def spaces_behind(model):
         model.trainer_spec.treat_whitespace_as_suffix = True
 
-    def with_symbol(model: Any) -> None:
+    def with_symbol(model):
         model.pieces[10].type = 4
 
     for name, change, reason in (
@@ -539,9 +511,7 @@ def test_a_model_that_cannot_be_converted_exactly_is_refused(
             load_tokenizer(target, False)
 
 
-def test_a_class_that_changes_texts_before_is_refused(
-    trained: Callable[[str], Trained], tmp_path: Path
-) -> None:
+def test_a_class_that_changes_texts_before_is_refused(trained, tmp_path):
     directory, _ = trained("deberta-v2")
     (tmp_path / "spiece.model").write_bytes((directory / "spm.model").read_bytes())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "albert"}))
@@ -555,9 +525,7 @@ def test_a_class_that_changes_texts_before_is_refused(
 @pytest.mark.parametrize(
     "content", [b"", b"\x0e\x01", b"version https://x\n", b"IQ== 0\nIg== 1\n"]
 )
-def test_a_file_that_is_no_sentencepiece_model_is_named(
-    content: bytes, trained: Callable[[str], Trained], tmp_path: Path
-) -> None:
+def test_a_file_that_is_no_sentencepiece_model_is_named(content, trained, tmp_path):
     directory, _ = trained("llama")
     target = altered(
         directory, "tokenizer.model", lambda model: None, tmp_path / "model"
@@ -572,9 +540,7 @@ def test_a_file_that_is_no_sentencepiece_model_is_named(
 # --- what a tokenizer.json says ----------------------------------------------------------------------------
 
 
-def test_a_llama_tokenizer_json_is_taken_as_it_is_written(
-    trained: Callable[[str], Trained], tmp_path: Path
-) -> None:
+def test_a_llama_tokenizer_json_is_taken_as_it_is_written(trained, tmp_path):
     """LLaMA 2's puts the first space in its normaliser, also before a space, as sentencepiece does."""
     directory, processor = trained("llama")
     backend = load_tokenizer(directory, False).backend_tokenizer
@@ -597,7 +563,7 @@ def test_a_llama_tokenizer_json_is_taken_as_it_is_written(
     assert plain(" vou")["input_ids"] != rows[0]
 
 
-def roberta_files(directory: Path) -> Path:
+def roberta_files(directory):
     """RoBERTa's files without `tokenizer.json`."""
     directory.mkdir()
     tokenizer = tokenizers.ByteLevelBPETokenizer()
@@ -613,7 +579,7 @@ def roberta_files(directory: Path) -> Path:
     return directory
 
 
-def test_the_mask_token_of_roberta_takes_the_space_before_it(tmp_path: Path) -> None:
+def test_the_mask_token_of_roberta_takes_the_space_before_it(tmp_path):
     directory = roberta_files(tmp_path / "model")
     tokenizer = load_tokenizer(directory, False)
     rows = tokenizer(["vou <mask>.", "vou<mask>."])["input_ids"]
@@ -628,7 +594,7 @@ def test_the_mask_token_of_roberta_takes_the_space_before_it(tmp_path: Path) -> 
     assert saved("vou <mask>.")["input_ids"] == tokenizer("vou <mask>.")["input_ids"]
 
 
-def test_the_mask_token_of_roberta_is_what_its_files_say(tmp_path: Path) -> None:
+def test_the_mask_token_of_roberta_is_what_its_files_say(tmp_path):
     directory = roberta_files(tmp_path / "model")
     mask = {
         "content": "<mask>",
@@ -645,7 +611,7 @@ def test_the_mask_token_of_roberta_is_what_its_files_say(tmp_path: Path) -> None
     )
 
 
-def test_the_settings_of_roberta_may_have_several_mebibytes(tmp_path: Path) -> None:
+def test_the_settings_of_roberta_may_have_several_mebibytes(tmp_path):
     directory = roberta_files(tmp_path / "model")
     settings = {"tokenizer_class": "RobertaTokenizer", "comment": "z" * MEBIBYTE}
     (directory / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -654,8 +620,8 @@ def test_the_settings_of_roberta_may_have_several_mebibytes(tmp_path: Path) -> N
 
 
 def test_a_wrong_conversion_that_transformers_warns_of_is_an_error(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Mistral's old pattern for splitting, which transformers recognises in vocabularies above 100,000."""
     vocabulary = {f"t{number}": number for number in range(100_001)}
     backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
@@ -704,12 +670,10 @@ saved, Gemma's."""
 
 
 @pytest.fixture
-def published_tokenizer(
-    trained: Callable[[str], Trained], tmp_path: Path
-) -> Callable[[str], Any]:
+def published_tokenizer(trained, tmp_path):
     """Load a tokenizer with the pieces of the trained LLaMA and a published pipeline, or a byte-level one."""
 
-    def load(kind: str) -> Any:
+    def load(kind):
         directory, _ = trained("llama")
         if kind == "sentencepiece alone":
             return load_tokenizer(directory, False)
@@ -730,7 +694,7 @@ def published_tokenizer(
                 show_progress=False,
             )
             backend.train_from_iterator(generated_sentences(300, 0), trainer)
-            settings: dict[str, Any] = {
+            settings = {
                 "tokenizer_class": f"{kind.upper()}Tokenizer".replace("QWEN", "Qwen")
             }
         else:
@@ -775,8 +739,8 @@ def published_tokenizer(
     ],
 )
 def test_the_space_before_a_placeholder_goes_with_it_or_stays(
-    kind: str, default: str, published_tokenizer: Callable[[str], Any], tmp_path: Path
-) -> None:
+    kind, default, published_tokenizer, tmp_path
+):
     """By default as transformers 4.46 had it for `tokenizer.add_tokens(["<PST>"])`."""
     plain = published_tokenizer(kind)
     # In LLaMA's pipelines a text begins with a space of its own, and so do the parts of another one.
@@ -809,9 +773,7 @@ def test_the_space_before_a_placeholder_goes_with_it_or_stays(
         ]
 
 
-def test_a_scores_protocol_says_what_became_of_the_space(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+def test_a_scores_protocol_says_what_became_of_the_space(save_model, no_texts):
     model = str(save_model("llama"))
     readings = {}
     for spacing in (None, "stripped", "kept"):

@@ -3,8 +3,6 @@ from __future__ import annotations
 import gzip
 import io
 import random
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sentbed import DataError
@@ -15,19 +13,19 @@ LIMIT = 1 << 16
 
 
 @pytest.fixture(autouse=True)
-def limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def limit(monkeypatch):
     monkeypatch.setattr(bounded_gzip, "MOST_UNPACKED", LIMIT)
 
 
-def lines_of(stream: io.BufferedReader) -> bytes:
+def lines_of(stream):
     return b"".join(stream)
 
 
-def small_parts_of(stream: io.BufferedReader) -> bytes:
+def small_parts_of(stream):
     return b"".join(iter(lambda: stream.read(1000), b""))
 
 
-def whole(stream: io.BufferedReader) -> bytes:
+def whole(stream):
     return stream.read()
 
 
@@ -36,9 +34,7 @@ READERS = [lines_of, small_parts_of, whole]
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("beyond", [0, 1])
-def test_a_file_unpacks_to_the_limit_and_not_a_byte_further(
-    reader: Callable[[io.BufferedReader], bytes], beyond: int, tmp_path: Path
-) -> None:
+def test_a_file_unpacks_to_the_limit_and_not_a_byte_further(reader, beyond, tmp_path):
     content = (b"one text\n" * LIMIT)[: LIMIT + beyond]
     file = tmp_path / "a.txt.gz"
     file.write_bytes(gzip.compress(content))
@@ -56,9 +52,7 @@ def test_a_file_unpacks_to_the_limit_and_not_a_byte_further(
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_large_file_that_grows_as_texts_do_is_read_whole(
-    reader: Callable[[io.BufferedReader], bytes], tmp_path: Path
-) -> None:
+def test_a_large_file_that_grows_as_texts_do_is_read_whole(reader, tmp_path):
     rng = random.Random(0)
     content = b"".join(
         b"%d texts and no more\n" % rng.randrange(10**6) for _ in range(20_000)
@@ -72,7 +66,7 @@ def test_a_large_file_that_grows_as_texts_do_is_read_whole(
         assert stream.readline() == content[1000:].partition(b"\n")[0] + b"\n"
 
 
-def test_members_that_repeat_are_bounded_together(tmp_path: Path) -> None:
+def test_members_that_repeat_are_bounded_together(tmp_path):
     file = tmp_path / "a.txt.gz"
     file.write_bytes(gzip.compress((b"a" * 999 + b"\n") * 100) * 500)
     with file.open("rb") as packed, unpacked_stream(packed, file) as stream:

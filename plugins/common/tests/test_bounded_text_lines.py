@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,7 +10,7 @@ from sentbed.helpers import LONGEST_LINE
 from sentbed_common import bounded_lines, json_object
 
 
-def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
+def test_an_overlong_line_is_refused_before_it_is_read(tmp_path):
     file = tmp_path / "a"
     file.write_bytes(b"one\n" + b"x" * (LONGEST_LINE - 1) + b"\nthree")
     with file.open("rb") as stream:
@@ -52,7 +51,7 @@ def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
         ("[" * 100_000, r"the line is not valid JSON .* @ a\.jsonl:3$"),
     ],
 )
-def test_a_line_without_an_object_is_told(line: str, message: str):
+def test_a_line_without_an_object_is_told(line, message):
     with pytest.raises(DataError, match=message):
         json_object(line, "a.jsonl", 3)
     assert json_object('{"a": null}\n', "a.jsonl", 3) == {"a": None}
@@ -72,16 +71,16 @@ def test_a_key_that_is_repeated_anywhere_is_refused_and_nothing_else_is():
             json_object(repeated, "a.jsonl", 1)
 
 
-def nested_object(random: Random) -> tuple[dict[str, object], list[str]]:
+def nested_object(random):
     """Return an object with objects and lists in it, and all its keys, each of which is there once."""
     keys = [f"k{number}" for number in range(random.randint(1, 12))]
-    root: dict[str, object] = {}
+    root = {}
     objects = [root]
     for key in keys:
         place = random.choice(objects)
         place[key] = "text"
         if random.random() < 0.5:
-            inner: dict[str, object] = {}
+            inner = {}
             place[key] = [inner, 2]
             objects.append(inner)
     return root, keys

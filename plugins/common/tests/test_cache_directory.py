@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import platformdirs
-import pytest
 from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 from sentbed_common import cache_root
 
 
 def test_the_cache_is_in_the_users_cache_directory_unless_told_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     assert cache_root() == tmp_path / "cache"

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from sentbed_common import cgroup_limits as limits
 
@@ -9,10 +7,10 @@ GIB = 2**30
 
 
 @pytest.fixture
-def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def group(tmp_path, monkeypatch):
     """Put this process into a control group, with files in it and in those around it."""
 
-    def put(membership: str, files: dict[str, str]) -> None:
+    def put(membership, files):
         monkeypatch.setattr(limits, "CGROUPS", tmp_path / "cgroup")
         monkeypatch.setattr(limits, "MEMBERSHIP", tmp_path / "membership")
         (tmp_path / "membership").write_text(membership)
@@ -25,7 +23,7 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.fixture
-def sixteen_gib(monkeypatch: pytest.MonkeyPatch):
+def sixteen_gib(monkeypatch):
     monkeypatch.setattr(limits, "physical_memory", lambda: 16 * GIB)
 
 
@@ -75,15 +73,13 @@ def test_in_a_container_the_root_is_the_group_itself(group):
         {"memory.max": f"{64 * GIB}\n"},
     ],
 )
-def test_a_limit_that_limits_nothing_is_none(group, files: dict[str, str]):
+def test_a_limit_that_limits_nothing_is_none(group, files):
     group("0::/\n", files)
     assert limits.memory_limit() is None
     assert limits.core_quota() is None
 
 
-def test_without_control_groups_there_is_no_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_without_control_groups_there_is_no_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "MEMBERSHIP", tmp_path / "none")
     assert limits.memory_limit() is None
     assert limits.core_quota() is None

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
-from types import ModuleType
 
 import attrs
 import pytest
@@ -35,26 +32,24 @@ def hang():
 
 
 @pytest.fixture
-def helpers(
-    put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-) -> ModuleType:
+def helpers(put, monkeypatch):
     """A module that this process and others can import."""
     directory = put("away/far_away.py", HELPERS).parent
     monkeypatch.syspath_prepend(str(directory))
     monkeypatch.setenv("PYTHONPATH", str(directory))
     monkeypatch.delitem(sys.modules, "far_away", raising=False)
-    import far_away  # type: ignore[import-not-found]
+    import far_away
 
     return far_away
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def install(tmp_path, monkeypatch):
     """Install a distribution that asks for others."""
     site = tmp_path / "packages"
     monkeypatch.syspath_prepend(str(site))
 
-    def make(name: str, of: str, *lines: str) -> None:
+    def make(name, of, *lines):
         info = site / f"{name.replace('-', '_')}-{of}.dist-info"
         info.mkdir(parents=True)
         asks = "".join(f"{line}\n" for line in lines)
@@ -95,7 +90,7 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it():
 
 
 def test_a_package_of_another_version_than_the_extra_pins_is_limited(
-    install: Callable[..., None],
+    install,
 ):
     install("torchax", "0.0.13")
     install(
@@ -127,14 +122,14 @@ def test_a_trial_is_a_finding_with_something_to_attempt():
     assert isinstance(trial, Finding)
     assert trial.attempt() is better
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        trial.status = "no"  # type: ignore[misc]
+        trial.status = "no"
 
 
 # --- another process ---------------------------------------------------------------------------------------
 
 
 def test_a_function_answers_from_another_process_with_its_own_variables(
-    helpers: ModuleType,
+    helpers,
 ):
     found = elsewhere(helpers.answer, 30, SAID="this")
     assert found["said"] == "this"
@@ -149,23 +144,21 @@ def test_a_function_answers_from_another_process_with_its_own_variables(
         ("leave", "the process ended with exit code 7"),
     ],
 )
-def test_what_happens_to_the_other_process_is_said(
-    helpers: ModuleType, name: str, message: str
-):
+def test_what_happens_to_the_other_process_is_said(helpers, name, message):
     with pytest.raises(RunError) as raised:
         elsewhere(getattr(helpers, name), 30)
     assert str(raised.value) == message
 
 
-def test_a_process_that_hangs_is_ended(helpers: ModuleType):
+def test_a_process_that_hangs_is_ended(helpers):
     with pytest.raises(RunError, match=r"no answer within 0\.5 s"):
         elsewhere(helpers.hang, 0.5)
 
 
 def test_the_directory_of_the_shell_lends_no_module(
-    put: Callable[[str, str], Path],
-    helpers: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
+    put,
+    helpers,
+    monkeypatch,
 ):
     monkeypatch.chdir(
         put("here/json.py", "raise RuntimeError('not the real one')").parent

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import gc
 import sys
-from pathlib import Path
 
 import pytest
 from sentbed_common import import_heavy
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def module(tmp_path, monkeypatch):
     """A module that says whether garbage is collected while it is imported."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "heavy_one", raising=False)
@@ -19,15 +18,15 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_garbage_is_not_collected_during_an_import_and_is_after_it(
-    module: Path,
-) -> None:
+    module,
+):
     assert gc.isenabled()
     import_heavy(module.stem)
     assert sys.modules[module.stem].collects is False
     assert gc.isenabled()
 
 
-def test_a_collector_that_was_off_stays_off(module: Path) -> None:
+def test_a_collector_that_was_off_stays_off(module):
     gc.disable()
     try:
         import_heavy(module.stem)
@@ -36,7 +35,7 @@ def test_a_collector_that_was_off_stays_off(module: Path) -> None:
         gc.enable()
 
 
-def test_an_import_that_fails_does_so_with_the_collector_on(module: Path) -> None:
+def test_an_import_that_fails_does_so_with_the_collector_on(module):
     module.write_text("import a_module_that_is_not_there\n")
     with pytest.raises(ModuleNotFoundError, match="a_module_that_is_not_there"):
         import_heavy(module.stem)

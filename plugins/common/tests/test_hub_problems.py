@@ -22,8 +22,8 @@ ReadError.__module__ = "httpx"
     ids=repr,
 )
 def test_an_error_that_is_none_of_a_connection_is_not_called_one(
-    error: Exception,
-) -> None:
+    error,
+):
     message = hub_problem(error, "model", "owner/name")
     assert "broke the connection" not in message
     assert f"{type(error).__name__}: " in message
@@ -35,7 +35,7 @@ def test_an_error_that_is_none_of_a_connection_is_not_called_one(
     [ConnectionResetError("reset"), TimeoutError("late"), ReadError("cut")],
     ids=repr,
 )
-def test_a_broken_connection_is_called_one(error: Exception) -> None:
+def test_a_broken_connection_is_called_one(error):
     wrapped = RuntimeError("download failed")
     wrapped.__cause__ = error
     for caught in (error, wrapped):

@@ -5,7 +5,7 @@ from pathlib import Path
 import sentbed_common
 
 
-def test_no_lazy_name_is_that_of_a_module() -> None:
+def test_no_lazy_name_is_that_of_a_module():
     names = dir(sentbed_common)
     assert len(names) > 10
     modules = {file.stem for file in Path(sentbed_common.__file__).parent.glob("*.py")}

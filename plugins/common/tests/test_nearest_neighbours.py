@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed_common import in_blocks, nearest, unit_rows
 
 
-def vectors(seed: int, rows: int, width: int = 7) -> NDArray[np.float32]:
+def vectors(seed, rows, width=7):
     return np.random.default_rng(seed).normal(size=(rows, width)).astype(np.float32)
 
 
-def naive(
-    queries: NDArray[np.float32], documents: NDArray[np.float32], k: int
-) -> list[list[int]]:
+def naive(queries, documents, k):
     """Sort all documents for each query by their exact product, then by number."""
     a, b = queries.astype(float).tolist(), documents.astype(float).tolist()
     products = [[sum(x * y for x, y in zip(u, v, strict=True)) for v in b] for u in a]
@@ -24,9 +21,7 @@ def naive(
 
 @pytest.mark.parametrize("query_block", [1, 5, 13, 100])
 @pytest.mark.parametrize("document_block", [1, 3, 32, 61, 500])
-def test_blocks_of_any_size_find_what_a_full_sort_finds(
-    query_block: int, document_block: int
-) -> None:
+def test_blocks_of_any_size_find_what_a_full_sort_finds(query_block, document_block):
     queries, documents = vectors(0, 13), vectors(1, 61)
     found = nearest(
         queries,
@@ -44,8 +39,8 @@ def test_blocks_of_any_size_find_what_a_full_sort_finds(
 
 @pytest.mark.parametrize("document_block", [1, 2, 7, 16, 40, 41])
 def test_equal_documents_stand_in_their_order_wherever_the_blocks_are_cut(
-    document_block: int,
-) -> None:
+    document_block,
+):
     """More equal documents than the spare candidates, with better and worse ones between them."""
     queries = vectors(2, 3, 96)
     documents = vectors(3, 41, 96)
@@ -59,8 +54,8 @@ def test_equal_documents_stand_in_their_order_wherever_the_blocks_are_cut(
 @pytest.mark.parametrize("query_block", [1, 4, 100])
 @pytest.mark.parametrize("document_block", [1, 7, 20, 100])
 def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
-    query_block: int, document_block: int
-) -> None:
+    query_block, document_block
+):
     queries, documents = vectors(10, 9), vectors(11, 31)
     ranked = naive(queries, documents, 31)
     # The best of every query, every second one of query 3, and all but two of query 5.
@@ -86,42 +81,40 @@ def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
     assert ((found.places == -1) == np.isneginf(found.similarities)).all()
 
 
-def test_a_query_that_excludes_every_document_has_no_neighbour() -> None:
+def test_a_query_that_excludes_every_document_has_no_neighbour():
     pairs = np.array([[1, 0], [1, 1]])
     found = nearest(vectors(13, 2), [vectors(14, 2)], 3, excluded=pairs)
     assert found.places[1].tolist() == [-1, -1]
     assert sorted(found.places[0].tolist()) == [0, 1]
 
 
-def test_later_chunks_with_longer_vectors_are_not_cut_off_by_the_limit_of_earlier_ones() -> (
-    None
-):
+def test_later_chunks_with_longer_vectors_are_not_cut_off_by_the_limit_of_earlier_ones():
     queries, documents = vectors(15, 5, 64), vectors(16, 90, 64)
     documents[60:] *= 1e4
     found = nearest(queries, in_blocks(documents, 30), 7)
     assert found.places.tolist() == naive(queries, documents, 7)
 
 
-def test_a_collapsed_space_ranks_by_number() -> None:
+def test_a_collapsed_space_ranks_by_number():
     same = np.ones((50, 4), dtype=np.float32)
     assert nearest(same[:2], in_blocks(same, 20), 3).places.tolist() == [[0, 1, 2]] * 2
 
 
-def test_fewer_documents_than_k_are_all_ranked() -> None:
+def test_fewer_documents_than_k_are_all_ranked():
     queries, documents = vectors(4, 2), vectors(5, 3)
     assert nearest(queries, [documents], 10).places.tolist() == naive(
         queries, documents, 10
     )
 
 
-def test_documents_that_only_float64_tells_apart_are_in_its_order() -> None:
+def test_documents_that_only_float64_tells_apart_are_in_its_order():
     query = np.array([[1.0, 1.0]], dtype=np.float32)
     # All three products round to 1 in float32.
     documents = np.array([[1, 0], [1, 2**-25], [1, 2**-26]], dtype=np.float32)
     assert nearest(query, [documents], 3).places.tolist() == [[1, 2, 0]]
 
 
-def test_products_of_unit_rows_are_cosines() -> None:
+def test_products_of_unit_rows_are_cosines():
     a, b = 1e-12 * vectors(6, 4), 1e12 * vectors(7, 5)
     found = nearest(unit_rows(a), [unit_rows(b)], 5)
     wide, other = a.astype(float), b.astype(float)
@@ -130,6 +123,6 @@ def test_products_of_unit_rows_are_cosines() -> None:
     np.testing.assert_allclose(found.similarities, expected, atol=1e-6)
 
 
-def test_sides_of_different_width_are_an_error() -> None:
+def test_sides_of_different_width_are_an_error():
     with pytest.raises(RunError, match=r"width 4, that of the second one of width 5"):
         nearest(vectors(8, 2, 4), [vectors(9, 2, 5)], 1)

@@ -13,10 +13,7 @@ import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +27,7 @@ WEIGHTS = "pytorch_model.bin"
 
 
 @pytest.fixture(scope="session")
-def program() -> ModuleType:
+def program():
     """The child's program as a module; its `main` and what limits the process are not called."""
     spec = importlib.util.spec_from_file_location("convert_pickled_weights", PROGRAM)
     assert spec is not None
@@ -40,7 +37,7 @@ def program() -> ModuleType:
     return module
 
 
-def tensors() -> dict[str, torch.Tensor]:
+def tensors():
     """One of each type that models have, and one without numbers."""
     generator = torch.Generator().manual_seed(1)
     values = torch.randn(4, 6, generator=generator)
@@ -58,9 +55,7 @@ def tensors() -> dict[str, torch.Tensor]:
     }
 
 
-def require_equal(
-    converted: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]
-) -> None:
+def require_equal(converted, expected):
     assert converted.keys() == expected.keys()
     for name, value in expected.items():
         assert converted[name].dtype == value.dtype, name
@@ -68,9 +63,7 @@ def require_equal(
 
 
 @pytest.mark.whole
-def test_weights_are_equal_and_converted_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_weights_are_equal_and_converted_once(tmp_path, capsys):
     saved = tensors()
     saved["head.weight"] = saved["embed.weight"]
     torch.save(saved, tmp_path / WEIGHTS)
@@ -96,9 +89,7 @@ def test_weights_are_equal_and_converted_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("new_format", [True, False], ids=["archive", "legacy"])
-def test_shards_are_converted_one_by_one_with_an_index(
-    tmp_path: Path, new_format: bool
-) -> None:
+def test_shards_are_converted_one_by_one_with_an_index(tmp_path, new_format):
     saved = tensors()
     shards = [dict(list(saved.items())[:5]), dict(list(saved.items())[5:])]
     for number, shard in enumerate(shards, 1):
@@ -108,13 +99,13 @@ def test_shards_are_converted_one_by_one_with_an_index(
     assert len(hashes) == 2
     index = json.loads((directory / "model.safetensors.index.json").read_text())
     assert index["weight_map"].keys() == saved.keys()
-    converted: dict[str, torch.Tensor] = {}
+    converted = {}
     for name in set(index["weight_map"].values()):
         converted |= load_file(directory / name)
     require_equal(converted, saved)
 
 
-def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+def test_a_missing_shard_is_named(tmp_path):
     file = tmp_path / "pytorch_model-00001-of-00003.bin"
     file.touch()
     (tmp_path / "pytorch_model-00003-of-00003.bin").touch()
@@ -123,7 +114,7 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     assert "not `pytorch_model-00002-of-00003.bin`" in problem
 
 
-def test_safetensors_beside_pickles_are_taken(tmp_path: Path) -> None:
+def test_safetensors_beside_pickles_are_taken(tmp_path):
     (tmp_path / WEIGHTS).write_bytes(b"not read")
     (tmp_path / "model.safetensors").touch()
     assert in_safetensors(tmp_path, may_convert=True) == (tmp_path, {})
@@ -132,42 +123,38 @@ def test_safetensors_beside_pickles_are_taken(tmp_path: Path) -> None:
 class Calls:
     """Calls a function when it is unpickled."""
 
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def __init__(self, function, *arguments):
         self.called = (function, arguments)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return self.called
 
 
 class Sets:
     """Sets a state when it is unpickled."""
 
-    def __init__(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], state: Any
-    ) -> None:
+    def __init__(self, function, arguments, state):
         self.parts = (function, arguments, state)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return self.parts
 
 
-def stored(content: Any) -> bytes:
+def stored(content):
     """What `torch.save` writes."""
     stream = io.BytesIO()
     torch.save(content, stream)
     return stream.getvalue()
 
 
-def legacy(content: Any) -> bytes:
+def legacy(content):
     """What `torch.save` wrote before version 1.6."""
     stream = io.BytesIO()
     torch.save(content, stream, _use_new_zipfile_serialization=False)
     return stream.getvalue()
 
 
-def archive(
-    program: bytes, compression: int = zipfile.ZIP_STORED, **members: bytes
-) -> bytes:
+def archive(program, compression=zipfile.ZIP_STORED, **members):
     """A torch archive with a pickle of one's own."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", compression) as written:
@@ -179,7 +166,7 @@ def archive(
     return stream.getvalue()
 
 
-def half_legacy() -> bytes:
+def half_legacy():
     """A file of before version 1.6 with two tensors, and the content of one alone."""
     stream = io.BytesIO()
     tensors = {"a": torch.ones(500), "b": torch.ones(2000)}
@@ -196,14 +183,12 @@ STORAGE = object()
 """Stands for the storage in a pickle that is being written."""
 
 
-def storage_program(
-    numbers: int, size: tuple[int, ...], stride: tuple[int, ...], offset: int = 0
-) -> bytes:
+def storage_program(numbers, size, stride, offset=0):
     """A pickle of one tensor that claims `numbers` floats in storage `0`, and a shape of its own."""
     stream = io.BytesIO()
 
     class Writer(pickle.Pickler):
-        def persistent_id(self, part: Any) -> Any:
+        def persistent_id(self, part):
             return (
                 ("storage", torch.FloatStorage, "0", "cpu", numbers)
                 if part is STORAGE
@@ -211,7 +196,7 @@ def storage_program(
             )
 
     class Rebuilt:
-        def __reduce__(self) -> Any:
+        def __reduce__(self):
             arguments = (
                 STORAGE,
                 offset,
@@ -226,11 +211,11 @@ def storage_program(
     return stream.getvalue()
 
 
-def hostile(marker: Path) -> dict[str, bytes]:
+def hostile(marker):
     """Files that would make `marker`, or fill the memory, or lie, if they were believed."""
     command = f"touch {marker}"
     open_code = f"open({str(marker)!r}, 'w')"
-    nested: Any = {}
+    nested = {}
     for _ in range(300):
         nested = {"deeper": nested}
     two = archive(storage_program(2, (2,), (1,)), **{"0": bytes(8)})
@@ -313,15 +298,13 @@ def hostile(marker: Path) -> dict[str, bytes]:
 CASES = list(hostile(Path("/nowhere")))
 
 
-def test_there_are_thirty_hostile_files() -> None:
+def test_there_are_thirty_hostile_files():
     assert len(CASES) >= 30
 
 
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize("case", CASES)
-def test_a_hostile_file_is_refused_and_nothing_is_run(
-    case: str, program: ModuleType, tmp_path: Path
-) -> None:
+def test_a_hostile_file_is_refused_and_nothing_is_run(case, program, tmp_path):
     marker = tmp_path / "ran"
     file = tmp_path / WEIGHTS
     file.write_bytes(hostile(marker)[case])
@@ -337,7 +320,7 @@ def test_a_hostile_file_is_refused_and_nothing_is_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_the_child_process_refuses_a_hostile_file(case: str, tmp_path: Path) -> None:
+def test_the_child_process_refuses_a_hostile_file(case, tmp_path):
     marker = tmp_path / "ran"
     (tmp_path / WEIGHTS).write_bytes(hostile(marker)[case])
     with pytest.raises(
@@ -350,12 +333,10 @@ def test_the_child_process_refuses_a_hostile_file(case: str, tmp_path: Path) -> 
     assert not list(converted.glob("*/*"))
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_while_it_is_read_is_not_kept(tmp_path, monkeypatch):
     torch.save(tensors(), tmp_path / WEIGHTS)
 
-    def convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
+    def convert(source, target, shown):
         source.write_bytes(b"other weights")
         target.touch()
         return {"weights": [], "bytes": 0}
@@ -368,7 +349,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
 
 
 @pytest.mark.slow
-def test_processes_that_need_the_same_model_convert_it_once(tmp_path: Path) -> None:
+def test_processes_that_need_the_same_model_convert_it_once(tmp_path):
     torch.save(tensors(), tmp_path / WEIGHTS)
     code = (
         "import pathlib, sys; from sentbed_common import in_safetensors; "
@@ -393,9 +374,7 @@ def test_processes_that_need_the_same_model_convert_it_once(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_new_installation_without_compiled_modules_converts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_installation_without_compiled_modules_converts(tmp_path, monkeypatch):
     torch.save(tensors(), tmp_path / WEIGHTS)
     # The child does not get these variables: what it would compile lies beside its modules.
     monkeypatch.setattr(
@@ -409,14 +388,12 @@ def test_a_new_installation_without_compiled_modules_converts(
     assert not (tmp_path / "compiled").exists()
 
 
-def test_the_child_gets_no_keys(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_child_gets_no_keys(monkeypatch, tmp_path):
     torch.save(tensors(), tmp_path / WEIGHTS)
     monkeypatch.setenv("HF_TOKEN", "secret")
     environments = []
 
-    def run(*_: Any, env: dict[str, str], **__: Any) -> Any:
+    def run(*_, env, **__):
         environments.append(env)
         return subprocess.CompletedProcess([], 1, "", "stopped")
 
@@ -428,9 +405,7 @@ def test_the_child_gets_no_keys(
     assert "PATH" in environment
 
 
-def test_other_safetensors_beside_pickles_do_not_stand_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_safetensors_beside_pickles_do_not_stand_for_them(tmp_path, monkeypatch):
     torch.save(tensors(), tmp_path / WEIGHTS)
     (tmp_path / "value_head.safetensors").touch()
     with pytest.raises(ModelError, match="which are not read for an encoder"):
@@ -469,7 +444,7 @@ attempt("write inside", lambda: (directory / "inside").write_text("1"))
 """
 
 
-def test_the_child_process_reaches_nothing(tmp_path: Path) -> None:
+def test_the_child_process_reaches_nothing(tmp_path):
     """Also if reading a file ran code after all."""
     directory = tmp_path / "target"
     directory.mkdir()

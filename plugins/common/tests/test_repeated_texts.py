@@ -5,7 +5,7 @@ import random
 from sentbed_common import first_of_equal, text_digest
 
 
-def test_the_first_of_equal_texts_is_found_as_by_a_loop() -> None:
+def test_the_first_of_equal_texts_is_found_as_by_a_loop():
     draw = random.Random(0)
     texts = [
         draw.choice(["", "a", "b", "ab", "ba", "x" * 99]) + draw.choice(["", "y"])

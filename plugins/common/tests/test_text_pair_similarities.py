@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import (
     RaggedVectors,
@@ -36,7 +34,7 @@ class Distance(Similarity):
 
     name: ClassVar[str] = "distance"
 
-    def similarity(self, first: Any, second: Any) -> Any:
+    def similarity(self, first, second):
         """Return `(n, m)`."""
         return -(first[:, None] - second[None]).abs().amax(-1)
 
@@ -56,7 +54,7 @@ class FirstTokens(Similarity):
     name: ClassVar[str] = "first-tokens"
     traits = SimilarityTraits(compares=frozenset({"tokens"}))
 
-    def similarity(self, first: Any, second: Any) -> Any:
+    def similarity(self, first, second):
         """Return `(n, m)`."""
         return first.vectors[:, 0] @ second.vectors[:, 0].T
 
@@ -64,10 +62,10 @@ class FirstTokens(Similarity):
 class Encoder(TextEncoder):
     """An encoder that has a vector for each text, and names a similarity."""
 
-    def __init__(self, similarity: Similarity | None = None) -> None:
+    def __init__(self, similarity=None):
         self.similarity = similarity
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts):
         return np.array([TABLE[text] for text in texts], np.float32)
 
 
@@ -76,7 +74,7 @@ class TokenEncoder(Encoder):
 
     output = "tokens"
 
-    def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
+    def encode_tokens(self, texts):
         lengths = np.array([1 + len(text) % 2 for text in texts])
         rows = np.repeat(self.encode(texts), lengths, axis=0)
         return RaggedVectors(rows, np.concatenate([[0], lengths.cumsum()]))
@@ -90,23 +88,21 @@ class TokenEncoder(Encoder):
         (Distance(), [-4.0, -1.0, -1.0]),
     ],
 )
-def test_pairs_are_compared_as_their_encoder_says(
-    similarity: Similarity | None, expected: list[float]
-) -> None:
+def test_pairs_are_compared_as_their_encoder_says(similarity, expected):
     vectors = Vectors({"pairs": PAIRS}, Encoder(similarity))
     similarities = pair_similarities(vectors, "pairs")
     assert similarities.dtype == np.float64
     np.testing.assert_allclose(similarities, expected, atol=1e-12)
 
 
-def test_token_vectors_are_compared_by_their_similarity() -> None:
+def test_token_vectors_are_compared_by_their_similarity():
     vectors = Vectors({"pairs": PAIRS}, TokenEncoder(FirstTokens()))
     assert pair_similarities(vectors, "pairs").tolist() == [3.0, 2.0, 0.0]
 
 
-def test_many_pairs_are_compared_in_blocks() -> None:
+def test_many_pairs_are_compared_in_blocks():
     class Random(Encoder):
-        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        def encode(self, texts):
             seeds = [int(text) for text in texts]
             rows = np.random.default_rng(0).normal(size=(400, 3))
             return rows[seeds].astype(np.float32)
@@ -124,8 +120,8 @@ def test_many_pairs_are_compared_in_blocks() -> None:
 
 
 def test_a_vector_that_is_not_finite_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setitem(TABLE, "b", [float("nan"), 1.0])
     with pytest.raises(RunError, match="the embedding of 'b' has NaN"):
         pair_similarities(Vectors({"pairs": PAIRS}, Encoder()), "pairs")

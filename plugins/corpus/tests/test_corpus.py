@@ -10,16 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import toy_plugin
-from damage import Damage, damages
+from damage import damages
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -32,11 +30,9 @@ from sentbed import (
     RuntimeUnavailableError,
     build_encoder,
 )
-from sentbed._recipe.recipe import Recipe
 from sentbed_common import bounded_gzip
 from sentbed_corpus import (
     Request,
-    Summary,
     corpus_encoding,
     encode_corpus,
     open_vectors,
@@ -47,14 +43,11 @@ from sentbed_corpus.input_shards import cut
 from sentbed_corpus.shard_digests import read_digests
 from sentbed_jobs.local_pool import LocalPool
 
-Put = Callable[[str, str | bytes], Path]
 TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more words", "x"]
 
 
 @pytest.fixture
-def encoder(
-    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path
-) -> Encoder:
+def encoder(installed_toy, recipe_of, tmp_path):
     """An encoder that is also on disk, in `encoder` of the test's directory."""
     built = build_encoder(recipe_of())
     built.save(tmp_path / "encoder")
@@ -62,8 +55,8 @@ def encoder(
 
 
 @pytest.fixture
-def request_of(encoder: Encoder, tmp_path: Path) -> Callable[..., Request]:
-    def make(*inputs: Path | str, **fields: Any) -> Request:
+def request_of(encoder, tmp_path):
+    def make(*inputs, **fields):
         fields = {
             "output": tmp_path / "out",
             "runtime": {"use": "toy"},
@@ -74,14 +67,11 @@ def request_of(encoder: Encoder, tmp_path: Path) -> Callable[..., Request]:
     return make
 
 
-RequestOf = Callable[..., Request]
-
-
-def jsonl(rows: Iterable[object]) -> str:
+def jsonl(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def table(path: Path, columns: dict[str, Any], group: int = 4) -> Path:
+def table(path, columns, group=4):
     parquet.write_table(pa.table(columns), path, row_group_size=group)
     return path
 
@@ -89,9 +79,7 @@ def table(path: Path, columns: dict[str, Any], group: int = 4) -> Path:
 # --- inputs ------------------------------------------------------------------------------------------------
 
 
-def test_files_come_in_the_order_named_and_within_a_directory_by_name(
-    put: Put, tmp_path: Path
-):
+def test_files_come_in_the_order_named_and_within_a_directory_by_name(put, tmp_path):
     for name in (
         "d/b.txt",
         "d/a.jsonl",
@@ -112,14 +100,12 @@ def test_files_come_in_the_order_named_and_within_a_directory_by_name(
     ]
 
 
-def test_a_pattern_takes_what_fits_it(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_pattern_takes_what_fits_it(put, tmp_path, monkeypatch):
     for name in ("p-2.txt", "p-10.txt", "q.txt", "deep/er/p-3.txt", "[1].txt"):
         put(name, "x")
     monkeypatch.chdir(tmp_path)
 
-    def names(*patterns: str) -> list[str]:
+    def names(*patterns):
         return [
             file.relative_to(tmp_path).as_posix()
             for file in find_files(patterns, tmp_path / "out")
@@ -132,7 +118,7 @@ def test_a_pattern_takes_what_fits_it(
 
 
 def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(
-    put: Put, tmp_path: Path
+    put, tmp_path
 ):
     put("out/a.txt", "x")
     with pytest.raises(
@@ -161,12 +147,12 @@ def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(
     ],
 )
 def test_inputs_that_cannot_be_taken_are_named(
-    inputs: list[str],
-    message: str,
-    request_of: RequestOf,
-    put: Put,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    inputs,
+    message,
+    request_of,
+    put,
+    tmp_path,
+    monkeypatch,
 ):
     put("a.txt", "x")
     put("a.doc", "x")
@@ -192,7 +178,7 @@ CONTENTS = [
 
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
 @pytest.mark.parametrize("content", CONTENTS, ids=range(len(CONTENTS)))
-def test_no_line_is_lost_or_cut_at_the_seams(content: bytes, ending: str, put: Put):
+def test_no_line_is_lost_or_cut_at_the_seams(content, ending, put):
     path = put(
         f"in{ending}", gzip.compress(content) if ending.endswith(".gz") else content
     )
@@ -215,9 +201,7 @@ def test_no_line_is_lost_or_cut_at_the_seams(content: bytes, ending: str, put: P
     ("group", "rows"),
     [(1, 3), (4, 1), (4, 3), (4, 4), (4, 5), (4, 8), (100, 3), (100, 100)],
 )
-def test_shards_of_parquet_are_rows_whatever_the_row_groups(
-    rows: int, group: int, tmp_path: Path
-):
+def test_shards_of_parquet_are_rows_whatever_the_row_groups(rows, group, tmp_path):
     texts = [f"text {i}" for i in range(11)]
     path = table(tmp_path / "in.parquet", {"n": range(11), "text": texts}, group)
     source, shards = cut(path, rows)
@@ -233,7 +217,7 @@ def test_shards_of_parquet_are_rows_whatever_the_row_groups(
     [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())],
     ids=str,
 )
-def test_every_kind_of_string_column_is_read(kind: pa.DataType, tmp_path: Path):
+def test_every_kind_of_string_column_is_read(kind, tmp_path):
     path = table(tmp_path / "in.parquet", {"text": pa.array(TEXTS).cast(kind)})
     assert [read_shard(shard, "text", ())[0] for shard in cut(path, 4)[1]] == [
         TEXTS[:4],
@@ -245,7 +229,7 @@ def test_every_kind_of_string_column_is_read(kind: pa.DataType, tmp_path: Path):
 
 
 @pytest.fixture
-def mixed(put: Put, tmp_path: Path) -> list[Path]:
+def mixed(put, tmp_path):
     """`TEXTS` once in each format."""
     return [
         put("a.txt", "\n".join(TEXTS)),
@@ -260,7 +244,7 @@ def mixed(put: Put, tmp_path: Path) -> list[Path]:
 
 
 def test_every_row_has_its_vector_in_the_order_of_the_input(
-    mixed: list[Path], encoder: Encoder, request_of: RequestOf, tmp_path: Path
+    mixed, encoder, request_of, tmp_path
 ):
     done = encode_corpus(request_of(*mixed))
     assert (done.rows, done.width, done.shards, done.encoded) == (28, 4, 12, 28)
@@ -272,9 +256,7 @@ def test_every_row_has_its_vector_in_the_order_of_the_input(
 
 
 @pytest.fixture
-def vectors_of(
-    request_of: RequestOf, put: Put, tmp_path: Path
-) -> tuple[Any, np.ndarray]:
+def vectors_of(request_of, put, tmp_path):
     """Vectors of 20 texts in shards of three, and the same in one array."""
     encode_corpus(
         request_of(put("in.txt", "\n".join(f"t{chr(97 + i)}" for i in range(20))))
@@ -302,9 +284,7 @@ CHOICES = [
 
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("key", CHOICES, ids=str)
-def test_vectors_are_chosen_as_rows_of_an_array_are(
-    key: Any, vectors_of: tuple[Any, np.ndarray]
-):
+def test_vectors_are_chosen_as_rows_of_an_array_are(key, vectors_of):
     vectors, whole = vectors_of
     found, expected = (
         vectors[key],
@@ -315,14 +295,12 @@ def test_vectors_are_chosen_as_rows_of_an_array_are(
 
 
 @pytest.mark.parametrize("key", [20, -21, [0, 20]])
-def test_a_row_that_is_not_there_is_an_index_error(
-    key: Any, vectors_of: tuple[Any, np.ndarray]
-):
+def test_a_row_that_is_not_there_is_an_index_error(key, vectors_of):
     with pytest.raises(IndexError):
         vectors_of[0][key]
 
 
-def test_rows_are_read_within_a_shard_and_across(vectors_of: tuple[Any, np.ndarray]):
+def test_rows_are_read_within_a_shard_and_across(vectors_of):
     vectors, whole = vectors_of
     for start in range(20):
         np.testing.assert_array_equal(
@@ -330,9 +308,7 @@ def test_rows_are_read_within_a_shard_and_across(vectors_of: tuple[Any, np.ndarr
         )
 
 
-def test_float16_halves_the_vectors(
-    request_of: RequestOf, put: Put, encoder: Encoder, tmp_path: Path
-):
+def test_float16_halves_the_vectors(request_of, put, encoder, tmp_path):
     encode_corpus(request_of(put("in.txt", "\n".join(TEXTS)), dtype="float16"))
     vectors = open_vectors(tmp_path / "out")
     assert vectors.dtype == np.float16
@@ -340,7 +316,7 @@ def test_float16_halves_the_vectors(
 
 
 def test_parquet_has_the_vectors_beside_the_columns_that_are_kept(
-    request_of: RequestOf, put: Put, encoder: Encoder, tmp_path: Path
+    request_of, put, encoder, tmp_path
 ):
     rows = [
         {"id": f"n{i}", "tags": [i, i], "text": text} for i, text in enumerate(TEXTS)
@@ -365,9 +341,7 @@ def test_parquet_has_the_vectors_beside_the_columns_that_are_kept(
         open_vectors(tmp_path / "out")
 
 
-def test_the_manifest_says_what_the_vectors_are_of(
-    mixed: list[Path], request_of: RequestOf, tmp_path: Path
-):
+def test_the_manifest_says_what_the_vectors_are_of(mixed, request_of, tmp_path):
     encode_corpus(request_of(*mixed[:2]))
     found = json.loads((tmp_path / "out" / "corpus.json").read_text())
     assert (found["rows"], found["complete"], len(found["shards"])) == (14, True, 6)
@@ -383,21 +357,19 @@ def test_the_manifest_says_what_the_vectors_are_of(
 # --- going on ----------------------------------------------------------------------------------------------
 
 
-def parts(directory: Path) -> dict[str, tuple[int, bytes]]:
+def parts(directory):
     return {
         file.name: (file.stat().st_mtime_ns, file.read_bytes())
         for file in (directory / "vectors").iterdir()
     }
 
 
-def again(request: Request, **options: Any) -> tuple[Summary, list[str]]:
-    said: list[str] = []
+def again(request, **options):
+    said = []
     return encode_corpus(request, say=said.append, **options), said
 
 
-def test_what_is_there_is_not_encoded_again(
-    mixed: list[Path], request_of: RequestOf, tmp_path: Path
-):
+def test_what_is_there_is_not_encoded_again(mixed, request_of, tmp_path):
     request = request_of(*mixed)
     encode_corpus(request)
     before = parts(tmp_path / "out")
@@ -411,7 +383,7 @@ def test_what_is_there_is_not_encoded_again(
 
 
 def test_a_shard_that_is_missing_or_damaged_is_encoded_again(
-    mixed: list[Path], request_of: RequestOf, tmp_path: Path
+    mixed, request_of, tmp_path
 ):
     request = request_of(*mixed)
     encode_corpus(request)
@@ -439,12 +411,12 @@ def test_a_shard_that_is_missing_or_damaged_is_encoded_again(
 )
 @given(damage=damages(), number=st.integers(0, 2))
 def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
-    format: str,
-    damage: Damage,
-    number: int,
-    put: Put,
-    request_of: RequestOf,
-    tmp_path: Path,
+    format,
+    damage,
+    number,
+    put,
+    request_of,
+    tmp_path,
 ):
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n"), format=format)
     encode_corpus(request)
@@ -471,7 +443,7 @@ def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
 )
 @given(damage=damages())
 def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
-    damage: Damage, put: Put, request_of: RequestOf, tmp_path: Path
+    damage, put, request_of, tmp_path
 ):
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n"))
     encode_corpus(request)
@@ -501,9 +473,7 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(damage=damages())
-def test_damaged_hashes_only_cost_time(
-    damage: Damage, put: Put, request_of: RequestOf, tmp_path: Path
-):
+def test_damaged_hashes_only_cost_time(damage, put, request_of, tmp_path):
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n"))
     encode_corpus(request)
     file = tmp_path / "out" / "vectors.sha256"
@@ -517,9 +487,7 @@ def test_damaged_hashes_only_cost_time(
     assert len(open_vectors(tmp_path / "out")[:]) == 8
 
 
-def test_hashes_are_those_that_sha256sum_checks(
-    mixed: list[Path], request_of: RequestOf, tmp_path: Path
-):
+def test_hashes_are_those_that_sha256sum_checks(mixed, request_of, tmp_path):
     encode_corpus(request_of(*mixed), LocalPool(2))
     lines = sorted((tmp_path / "out" / "vectors.sha256").read_text().splitlines())
     assert lines == sorted(
@@ -529,7 +497,7 @@ def test_hashes_are_those_that_sha256sum_checks(
 
 
 def test_shards_of_a_version_that_kept_no_hashes_are_taken_as_they_are(
-    put: Put, request_of: RequestOf, encoder: Encoder, tmp_path: Path
+    put, request_of, encoder, tmp_path
 ):
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\n"))
     encode_corpus(request)
@@ -552,13 +520,13 @@ def test_shards_of_a_version_that_kept_no_hashes_are_taken_as_they_are(
 
 
 def test_a_second_command_in_the_same_directory_is_refused_and_disturbs_nothing(
-    put: Put, request_of: RequestOf, tmp_path: Path
+    put, request_of, tmp_path
 ):
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\n"))
-    refused: list[str] = []
+    refused = []
 
     @contextmanager
-    def bar(rows: int) -> Iterator[Callable[[int], object]]:
+    def bar(rows):
         left = tmp_path / "out" / "vectors" / ".part-0000001.npy.abcdefgh"
         left.parent.mkdir()
         left.touch()  # what a worker of the first command is writing
@@ -577,7 +545,7 @@ def test_a_second_command_in_the_same_directory_is_refused_and_disturbs_nothing(
 
 
 def test_bad_rows_are_found_before_anything_is_encoded(
-    put: Put, request_of: RequestOf, encoder: Encoder, tmp_path: Path
+    put, request_of, encoder, tmp_path
 ):
     source = put("in.txt", b"a\nb\nc\nd\ne\nf\ng\nh\xff\n")
     with pytest.raises(
@@ -588,16 +556,16 @@ def test_bad_rows_are_found_before_anything_is_encoded(
 
 
 def test_an_error_leaves_the_shards_before_it_and_the_rest_is_done_later(
-    put: Put,
-    request_of: RequestOf,
-    encoder: Encoder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    put,
+    request_of,
+    encoder,
+    tmp_path,
+    monkeypatch,
 ):
     source = put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n")
     real = Encoder.encode
 
-    def fail(self: Encoder, texts: list[str], progress: Any = None) -> Any:
+    def fail(self, texts, progress=None):
         if "g" in texts:
             raise KeyboardInterrupt
         return real(self, texts, progress)
@@ -621,9 +589,7 @@ def test_an_error_leaves_the_shards_before_it_and_the_rest_is_done_later(
     )
 
 
-def test_an_input_that_has_changed_is_refused(
-    put: Put, request_of: RequestOf, tmp_path: Path
-):
+def test_an_input_that_has_changed_is_refused(put, request_of, tmp_path):
     source = put("in.txt", "a\nb\n")
     encode_corpus(request_of(source))
     put("in.txt", "a\nc\n")
@@ -636,7 +602,7 @@ def test_an_input_that_has_changed_is_refused(
 
 
 def test_shards_of_which_nobody_knows_how_they_were_made_are_encoded_again(
-    put: Put, request_of: RequestOf, tmp_path: Path
+    put, request_of, tmp_path
 ):
     request = request_of(put("in.txt", "a\n"))
     encode_corpus(request)
@@ -649,12 +615,12 @@ def test_shards_of_which_nobody_knows_how_they_were_made_are_encoded_again(
 
 
 def test_an_unchanged_file_is_not_read_again_to_find_out_what_is_missing(
-    put: Put, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
+    put, request_of, monkeypatch
 ):
     first, second = put("a.txt", "a\nb\n"), put("b.txt", "b\n")
     encode_corpus(request_of(first, second))
     os.utime(second, (1, 1))
-    looked: list[Path] = []
+    looked = []
     real = corpus_encoding.cut
     monkeypatch.setattr(
         corpus_encoding,
@@ -666,7 +632,7 @@ def test_an_unchanged_file_is_not_read_again_to_find_out_what_is_missing(
 
 
 def test_a_copy_of_the_same_files_elsewhere_is_the_same_corpus(
-    put: Put, request_of: RequestOf, tmp_path: Path
+    put, request_of, tmp_path
 ):
     encode_corpus(request_of(put("a/in.txt", "\n".join(TEXTS))))
     moved = put("b/in.txt", "\n".join(TEXTS))
@@ -689,11 +655,11 @@ def test_a_copy_of_the_same_files_elsewhere_is_the_same_corpus(
     ],
 )
 def test_another_request_is_refused_with_what_differs(
-    change: dict[str, Any],
-    message: str,
-    put: Put,
-    request_of: RequestOf,
-    tmp_path: Path,
+    change,
+    message,
+    put,
+    request_of,
+    tmp_path,
 ):
     source = put("in.jsonl", jsonl({"text": text, "other": text} for text in TEXTS))
     encode_corpus(request_of(source))
@@ -704,7 +670,7 @@ def test_another_request_is_refused_with_what_differs(
     assert again(request_of(source, **change), overwrite=True)[0].encoded == 7
 
 
-def test_other_inputs_are_refused_with_their_names(put: Put, request_of: RequestOf):
+def test_other_inputs_are_refused_with_their_names(put, request_of):
     first, second, third = (
         put(name, f"{name}\n") for name in ("a.txt", "b.txt", "c.txt")
     )
@@ -717,22 +683,18 @@ def test_other_inputs_are_refused_with_their_names(put: Put, request_of: Request
         encode_corpus(request_of(first, third))
 
 
-def test_another_encoder_is_refused(
-    put: Put, request_of: RequestOf, encoder: Encoder, tmp_path: Path
-):
+def test_another_encoder_is_refused(put, request_of, encoder, tmp_path):
     request = request_of(put("in.txt", "a\n"))
     encode_corpus(request)
     np.save(
         tmp_path / "encoder" / "backbone" / "embedding.npy",
         encoder.backbone.embedding + 1,
-    )  # type: ignore[attr-defined]
+    )
     with pytest.raises(RunError, match="the encoder's files are others"):
         encode_corpus(request)
 
 
-def test_a_manifest_names_the_plugins_of_the_encoders_parts(
-    put: Put, request_of: RequestOf, tmp_path: Path
-):
+def test_a_manifest_names_the_plugins_of_the_encoders_parts(put, request_of, tmp_path):
     encode_corpus(request_of(put("in.txt", "a\n")))
     manifest = json.loads((tmp_path / "out" / "corpus.json").read_text())
     assert manifest["request"]["plugins"] == dict.fromkeys(
@@ -741,7 +703,7 @@ def test_a_manifest_names_the_plugins_of_the_encoders_parts(
 
 
 def test_a_corpus_does_not_go_on_with_another_release_of_a_plugin(
-    put: Put, request_of: RequestOf, installed_toy: Path
+    put, request_of, installed_toy
 ):
     request = request_of(put("in.txt", "a\n"))
     encode_corpus(request)
@@ -755,7 +717,7 @@ def test_a_corpus_does_not_go_on_with_another_release_of_a_plugin(
 
 
 def test_an_encoder_that_computes_otherwise_than_before_is_refused(
-    put: Put, request_of: RequestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put, request_of, tmp_path, monkeypatch
 ):
     request = request_of(put("in.txt", "a\nb\nc\nd\n"))
     encode_corpus(request)
@@ -775,7 +737,7 @@ def test_an_encoder_that_computes_otherwise_than_before_is_refused(
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_directory_with_anything_else_in_it_is_left_alone(
-    overwrite: bool, put: Put, request_of: RequestOf, tmp_path: Path
+    overwrite, put, request_of, tmp_path
 ):
     source = put("in.txt", "a\n")
     put("out/vectors/mine.txt", "dear")
@@ -791,7 +753,7 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(
 
 
 def test_a_damaged_manifest_is_an_error_that_overwriting_mends(
-    put: Put, request_of: RequestOf, tmp_path: Path
+    put, request_of, tmp_path
 ):
     request = request_of(put("in.txt", "a\n"))
     encode_corpus(request)
@@ -803,12 +765,12 @@ def test_a_damaged_manifest_is_an_error_that_overwriting_mends(
     assert again(request, overwrite=True)[0].encoded == 1
 
 
-def changed(path: str, value: object) -> Callable[[dict[str, Any]], None]:
+def changed(path, value):
     """Return a function that puts a value at a dotted path of a manifest."""
 
-    def change(manifest: dict[str, Any]) -> None:
+    def change(manifest):
         *above, last = (int(key) if key.isdigit() else key for key in path.split("."))
-        place: Any = manifest
+        place = manifest
         for key in above:
             place = place[key]
         place[last] = value
@@ -852,7 +814,7 @@ HOSTILE = {
 
 
 def test_a_manifest_with_what_is_never_written_is_damaged_for_every_reader(
-    put: Put, request_of: RequestOf, tmp_path: Path
+    put, request_of, tmp_path
 ):
     request = request_of(put("in.txt", "a\n"))
     encode_corpus(request)
@@ -882,12 +844,12 @@ def test_a_manifest_with_what_is_never_written_is_damaged_for_every_reader(
     [("corpus.json", "manifest"), ("vectors.sha256", "shard_digests")],
 )
 def test_a_file_of_a_corpus_that_is_larger_than_any_is_not_read(
-    name: str,
-    module: str,
-    put: Put,
-    request_of: RequestOf,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name,
+    module,
+    put,
+    request_of,
+    tmp_path,
+    monkeypatch,
 ):
     encode_corpus(request_of(put("in.txt", "a\n")))
     monkeypatch.setattr(f"sentbed_corpus.{module}.LARGEST", 20)
@@ -897,7 +859,7 @@ def test_a_file_of_a_corpus_that_is_larger_than_any_is_not_read(
         open_vectors(tmp_path / "out")
 
 
-def test_a_manifest_that_is_deeper_than_any_is_damaged(put: Put, tmp_path: Path):
+def test_a_manifest_that_is_deeper_than_any_is_damaged(put, tmp_path):
     put("out/corpus.json", "[" * 100_000)
     with pytest.raises(RunError, match=r"corpus.json` is damaged \(RecursionError"):
         open_vectors(tmp_path / "out")
@@ -922,7 +884,7 @@ def test_a_manifest_that_is_deeper_than_any_is_damaged(put: Put, tmp_path: Path)
     ],
 )  # fmt: skip
 def test_a_fault_in_json_lines_is_an_error_with_its_line(
-    content: str | bytes, message: str, put: Put, request_of: RequestOf
+    content, message, put, request_of
 ):
     source = put("in.jsonl", content)
     with pytest.raises(DataError, match=f"^{message.replace('PATH', str(source))}$"):
@@ -954,7 +916,7 @@ def test_a_fault_in_json_lines_is_an_error_with_its_line(
     ids=range(5),
 )
 def test_a_fault_in_parquet_is_an_error_with_its_row(
-    columns: dict[str, Any], message: str, request_of: RequestOf, tmp_path: Path
+    columns, message, request_of, tmp_path
 ):
     source = table(tmp_path / "in.parquet", columns)
     with pytest.raises(DataError, match=f"^{message.replace('PATH', str(source))}$"):
@@ -970,20 +932,18 @@ def test_a_fault_in_parquet_is_an_error_with_its_row(
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_what_it_says_is_an_error(
-    name: str, content: bytes, message: str, put: Put, request_of: RequestOf
+    name, content, message, put, request_of
 ):
     source = put(name, content)
     with pytest.raises(DataError, match=f"^{message} @ {source}$"):
         encode_corpus(request_of(source))
 
 
-def test_a_file_that_changes_while_it_is_encoded_is_an_error(
-    put: Put, request_of: RequestOf
-):
+def test_a_file_that_changes_while_it_is_encoded_is_an_error(put, request_of):
     source = put("in.txt", "a\nb\nc\nd\n")
 
     class Changing(LocalPool):
-        def run(self, start: Any, tasks: Any, told: Any = None) -> Any:
+        def run(self, start, tasks, told=None):
             for done in super().run(start, tasks, told):
                 source.write_text("a\nb\nc\nd\ne\n")
                 yield done
@@ -1012,15 +972,13 @@ def test_a_file_that_changes_while_it_is_encoded_is_an_error(
         ),
     ],
 )
-def test_columns_that_cannot_be_kept_are_an_error(
-    fields: dict[str, Any], message: str, put: Put, request_of: RequestOf
-):
+def test_columns_that_cannot_be_kept_are_an_error(fields, message, put, request_of):
     source = put("in.jsonl", jsonl([{"id": 1, "text": "a"}]))
     with pytest.raises(DataError, match=f"^{message}$"):
         encode_corpus(request_of(source, **fields))
 
 
-def test_values_of_several_types_cannot_be_kept(put: Put, request_of: RequestOf):
+def test_values_of_several_types_cannot_be_kept(put, request_of):
     source = put("in.jsonl", jsonl([{"id": 1, "text": "a"}, {"id": "b", "text": "b"}]))
     with pytest.raises(
         DataError,
@@ -1029,7 +987,7 @@ def test_values_of_several_types_cannot_be_kept(put: Put, request_of: RequestOf)
         encode_corpus(request_of(source, format="parquet", keep=("id",)))
 
 
-def test_a_text_file_has_no_columns_to_keep(put: Put, request_of: RequestOf):
+def test_a_text_file_has_no_columns_to_keep(put, request_of):
     with pytest.raises(
         DataError, match="a text file has no columns to keep; take `--keep` out"
     ):
@@ -1041,15 +999,15 @@ def test_a_text_file_has_no_columns_to_keep(put: Put, request_of: RequestOf):
     (1e5, "float16", "a vector has the value 100000, more than float16 holds; use float32"),
 ])  # fmt: skip
 def test_vectors_that_are_no_numbers_are_not_written(
-    value: float,
-    dtype: str,
-    message: str,
-    put: Put,
-    request_of: RequestOf,
-    encoder: Encoder,
-    tmp_path: Path,
+    value,
+    dtype,
+    message,
+    put,
+    request_of,
+    encoder,
+    tmp_path,
 ):
-    embedding = np.full_like(encoder.backbone.embedding, value)  # type: ignore[attr-defined]
+    embedding = np.full_like(encoder.backbone.embedding, value)
     np.save(tmp_path / "encoder" / "backbone" / "embedding.npy", embedding)
     (tmp_path / "encoder" / "checksums.json").unlink()
     source = put("in.txt", "a\nb\n")
@@ -1060,7 +1018,7 @@ def test_vectors_that_are_no_numbers_are_not_written(
 
 @pytest.mark.parametrize("format", ["npy", "parquet"])
 def test_a_full_disk_is_an_error_that_leaves_no_half_shard(
-    format: str, put: Put, request_of: RequestOf, tmp_path: Path
+    format, put, request_of, tmp_path
 ):
     request = request_of(
         put("in.txt", "\n".join("ab" * 2000)), format=format, shard_rows=4000
@@ -1080,7 +1038,7 @@ def test_a_full_disk_is_an_error_that_leaves_no_half_shard(
 
 
 def test_a_runtime_that_is_wrong_is_reported_before_anything_is_written(
-    put: Put, request_of: RequestOf, tmp_path: Path
+    put, request_of, tmp_path
 ):
     with pytest.raises(RecipeError, match="found 'fp8'"):
         encode_corpus(
@@ -1089,9 +1047,7 @@ def test_a_runtime_that_is_wrong_is_reported_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_directory_that_is_no_encoder_is_an_error(
-    put: Put, installed_toy: Path, tmp_path: Path
-):
+def test_a_directory_that_is_no_encoder_is_an_error(put, installed_toy, tmp_path):
     with pytest.raises(ModelError, match="is not an encoder"):
         encode_corpus(
             Request(
@@ -1103,9 +1059,7 @@ def test_a_directory_that_is_no_encoder_is_an_error(
         )
 
 
-def test_parquet_without_pyarrow_says_how_to_get_it(
-    put: Put, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
-):
+def test_parquet_without_pyarrow_says_how_to_get_it(put, request_of, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     for request in (
         request_of(put("in.parquet", "")),
@@ -1121,9 +1075,7 @@ def test_parquet_without_pyarrow_says_how_to_get_it(
 # --- workers -----------------------------------------------------------------------------------------------
 
 
-def test_two_processes_write_what_one_writes(
-    mixed: list[Path], request_of: RequestOf, tmp_path: Path
-):
+def test_two_processes_write_what_one_writes(mixed, request_of, tmp_path):
     encode_corpus(request_of(*mixed))
     encode_corpus(request_of(*mixed, output=tmp_path / "two"), LocalPool(2))
     contents = [
@@ -1134,7 +1086,7 @@ def test_two_processes_write_what_one_writes(
 
 
 def test_an_encoder_that_is_another_one_on_another_machine_is_refused(
-    put: Put, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
+    put, request_of, monkeypatch
 ):
     request = request_of(put("in.txt", "a\n"))
     names = iter(["head", "worker", "worker", "worker"])
@@ -1148,11 +1100,11 @@ def test_an_encoder_that_is_another_one_on_another_machine_is_refused(
         encode_corpus(request, overwrite=True)
 
 
-def test_rows_that_are_encoded_twice_are_shown_once(put: Put, request_of: RequestOf):
-    forward: list[int] = []
+def test_rows_that_are_encoded_twice_are_shown_once(put, request_of):
+    forward = []
 
     class Twice(LocalPool):
-        def run(self, start: Any, tasks: Any, told: Any = None) -> Any:
+        def run(self, start, tasks, told=None):
             told(tasks[0], 2)
             yield from super().run(start, tasks, told)
 
@@ -1177,11 +1129,11 @@ if __name__ == "__main__":
 
 
 def test_a_command_that_was_killed_goes_on(
-    put: Put,
-    request_of: RequestOf,
-    encoder: Encoder,
-    installed_toy: Path,
-    tmp_path: Path,
+    put,
+    request_of,
+    encoder,
+    installed_toy,
+    tmp_path,
 ):
     texts = [f"{chr(97 + i % 26)}{i}" for i in range(400)]
     source = put("in.txt", "\n".join(texts))
@@ -1222,7 +1174,7 @@ def test_a_command_that_was_killed_goes_on(
 
 
 @pytest.mark.parametrize("ending", ["txt", "txt.gz", "jsonl", "jsonl.gz"])
-def test_an_overlong_line_is_refused_before_it_is_encoded(ending: str, put: Put):
+def test_an_overlong_line_is_refused_before_it_is_encoded(ending, put):
     text = b'{"text": "one"}\n' + b"y" * 2**21
     file = put(f"a.{ending}", gzip.compress(text) if ending.endswith("gz") else text)
     with pytest.raises(DataError, match=rf"more than 1,048,576 bytes.*a\.{ending}:2$"):
@@ -1230,7 +1182,7 @@ def test_an_overlong_line_is_refused_before_it_is_encoded(ending: str, put: Put)
 
 
 @pytest.mark.parametrize("ending", ["txt", "txt.gz", "parquet"])
-def test_a_pipe_is_no_input(ending: str, tmp_path: Path):
+def test_a_pipe_is_no_input(ending, tmp_path):
     os.mkfifo(tmp_path / f"a.{ending}")
     with pytest.raises(DataError, match="is a pipe or a device"):
         cut(tmp_path / f"a.{ending}", 2)
@@ -1239,9 +1191,7 @@ def test_a_pipe_is_no_input(ending: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("ending", "line"), [("txt.gz", b"x"), ("jsonl.gz", b'{"text": "y"}')]
 )
-def test_a_compressed_member_that_repeats_is_refused(
-    ending: str, line: bytes, put: Put, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_compressed_member_that_repeats_is_refused(ending, line, put, monkeypatch):
     monkeypatch.setattr(bounded_gzip, "MOST_UNPACKED", 1 << 16)
     file = put(f"a.{ending}", gzip.compress((line + b" " * 999 + b"\n") * 100) * 500)
     with pytest.raises(

@@ -7,35 +7,30 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import toy_plugin
-from click.testing import CliRunner, Result
-from sentbed import Encoder, build_encoder
+from click.testing import CliRunner
+from sentbed import build_encoder
 from sentbed._cli import main as cli
-from sentbed._recipe.recipe import Recipe
 from sentbed.protocols import TextTask
 from sentbed_corpus import open_vectors
-
-Put = Callable[[str, str | bytes], Path]
-Encode = Callable[..., Result]
 
 
 @pytest.fixture
 def encode(
-    installed_toy: Path,
-    recipe_of: Callable[..., Recipe],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Encode:
+    installed_toy,
+    recipe_of,
+    tmp_path,
+    monkeypatch,
+):
     """Run `sentbed encode` with an encoder of the toy plugin."""
     build_encoder(recipe_of()).save(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str, runtime: str = "toy") -> Result:
+    def run(*arguments, runtime="toy"):
         return CliRunner().invoke(
             cli.main, ["encode", "encoder", *arguments, "--runtime", runtime]
         )
@@ -43,9 +38,7 @@ def encode(
     return run
 
 
-def test_a_directory_takes_several_inputs_and_says_how_fast_it_was(
-    encode: Encode, put: Put
-):
+def test_a_directory_takes_several_inputs_and_says_how_fast_it_was(encode, put):
     put("a.txt", "one\ntwo\n")
     put("b.jsonl", '{"t": "three"}\n')
     arguments = (
@@ -70,7 +63,7 @@ def test_a_directory_takes_several_inputs_and_says_how_fast_it_was(
     )
 
 
-def test_options_reach_the_request(encode: Encode, put: Put):
+def test_options_reach_the_request(encode, put):
     parquet = pytest.importorskip("pyarrow.parquet")
     put("a.jsonl", '{"id": 7, "x": null, "text": "three"}\n')
     chosen = (
@@ -92,7 +85,7 @@ def test_options_reach_the_request(encode: Encode, put: Put):
     )
 
 
-def test_two_workers_of_this_machine_encode(encode: Encode, put: Put):
+def test_two_workers_of_this_machine_encode(encode, put):
     put("a.txt", "one\ntwo\nthree\n")
     result = encode(
         "--input", "a.txt", "--output", "out", "--shard-rows", "1", "--workers", "2"
@@ -100,7 +93,7 @@ def test_two_workers_of_this_machine_encode(encode: Encode, put: Put):
     assert (result.exit_code, len(open_vectors("out"))) == (0, 3)
 
 
-def test_overwrite_starts_again(encode: Encode, put: Put):
+def test_overwrite_starts_again(encode, put):
     put("a.txt", "one\n")
     arguments = ("--input", "a.txt", "--output", "out")
     encode(*arguments)
@@ -112,9 +105,7 @@ def test_overwrite_starts_again(encode: Encode, put: Put):
     assert encode(*arguments, "--shard-rows", "9", "--overwrite").exit_code == 0
 
 
-def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(
-    encode: Encode, put: Put
-):
+def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(encode, put):
     put("a.jsonl", '{"text": "a"}\n{"text": 3}\n')
     for more in ((), ("--workers", "2")):
         result = encode("--input", "a.jsonl", "--output", "out", *more, "--overwrite")
@@ -165,7 +156,7 @@ def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
-    arguments: tuple[str, ...], message: str, encode: Encode, put: Put
+    arguments, message, encode, put
 ):
     put("a.txt", "a\n")
     result = encode(*arguments)
@@ -179,9 +170,7 @@ def test_options_that_contradict_each_other_are_refused(
 @pytest.mark.parametrize(
     "setting", [("--precision", "fp8"), ("--set", "runtime.precision=fp8")]
 )
-def test_a_wrong_runtime_is_shown_as_elsewhere(
-    setting: tuple[str, str], encode: Encode, put: Put
-):
+def test_a_wrong_runtime_is_shown_as_elsewhere(setting, encode, put):
     put("a.txt", "a\n")
     result = encode("--input", "a.txt", "--output", "out", *setting, "--workers", "2")
     assert result.exit_code == 2
@@ -194,7 +183,7 @@ def test_a_wrong_runtime_is_shown_as_elsewhere(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_ends_it_with_a_message_and_what_is_done_stays(
-    name: str, encode: Encode, put: Put, installed_toy: Path, tmp_path: Path
+    name, encode, put, installed_toy, tmp_path
 ):
     texts = [f"t{chr(97 + i % 26)}" for i in range(200)]
     put("a.txt", "\n".join(texts))
@@ -233,7 +222,7 @@ def test_a_signal_ends_it_with_a_message_and_what_is_done_stays(
     assert len(open_vectors("out")) == 200
 
 
-def test_gpus_for_workers_on_the_processor_are_refused(encode: Encode, put: Put):
+def test_gpus_for_workers_on_the_processor_are_refused(encode, put):
     put("a.txt", "a\n")
     gpus = ("--workers", "2", "--gpus-per-worker", "1")
     result = encode("--input", "a.txt", "--output", "out", *gpus, runtime="cpu")
@@ -248,9 +237,7 @@ TASK_PROMPTS = (
 
 
 @pytest.fixture
-def encoder_with_prompts(
-    encode: Encode, recipe_of: Callable[..., Recipe], tmp_path: Path
-) -> Encoder:
+def encoder_with_prompts(encode, recipe_of, tmp_path):
     """The encoder on disk, with prompts of tasks."""
     recipe = toy_plugin.RECIPE.replace("pooler", f"{TASK_PROMPTS}\npooler", 1)
     encoder = build_encoder(recipe_of(recipe))
@@ -261,8 +248,8 @@ def encoder_with_prompts(
 
 @pytest.mark.parametrize("output", ["out", "out.npy"])
 def test_texts_have_the_prompt_that_is_asked_for(
-    output: str, encode: Encode, encoder_with_prompts: Encoder, put: Put
-) -> None:
+    output, encode, encoder_with_prompts, put
+):
     put("a.txt", "one\ntwo\n")
     arguments = ("--input", "a.txt", "--output", output)
     assert encode(*arguments, "--prompt", "QUERY").exit_code == 0
@@ -286,12 +273,12 @@ def test_texts_have_the_prompt_that_is_asked_for(
     ],
 )
 def test_a_prompt_that_the_encoder_has_not_is_refused(
-    arguments: tuple[str, ...],
-    message: str,
-    encode: Encode,
-    encoder_with_prompts: Encoder,
-    put: Put,
-) -> None:
+    arguments,
+    message,
+    encode,
+    encoder_with_prompts,
+    put,
+):
     put("a.txt", "one\n")
     result = encode("--input", "a.txt", "--output", "out.npy", *arguments)
     assert result.exit_code != 0

@@ -2,25 +2,19 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sentbed import DataError, Encoder, ModelError, build_encoder
-from sentbed._recipe.recipe import Recipe
 from sentbed_corpus import encode_lines as module
 from sentbed_corpus.encode_lines import encode_lines
 
 TOY = {"use": "toy"}
-Put = Callable[[str, str | bytes], Path]
 
 
 @pytest.fixture
-def encoder(
-    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path
-) -> Encoder:
+def encoder(installed_toy, recipe_of, tmp_path):
     """An encoder that is also on disk, in `encoder` of the test's directory."""
     built = build_encoder(recipe_of())
     built.save(tmp_path / "encoder")
@@ -28,10 +22,10 @@ def encoder(
 
 
 @pytest.fixture
-def encode_file(encoder: Encoder, tmp_path: Path) -> Callable[[str | Path], np.ndarray]:
+def encode_file(encoder, tmp_path):
     """Encode the lines of a file with the encoder on disk; returns what the written file holds."""
 
-    def encode(source: str | Path) -> np.ndarray:
+    def encode(source):
         shape = encode_lines(
             str(tmp_path / "encoder"), TOY, str(source), tmp_path / "out.npy"
         )
@@ -42,16 +36,13 @@ def encode_file(encoder: Encoder, tmp_path: Path) -> Callable[[str | Path], np.n
     return encode
 
 
-EncodeFile = Callable[[str | Path], np.ndarray]
-
-
 @pytest.mark.parametrize("window", [1, 2, 3, 6, 7, 100])
 def test_row_i_is_line_i_whatever_the_window(
-    window: int,
-    encoder: Encoder,
-    encode_file: EncodeFile,
-    put: Put,
-    monkeypatch: pytest.MonkeyPatch,
+    window,
+    encoder,
+    encode_file,
+    put,
+    monkeypatch,
 ):
     monkeypatch.setattr(module, "WINDOW", window)
     texts = ["one", "two and three", "", "one", "é ☃", "the last"]
@@ -76,19 +67,17 @@ def test_row_i_is_line_i_whatever_the_window(
     ],
 )
 def test_a_line_ends_at_a_line_feed_and_nowhere_else(
-    content: bytes,
-    texts: list[str],
-    encoder: Encoder,
-    encode_file: EncodeFile,
-    put: Put,
+    content,
+    texts,
+    encoder,
+    encode_file,
+    put,
 ):
     vectors = encode_file(put("in.txt", content))
     np.testing.assert_allclose(vectors, encoder.encode(texts), rtol=1e-6)
 
 
-def test_a_dash_reads_standard_input(
-    encoder: Encoder, encode_file: EncodeFile, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_dash_reads_standard_input(encoder, encode_file, monkeypatch):
     monkeypatch.setattr(
         sys, "stdin", SimpleNamespace(buffer=io.BytesIO("one\ntwö".encode()))
     )
@@ -98,7 +87,7 @@ def test_a_dash_reads_standard_input(
 
 
 def test_more_lines_than_a_block_of_standard_input_are_all_read(
-    encode_file: EncodeFile, monkeypatch: pytest.MonkeyPatch
+    encode_file, monkeypatch
 ):
     line = b"x" * 1023 + b"\n"
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(line * 1500)))
@@ -107,11 +96,11 @@ def test_more_lines_than_a_block_of_standard_input_are_all_read(
 
 @pytest.mark.parametrize("source", ["file", "-"])
 def test_an_empty_input_is_an_error_that_writes_nothing(
-    source: str,
-    encode_file: EncodeFile,
-    put: Put,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    source,
+    encode_file,
+    put,
+    monkeypatch,
+    tmp_path,
 ):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
     named = source if source == "-" else put("in.txt", b"")
@@ -125,7 +114,7 @@ def test_an_empty_input_is_an_error_that_writes_nothing(
 
 
 def test_bytes_that_are_not_utf8_are_an_error_with_their_line(
-    encode_file: EncodeFile, put: Put, tmp_path: Path
+    encode_file, put, tmp_path
 ):
     source = put("in.txt", b"fine\n\ncaf\xe9 cr\xe8me\nfine\n")
     with pytest.raises(DataError) as caught:
@@ -136,7 +125,7 @@ def test_bytes_that_are_not_utf8_are_an_error_with_their_line(
     assert not (tmp_path / "out.npy").exists()
 
 
-def test_a_missing_file_is_an_error(encode_file: EncodeFile, tmp_path: Path):
+def test_a_missing_file_is_an_error(encode_file, tmp_path):
     with pytest.raises(DataError) as caught:
         encode_file(tmp_path / "none.txt")
     assert (
@@ -146,13 +135,13 @@ def test_a_missing_file_is_an_error(encode_file: EncodeFile, tmp_path: Path):
 
 
 # Fails: IsADirectoryError goes through; only FileNotFoundError is caught.
-def test_a_directory_as_input_is_an_error(encode_file: EncodeFile, tmp_path: Path):
+def test_a_directory_as_input_is_an_error(encode_file, tmp_path):
     with pytest.raises(DataError):
         encode_file(tmp_path)
 
 
 def test_an_error_while_encoding_keeps_the_output_that_was_there(
-    encode_file: EncodeFile, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encode_file, put, tmp_path, monkeypatch
 ):
     encode_file(put("in.txt", "one\n"))
     before = (tmp_path / "out.npy").read_bytes()
@@ -173,9 +162,7 @@ def test_an_error_while_encoding_keeps_the_output_that_was_there(
     } == set()
 
 
-def test_a_directory_that_is_no_encoder_is_an_error(
-    installed_toy: Path, put: Put, tmp_path: Path
-):
+def test_a_directory_that_is_no_encoder_is_an_error(installed_toy, put, tmp_path):
     with pytest.raises(ModelError, match="is not an encoder"):
         encode_lines(
             str(tmp_path), TOY, str(put("in.txt", "one\n")), tmp_path / "out.npy"

@@ -9,41 +9,34 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import toy_plugin
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed import Encoder, __version__, build_encoder
 from sentbed._cli import main as cli
-from sentbed._recipe.recipe import Recipe
 from sentbed.protocols import TextTask
 from sentbed.tools import locked
 from sentbed_corpus import hard_negatives
 
-Put = Callable[[str, str | bytes], Path]
-Mine = Callable[..., Result]
 NAMED = ("--data", "table", "--set", "path=pairs.tsv")
 
 
 @pytest.fixture
 def mine(
-    installed_toy: Path,
-    recipe_of: Callable[..., Recipe],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Mine:
+    installed_toy,
+    recipe_of,
+    tmp_path,
+    monkeypatch,
+):
     """Run `sentbed mine` with an encoder of the toy plugin, which is told to run on its runtime."""
     build_encoder(recipe_of()).save(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
 
-    def run(
-        *arguments: str, data: Sequence[str] = (*NAMED, "--set", "runtime.use=toy")
-    ) -> Result:
+    def run(*arguments, data=(*NAMED, "--set", "runtime.use=toy")):
         return CliRunner().invoke(
             cli.main, ["mine", "encoder", "--output", "out.tsv", *data, *arguments]
         )
@@ -51,17 +44,17 @@ def mine(
     return run
 
 
-def words(count: int, seed: int = 0) -> list[str]:
+def words(count, seed=0):
     """Different words, which differ in their letters too: the toy encoder sees no order."""
     generator = random.Random(seed)
-    found: dict[str, str] = {}
+    found = {}
     while len(found) < count:
         letters = generator.choices("abcdefghijklmnopqrstuvwxyz", k=6)
         found.setdefault("".join(sorted(letters)), "".join(letters))
     return list(found.values())
 
 
-def pairs_file(put: Put, rows: Sequence[tuple[str, str]]) -> None:
+def pairs_file(put, rows):
     put(
         "pairs.tsv",
         "".join(
@@ -71,11 +64,11 @@ def pairs_file(put: Put, rows: Sequence[tuple[str, str]]) -> None:
     )
 
 
-def table(path: str = "out.tsv") -> list[list[str]]:
+def table(path="out.tsv"):
     return [line.split("\t") for line in Path(path).read_text("utf-8").splitlines()]
 
 
-def cosines(texts: Sequence[str]) -> dict[tuple[str, str], float]:
+def cosines(texts):
     vectors = Encoder.load("encoder", {"use": "toy"}).encode(texts).astype(float)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return {
@@ -87,7 +80,7 @@ def cosines(texts: Sequence[str]) -> dict[tuple[str, str], float]:
 
 @pytest.mark.parametrize("window", [4, 7, 1000])
 def test_every_row_gets_the_nearest_positives_of_other_rows_whatever_the_blocks(
-    window: int, mine: Mine, put: Put, monkeypatch: pytest.MonkeyPatch
+    window, mine, put, monkeypatch
 ):
     texts = words(42)
     rows = list(zip(texts[:21], texts[21:], strict=True))
@@ -109,7 +102,7 @@ def test_every_row_gets_the_nearest_positives_of_other_rows_whatever_the_blocks(
     assert table()[0] == ["anchor", "positive", "negative", "negative_2", "negative_3"]
 
 
-def test_a_printed_line_is_the_data_of_a_stage(mine: Mine, put: Put):
+def test_a_printed_line_is_the_data_of_a_stage(mine, put):
     texts = words(10)
     pairs_file(put, list(pairwise(texts)))
     assert mine().stdout == (
@@ -122,9 +115,7 @@ def test_a_printed_line_is_the_data_of_a_stage(mine: Mine, put: Put):
     )
 
 
-def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(
-    mine: Mine, put: Put
-):
+def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(mine, put):
     """Equal anchors share their positives; an anchor is another row's positive; a positive comes twice."""
     a, b, c, d, e = words(5)
     rows = [(a, b), (c, d), (a, d), (e, a), (c, d), (e, b)]
@@ -141,9 +132,7 @@ def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(
     assert record["left_out"]["positives and anchors among the candidates"] == 6
 
 
-def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(
-    mine: Mine, put: Put
-):
+def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(mine, put):
     texts = words(60)
     rows, corpus = list(zip(texts[:10], texts[10:20], strict=True)), texts[20:]
     pairs_file(put, rows)
@@ -179,7 +168,7 @@ def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(
         assert [file["rows"] for file in record["corpus"]["files"]] == [24, 20]
 
 
-def test_the_record_says_how_the_negatives_were_mined(mine: Mine, put: Put):
+def test_the_record_says_how_the_negatives_were_mined(mine, put):
     texts = words(40)
     pairs_file(put, list(zip(texts[:20], texts[20:], strict=True)))
     rules = (
@@ -250,9 +239,7 @@ def test_the_record_says_how_the_negatives_were_mined(mine: Mine, put: Put):
     )
 
 
-def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(
-    mine: Mine, put: Put
-):
+def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine, put):
     put("recipe.toml", toy_plugin.RECIPE)
     result = mine("--set", "stage.pull.data.rows=9", data=("--recipe", "recipe.toml"))
     assert result.exit_code == 0, result.stderr
@@ -266,9 +253,7 @@ def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(
     assert (result.exit_code, "there is no stage `push`" in result.stderr) == (2, True)
 
 
-def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(
-    mine: Mine, put: Put, tmp_path: Path
-):
+def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine, put, tmp_path):
     texts = words(12)
     pairs_file(put, list(zip(texts[:6], texts[6:], strict=True)))
     put(
@@ -361,12 +346,12 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(
     ],
 )
 def test_faults_end_in_a_sentence_and_leave_nothing(
-    arguments: tuple[str, ...],
-    code: int,
-    message: str,
-    mine: Mine,
-    put: Put,
-    tmp_path: Path,
+    arguments,
+    code,
+    message,
+    mine,
+    put,
+    tmp_path,
 ):
     texts = words(12)
     pairs_file(put, list(zip(texts[:6], texts[6:], strict=True)))
@@ -381,7 +366,7 @@ def test_faults_end_in_a_sentence_and_leave_nothing(
     assert Path("old.tsv").read_text() == "mine\n"
 
 
-def test_a_row_without_negatives_is_left_out_or_an_error(mine: Mine, put: Put):
+def test_a_row_without_negatives_is_left_out_or_an_error(mine, put):
     a, b, c, d = words(4)
     pairs_file(put, [(a, b), (c, d), (c, b)])
     assert mine().stderr.startswith(
@@ -396,7 +381,7 @@ def test_a_row_without_negatives_is_left_out_or_an_error(mine: Mine, put: Put):
     assert len(table()) == 2
 
 
-def test_a_vector_of_zeros_is_named(mine: Mine, put: Put):
+def test_a_vector_of_zeros_is_named(mine, put):
     encoder = Encoder.load("encoder", {"use": "toy"})
     encoder.backbone.embedding[:] = 0
     encoder.save("encoder")
@@ -408,7 +393,7 @@ def test_a_vector_of_zeros_is_named(mine: Mine, put: Put):
     )
 
 
-def _started(tmp_path: Path, installed_toy: Path) -> subprocess.Popen[str]:
+def _started(tmp_path, installed_toy):
     path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
     arguments = ["encoder", *NAMED, "--set", "runtime.use=toy", "--output", "out.tsv"]
     process = subprocess.Popen(
@@ -428,7 +413,7 @@ def _started(tmp_path: Path, installed_toy: Path) -> subprocess.Popen[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 def test_an_end_by_a_signal_leaves_no_half_written_file_and_the_next_command_none_of_its_files(
-    name: str, mine: Mine, put: Put, installed_toy: Path, tmp_path: Path
+    name, mine, put, installed_toy, tmp_path
 ):
     texts = words(40_000)
     pairs_file(put, list(zip(texts[:20_000], texts[20_000:], strict=True)))
@@ -484,11 +469,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_vectors(
-    mine: Mine, put: Put, installed_toy: Path, tmp_path: Path
-):
+def test_memory_does_not_grow_with_the_vectors(mine, put, installed_toy, tmp_path):
     path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
-    peaks: dict[int, float] = {}
+    peaks = {}
     for count in (4_000, 120_000):
         put("corpus.txt", "".join(f"text {number}\n" for number in range(count)))
         done = subprocess.run(
@@ -509,7 +492,7 @@ def test_options_have_the_defaults_of_the_rules():
     from sentbed_corpus import Rules
     from sentbed_corpus.mine_command import mine as command
 
-    defaults: dict[str, Any] = {one.name or "": one.default for one in command.params}
+    defaults = {one.name or "": one.default for one in command.params}
     rules = Rules()
     assert {
         name: defaults[name]
@@ -524,12 +507,12 @@ def test_options_have_the_defaults_of_the_rules():
     ("similarity", "is_remarked"), [("", False), ('similarity = "shared"', True)]
 )
 def test_an_encoder_of_another_similarity_is_remarked(
-    mine: Mine,
-    put: Put,
-    recipe_of: Callable[..., Recipe],
-    similarity: str,
-    is_remarked: bool,
-) -> None:
+    mine,
+    put,
+    recipe_of,
+    similarity,
+    is_remarked,
+):
     recipe = toy_plugin.RECIPE.replace("pooler", f"{similarity}\npooler", 1)
     shutil.rmtree("encoder")
     build_encoder(recipe_of(recipe)).save("encoder")
@@ -542,8 +525,8 @@ def test_an_encoder_of_another_similarity_is_remarked(
 
 
 def test_anchors_and_candidates_have_the_prompts_that_are_asked_for(
-    mine: Mine, put: Put, recipe_of: Callable[..., Recipe]
-) -> None:
+    mine, put, recipe_of
+):
     prompts = (
         'task_prompts = { query = { template = "qq{text}" }, '
         'document = { template = "{text}zzz" } }'
@@ -559,7 +542,7 @@ def test_anchors_and_candidates_have_the_prompts_that_are_asked_for(
     result = mine("--anchor-prompt", "query", "--candidate-prompt", "document")
     assert result.exit_code == 0, result.stderr
 
-    def unit(texts: Sequence[str], task: TextTask) -> Any:
+    def unit(texts, task):
         vectors = encoder.for_task(task).encode(texts).astype(float)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
 
 import attrs
 import numpy as np
@@ -23,7 +22,7 @@ FOUND = Neighbours(
 POSITIVES = np.array([0.85, -0.5, 1.0])
 
 
-def naive(rules: Rules) -> tuple[list[list[int]], Counter[str]]:
+def naive(rules):
     """Judge one candidate after another."""
     places, left_out = [], Counter[str]()
     for row, positive in enumerate(POSITIVES.tolist()):
@@ -76,9 +75,7 @@ def naive(rules: Rules) -> tuple[list[list[int]], Counter[str]]:
         },
     ],
 )
-def test_every_rule_keeps_what_a_loop_over_candidates_keeps(
-    rules: dict[str, Any], negatives: int
-) -> None:
+def test_every_rule_keeps_what_a_loop_over_candidates_keeps(rules, negatives):
     chosen = Rules(negatives=negatives, **rules)
     places, left_out = naive(chosen)
     found = chosen.select(FOUND, POSITIVES)
@@ -92,18 +89,16 @@ def test_every_rule_keeps_what_a_loop_over_candidates_keeps(
         np.testing.assert_array_equal(found.similarities[row], scores)
 
 
-def test_a_margin_of_a_negative_similarity_is_below_it() -> None:
+def test_a_margin_of_a_negative_similarity_is_below_it():
     """A tenth of |-0.5| less is -0.55; a factor of 0.9 would be -0.45."""
     assert Rules(relative_margin=0.1).select(FOUND, POSITIVES).places[1].tolist() == [1]
 
 
-def test_more_negatives_than_candidates_leave_every_anchor_without() -> None:
+def test_more_negatives_than_candidates_leave_every_anchor_without():
     assert (Rules(negatives=6).select(FOUND, POSITIVES).places == -1).all()
 
 
-def test_a_random_choice_is_of_what_the_rules_leave_in_the_order_of_ranks_and_of_every_candidate() -> (
-    None
-):
+def test_a_random_choice_is_of_what_the_rules_leave_in_the_order_of_ranks_and_of_every_candidate():
     rules = Rules(negatives=2, max_score=0.85, sampling="random")
     seen = Counter[tuple[int, ...]]()
     for seed in range(300):
@@ -115,9 +110,7 @@ def test_a_random_choice_is_of_what_the_rules_leave_in_the_order_of_ranks_and_of
     assert all(25 < times < 80 for times in seen.values())
 
 
-def test_a_random_choice_depends_on_the_seed_and_not_on_how_anchors_are_grouped() -> (
-    None
-):
+def test_a_random_choice_depends_on_the_seed_and_not_on_how_anchors_are_grouped():
     generator = np.random.default_rng(0)
     many = Neighbours(
         np.tile(np.arange(50), (40, 1)),
@@ -151,9 +144,7 @@ def test_a_random_choice_depends_on_the_seed_and_not_on_how_anchors_are_grouped(
         ),
     ],
 )
-def test_rules_that_cannot_be_met_are_named(
-    rules: dict[str, Any], message: str
-) -> None:
+def test_rules_that_cannot_be_met_are_named(rules, message):
     (problem,) = Rules(**rules).problems()
     assert message in problem
     assert not list(Rules().problems())

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture
-def put(tmp_path: Path) -> Callable[[str, str | bytes], str]:
+def put(tmp_path):
     """Write a file into the test's directory and return its path."""
 
-    def write(name: str, content: str | bytes) -> str:
+    def write(name, content):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -22,10 +22,10 @@ def put(tmp_path: Path) -> Callable[[str, str | bytes], str]:
 
 
 @pytest.fixture
-def real() -> Callable[[str], str]:
+def real():
     """Return the location of real data, or skip the test."""
 
-    def location(name: str) -> str:
+    def location(name):
         root = os.environ.get("SENTBED_DATA")
         if not root or not (Path(root) / name).exists():
             pytest.skip(f"needs real data: set SENTBED_DATA to a directory with {name}")
@@ -53,7 +53,7 @@ SENSES: Sequence[tuple[str, dict[str, int]]] = (
 
 
 @pytest.fixture
-def wordnet(tmp_path: Path) -> Path:
+def wordnet(tmp_path):
     """A lexicon of a dozen senses, in WordNet's own file format (wndb(5), cntlist(5))."""
     directory = tmp_path / "dict"
     directory.mkdir()

@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from random import Random
-
-import pytest
 from sentbed_common import InMemoryDataset
 from sentbed_data.augmentation_base import Augmented
 from sentbed_data.crop import Crop
@@ -12,10 +7,8 @@ from sentbed_data.crop import Crop
 ANCHORS = [f"text {i}" for i in range(5)]
 
 
-def augmented(
-    seed: int = 0, identity: str = "draw", anchors: list[str] = ANCHORS
-) -> Augmented:
-    def draw(text: str, random: Random) -> str:
+def augmented(seed=0, identity="draw", anchors=ANCHORS):
+    def draw(text, random):
         return f"{text} {random.random()}"
 
     return Augmented(
@@ -23,7 +16,7 @@ def augmented(
     )
 
 
-def test_a_row_depends_on_seed_epoch_and_row_alone() -> None:
+def test_a_row_depends_on_seed_epoch_and_row_alone():
     table = augmented()
     forwards = table.rows([0, 1, 2, 3, 4], 3)
     assert forwards["anchor"] == ANCHORS
@@ -39,7 +32,7 @@ def test_a_row_depends_on_seed_epoch_and_row_alone() -> None:
     assert len(drawn) == 60
 
 
-def test_the_fingerprint_covers_texts_seed_and_change() -> None:
+def test_the_fingerprint_covers_texts_seed_and_change():
     tables = [
         augmented(),
         augmented(1),
@@ -50,7 +43,7 @@ def test_the_fingerprint_covers_texts_seed_and_change() -> None:
     assert augmented().fingerprint == augmented().fingerprint
 
 
-def test_a_tokenizer_sees_the_anchors_and_the_positives_of_the_first_epoch() -> None:
+def test_a_tokenizer_sees_the_anchors_and_the_positives_of_the_first_epoch():
     table = augmented()
     positives = table.rows(range(5))["positive"]
     assert list(table.texts()) == ANCHORS + positives
@@ -60,9 +53,7 @@ def test_a_tokenizer_sees_the_anchors_and_the_positives_of_the_first_epoch() -> 
     assert len(table) == 5
 
 
-def test_texts_that_stay_on_disk_are_changed_alike(
-    put: Callable[[str, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_that_stay_on_disk_are_changed_alike(put, tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     path = put("a.txt", "".join(f"{i} a b c d e f\n" for i in range(50)))
     in_memory, on_disk = (

@@ -4,14 +4,14 @@ import pytest
 from sentbed_data.bundled_sample import Sample
 
 
-def test_triplets_are_the_default() -> None:
+def test_triplets_are_the_default():
     table = Sample().open()
     assert Sample().columns == table.columns == ("anchor", "positive", "negative")
     assert len(table) == 600
     assert list(Sample().check()) == []
 
 
-def test_pairs_are_the_triplets_without_the_negative() -> None:
+def test_pairs_are_the_triplets_without_the_negative():
     triplets, table = Sample().open(), Sample(kind="pairs").open()
     assert Sample(kind="pairs").columns == table.columns == ("anchor", "positive")
     assert table.rows(range(600)) == {
@@ -19,7 +19,7 @@ def test_pairs_are_the_triplets_without_the_negative() -> None:
     }
 
 
-def test_sentences_are_those_of_the_triplets_once_each() -> None:
+def test_sentences_are_those_of_the_triplets_once_each():
     table = Sample(kind="sentences").open()
     assert Sample(kind="sentences").columns == table.columns == ("anchor", "positive")
     assert table.data["anchor"] == table.data["positive"]
@@ -28,7 +28,7 @@ def test_sentences_are_those_of_the_triplets_once_each() -> None:
 
 
 @pytest.mark.parametrize("kind", ["triplets", "pairs", "sentences"])
-def test_limit_gives_the_first_rows(kind: str) -> None:
+def test_limit_gives_the_first_rows(kind):
     source = Sample(kind=kind, limit=7)
     assert len(source.open()) == 7
     assert source.open().rows(range(7)) == Sample(kind=kind).open().rows(range(7))

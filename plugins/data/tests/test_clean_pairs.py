@@ -5,7 +5,7 @@ import subprocess
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
 from sentbed._run.batch_sampling import Sampler
-from sentbed.protocols import Dataset
 from sentbed_data.clean_pairs import CleanPairs
 from sentbed_data.delete import Delete
 from sentbed_data.dropout import Dropout
@@ -22,7 +21,6 @@ from sentbed_data.mix import Mix
 from sentbed_data.nli import Nli
 from sentbed_data.parallel import Parallel
 
-Put = Callable[[str, str | bytes], str]
 Pair = tuple[str, str]
 
 PAIRS: Sequence[Pair] = (
@@ -40,23 +38,23 @@ PAIRS: Sequence[Pair] = (
 )
 
 
-def source_of(put: Put, pairs: Sequence[Pair], name: str = "pairs.tsv") -> Parallel:
+def source_of(put, pairs, name="pairs.tsv"):
     return Parallel(
         path=put(name, "".join(f"{one}\t{other}\n" for one, other in pairs))
     )
 
 
-def pairs_of(table: Dataset) -> list[Pair]:
+def pairs_of(table):
     found = table.rows(range(len(table)))
     return list(zip(found["anchor"], found["positive"], strict=True))
 
 
-def words(text: str) -> int:
+def words(text):
     """One a character of CJK, one a run of other characters."""
     return len(re.sub("([\u2e80-\u9fff])", r" \1 ", text).split())
 
 
-def share(text: str, prefixes: tuple[str, ...]) -> float:
+def share(text, prefixes):
     letters = [
         letter for letter in text if unicodedata.category(letter).startswith("L")
     ]
@@ -66,14 +64,12 @@ def share(text: str, prefixes: tuple[str, ...]) -> float:
     return len(found) / len(letters) if letters else -1.0
 
 
-def naive(
-    pairs: Sequence[Pair], rules: dict[str, Any]
-) -> tuple[list[Pair], dict[str, int]]:
+def naive(pairs, rules):
     """What the rules keep and count, pair by pair."""
     prefixes = {"latin": "LATIN", "han": "CJK", "cyrillic": "CYRILLIC"}
     least, wanted = rules.get("script_share", 0.5), rules.get("duplicates", "pair")
-    kept: list[Pair] = []
-    counts: Counter[str] = Counter()
+    kept = []
+    counts = Counter()
     for pair in pairs:
         lengths = [words(side) for side in pair]
         in_scripts = {
@@ -138,9 +134,7 @@ RULES: Sequence[dict[str, Any]] = (
 
 
 @pytest.mark.parametrize("rules", RULES, ids=repr)
-def test_pairs_and_counts_are_those_of_a_plain_loop(
-    put: Put, rules: dict[str, Any]
-) -> None:
+def test_pairs_and_counts_are_those_of_a_plain_loop(put, rules):
     source = CleanPairs(source=source_of(put, PAIRS), **rules)
     assert list(source.check()) == []
     kept, counts = naive(PAIRS, rules)
@@ -191,9 +185,7 @@ TEXTS = st.sampled_from(
         },
     ),
 )
-def test_any_pairs_are_cleaned_as_by_a_plain_loop(
-    put: Put, pairs: list[Pair], rules: dict[str, Any]
-) -> None:
+def test_any_pairs_are_cleaned_as_by_a_plain_loop(put, pairs, rules):
     source = CleanPairs(source=source_of(put, pairs), **rules)
     kept, counts = naive(pairs, rules)
     if not kept:
@@ -218,15 +210,13 @@ def test_any_pairs_are_cleaned_as_by_a_plain_loop(
         ("한", "hangul"),
     ],
 )
-def test_the_script_of_a_letter_is_that_of_unicode(
-    put: Put, text: str, script: Any
-) -> None:
+def test_the_script_of_a_letter_is_that_of_unicode(put, text, script):
     pairs = [(text, "x"), ("1", "y")]
     table = CleanPairs(source=source_of(put, pairs), anchor_scripts=(script,)).open()
     assert pairs_of(table) == pairs[:1]
 
 
-def test_duplicates_are_found_across_the_parts_of_a_mix(put: Put) -> None:
+def test_duplicates_are_found_across_the_parts_of_a_mix(put):
     one = source_of(put, [("a", "一"), ("b", "二"), ("a", "一")], "one.tsv")
     two = source_of(put, [("b", "二"), ("c", "三"), ("d", "四")], "two.tsv")
     table = CleanPairs(source=Mix(sources=(one, two))).open()
@@ -241,7 +231,7 @@ def test_duplicates_are_found_across_the_parts_of_a_mix(put: Put) -> None:
         CleanPairs(source=Mix(sources=(one, one))).open()
 
 
-def test_what_the_source_left_out_is_counted_too(put: Put) -> None:
+def test_what_the_source_left_out_is_counted_too(put):
     path = put("a.tsv", "a\tb\n\tc\na\tb\n")
     table = CleanPairs(source=Parallel(path=path, skip_empty=True)).open()
     assert table.left_out == {
@@ -250,7 +240,7 @@ def test_what_the_source_left_out_is_counted_too(put: Put) -> None:
     }
 
 
-def test_the_fingerprint_follows_the_rows_that_are_left(put: Put) -> None:
+def test_the_fingerprint_follows_the_rows_that_are_left(put):
     source = source_of(put, PAIRS)
     found = [
         CleanPairs(source=source, **rules).open().fingerprint
@@ -260,7 +250,7 @@ def test_the_fingerprint_follows_the_rows_that_are_left(put: Put) -> None:
     assert CleanPairs(source=source, min_words=4).open().fingerprint == found[2]
 
 
-def test_what_does_not_go_together_is_refused(put: Put) -> None:
+def test_what_does_not_go_together_is_refused(put):
     pairs = source_of(put, PAIRS)
     mix = Mix(sources=(pairs, pairs), strategy="round-robin")
     faults = {
@@ -310,7 +300,7 @@ print(len(table), sum(table.left_out.values()), (peak() - before) // 1024)
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see the peak"
 )
-def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_texts(tmp_path):
     """300,000 lines of 2 x 100 characters, every tenth a duplicate and every thirtieth without its words."""
     small, path = tmp_path / "small.tsv", tmp_path / "a.tsv"
     small.write_text("one two three\tfour five six\n")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
-
 import pytest
 import sentbed_data
 from sentbed_data.dropout import Dropout
 from sentbed_data.nli import Nli
-from sentbed_testing import ComponentRule, offered, parametrize_with_rules
+from sentbed_testing import offered, parametrize_with_rules
 
 TRIPLETS = "pkg:sentbed_data/sample/triplets.csv"
 LINES = "\n".join(
@@ -30,9 +26,7 @@ QA = "qtext,label,atext\n" + "".join(f"q{k},{k % 2},answer {k}\n" for k in range
 
 
 @pytest.fixture
-def examples(
-    put: Callable[[str, str], str], wordnet: Path
-) -> Mapping[str, dict[str, Any]]:
+def examples(put, wordnet):
     lines, others = put("lines.txt", LINES), put("others.txt", LINES.upper())
     sample, columns = {"use": "sample"}, {"anchor": "sent0", "positive": "sent1"}
     return {
@@ -64,23 +58,17 @@ def examples(
 
 
 @parametrize_with_rules(offered(sentbed_data.data_sources()), must_run=True)
-def test_a_source_keeps_the_contract(
-    rule: ComponentRule, examples: Mapping[str, dict[str, Any]]
-) -> None:
+def test_a_source_keeps_the_contract(rule, examples):
     rule(example=examples[rule.component.name])
 
 
 @pytest.mark.parametrize("build", ["triplets", "pairs"])
 @parametrize_with_rules([Nli], must_run=True)
-def test_labelled_files_that_are_made_into_rows_do_too(
-    rule: ComponentRule, build: str, put: Callable[[str, str], str]
-) -> None:
+def test_labelled_files_that_are_made_into_rows_do_too(rule, build, put):
     rule(example={"path": put("nli.tsv", NLI), "build": build})
 
 
 @parametrize_with_rules([Dropout], must_run=True)
-def test_a_file_that_stays_on_disk_does_too(
-    rule: ComponentRule, put: Callable[[str, str], str]
-) -> None:
+def test_a_file_that_stays_on_disk_does_too(rule, put):
     pytest.importorskip("pyarrow")
     rule(example={"path": put("lines.txt", LINES), "stream": True})

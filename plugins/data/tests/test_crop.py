@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from sentbed_data.crop import Crop
 
-Put = Callable[[str, str], str]
 
-
-def positives(source: Crop, epochs: int) -> set[str]:
+def positives(source, epochs):
     table = source.open()
     return {table.rows([0], epoch)["positive"][0] for epoch in range(epochs)}
 
 
-def test_every_run_of_the_kept_length_can_be_the_positive(put: Put) -> None:
+def test_every_run_of_the_kept_length_can_be_the_positive(put):
     path = put("a.txt", "one two, three  four\n")
     assert positives(Crop(path=path, keep=0.5), 60) == {
         "one two,",
@@ -26,14 +22,14 @@ def test_every_run_of_the_kept_length_can_be_the_positive(put: Put) -> None:
     }
 
 
-def test_the_kept_share_is_rounded_and_never_nothing(put: Put) -> None:
+def test_the_kept_share_is_rounded_and_never_nothing(put):
     path = put("a.txt", "one two three\n")
     assert positives(Crop(path=path, keep=0.5), 60) == {"one two", "two three"}
     assert positives(Crop(path=path, keep=0.01), 60) == {"one", "two", "three"}
     assert positives(Crop(path=path), 5) == {"one two three"}
 
 
-def test_chinese_is_cut_between_characters(put: Put) -> None:
+def test_chinese_is_cut_between_characters(put):
     assert positives(Crop(path=put("a.txt", "我看书。\n"), keep=0.5), 60) == {
         "我看",
         "看书",
@@ -41,7 +37,7 @@ def test_chinese_is_cut_between_characters(put: Put) -> None:
     }
 
 
-def test_seed_and_share_are_in_the_fingerprint(put: Put) -> None:
+def test_seed_and_share_are_in_the_fingerprint(put):
     path = put("a.txt", "one two three\n")
     sources = [
         Crop(path=path),
@@ -53,12 +49,12 @@ def test_seed_and_share_are_in_the_fingerprint(put: Put) -> None:
 
 
 @pytest.mark.parametrize("keep", [0.0, 1.0, -0.5, 1.5])
-def test_a_share_of_nothing_or_all_is_refused(keep: float) -> None:
+def test_a_share_of_nothing_or_all_is_refused(keep):
     with pytest.raises(ValueError, match="keep"):
         Crop(path="a.txt", keep=keep)
 
 
-def test_a_column_of_a_table_is_read(put: Put) -> None:
+def test_a_column_of_a_table_is_read(put):
     source = Crop(path=put("a.csv", "id,text\n1,one two\n"))
     assert source.columns == source.open().columns == ("anchor", "positive")
     assert source.open().rows([0])["anchor"] == ["one two"]

@@ -4,8 +4,6 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow
 import pytest
@@ -18,8 +16,6 @@ from sentbed_common import bounded_gzip
 from sentbed_data.dropout import Dropout
 from sentbed_data.readers import read_columns, read_lines
 
-Put = Callable[[str, str | bytes], str]
-
 signs = st.characters(blacklist_categories=("Cs",), blacklist_characters="\0")
 texts = st.text(signs, min_size=1).filter(lambda text: not text.isspace())
 quick = settings(
@@ -27,7 +23,7 @@ quick = settings(
 )
 
 
-def test_csv_follows_rfc_quoting(put: Put) -> None:
+def test_csv_follows_rfc_quoting(put):
     file = put("a.csv", 'x,y\r\n"one, ""two""","three\nfour"\r\nfive,six\r\n')
     assert read_columns(file, ["x", "y"]) == [
         ['one, "two"', "five"],
@@ -35,21 +31,19 @@ def test_csv_follows_rfc_quoting(put: Put) -> None:
     ]
 
 
-def test_tsv_keeps_bare_quotes_and_commas(put: Put) -> None:
+def test_tsv_keeps_bare_quotes_and_commas(put):
     file = put("a.tsv", 'x\ty\n"one\ttwo" "three\na, b\tc"\n')
     assert read_columns(file, ["x", "y"]) == [['"one', "a, b"], ['two" "three', 'c"']]
 
 
 @pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.tsv", "\t")])
-def test_a_file_without_header_has_the_wanted_fields_in_order(
-    put: Put, name: str, mark: str
-) -> None:
+def test_a_file_without_header_has_the_wanted_fields_in_order(put, name, mark):
     file = put(name, f"1{mark}2\n3{mark}4\n")
     assert read_columns(file, ["x", "y"], header=False) == [["1", "3"], ["2", "4"]]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt"])
-def test_lines_end_only_at_newlines(put: Put, name: str) -> None:
+def test_lines_end_only_at_newlines(put, name):
     text = "one\x85two\u2028three\x0bfour\x1cfive"
     content = {
         "a.csv": f"x\n{text}\n",
@@ -64,12 +58,12 @@ def test_lines_end_only_at_newlines(put: Put, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
-def test_a_byte_order_mark_is_no_part_of_the_first_column(put: Put, name: str) -> None:
+def test_a_byte_order_mark_is_no_part_of_the_first_column(put, name):
     content = '{"x": "é"}\n' if name == "a.jsonl" else "x\né\n"
     assert read_columns(put(name, b"\xef\xbb\xbf" + content.encode()), ["x"]) == [["é"]]
 
 
-def test_another_encoding_is_read_where_it_is_named(put: Put) -> None:
+def test_another_encoding_is_read_where_it_is_named(put):
     assert list(
         read_lines(put("a.txt", "café\n".encode("latin-1")), encoding="latin-1")
     ) == ["café"]
@@ -80,9 +74,7 @@ def test_another_encoding_is_read_where_it_is_named(put: Put) -> None:
 
 @quick
 @given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-def test_csv_gives_back_what_the_csv_module_wrote(
-    put: Put, rows: list[tuple[str, str]]
-) -> None:
+def test_csv_gives_back_what_the_csv_module_wrote(put, rows):
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows([("x", "y"), *rows])
     file = put("a.csv", stream.getvalue())
@@ -93,9 +85,7 @@ def test_csv_gives_back_what_the_csv_module_wrote(
 
 @quick
 @given(rows=st.lists(texts, min_size=1, max_size=5), ascii_only=st.booleans())
-def test_jsonl_gives_back_what_the_json_module_wrote(
-    put: Put, rows: list[str], ascii_only: bool
-) -> None:
+def test_jsonl_gives_back_what_the_json_module_wrote(put, rows, ascii_only):
     lines = (json.dumps({"x": text}, ensure_ascii=ascii_only) + "\n" for text in rows)
     assert read_columns(put("a.jsonl", "".join(lines)), ["x"]) == [rows]
 
@@ -145,9 +135,7 @@ def test_jsonl_gives_back_what_the_json_module_wrote(
         ("a.jsonl", "[" * 100_000, 1, "not valid JSON"),
     ],
 )
-def test_a_fault_names_file_and_line(
-    put: Put, name: str, content: str, line: int, message: str
-) -> None:
+def test_a_fault_names_file_and_line(put, name, content, line, message):
     file = put(name, content)
     with pytest.raises(DataError) as fault:
         read_columns(file, ["x", "y"])
@@ -155,7 +143,7 @@ def test_a_fault_names_file_and_line(
     assert str(fault.value).endswith(f"@ {file}:{line}")
 
 
-def test_a_headerless_file_with_other_fields_is_refused(put: Put) -> None:
+def test_a_headerless_file_with_other_fields_is_refused(put):
     file = put("a.tsv", "1\t2\n")
     with pytest.raises(
         DataError, match="expected 3, `x`, `y`, `z`, as there is no header"
@@ -163,7 +151,7 @@ def test_a_headerless_file_with_other_fields_is_refused(put: Put) -> None:
         read_columns(file, ["x", "y", "z"], header=False)
 
 
-def test_a_missing_column_is_suggested(put: Put) -> None:
+def test_a_missing_column_is_suggested(put):
     file = put("a.csv", "sentence1,sentence2\n1,2\n")
     with pytest.raises(DataError, match="did you mean `sentence1`"):
         read_columns(file, ["sentense1"])
@@ -172,7 +160,7 @@ def test_a_missing_column_is_suggested(put: Put) -> None:
 @pytest.mark.parametrize(
     ("name", "line"), [("a.csv", 3), ("a.tsv", 3), ("a.jsonl", 3), ("a.txt", 3)]
 )
-def test_a_wrong_byte_names_file_line_and_byte(put: Put, name: str, line: int) -> None:
+def test_a_wrong_byte_names_file_line_and_byte(put, name, line):
     start = {"a.jsonl": b'{"x": "a"}\n{"x": "b"}\n'}.get(name, b"x\na\n")
     file = put(name, start + b"caf\xe9\n")
     with pytest.raises(DataError) as fault:
@@ -183,13 +171,13 @@ def test_a_wrong_byte_names_file_line_and_byte(put: Put, name: str, line: int) -
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "punycode"])
-def test_an_encoding_with_wide_newlines_is_refused(put: Put, encoding: str) -> None:
+def test_an_encoding_with_wide_newlines_is_refused(put, encoding):
     with pytest.raises(DataError, match="convert the file to UTF-8"):
         list(read_lines(put("a.txt", "a\n"), encoding=encoding))
 
 
 @pytest.mark.parametrize("encoding", ["utf8x", "hex"])
-def test_an_unknown_encoding_is_refused(put: Put, encoding: str) -> None:
+def test_an_unknown_encoding_is_refused(put, encoding):
     with pytest.raises(DataError, match="not a text encoding"):
         list(read_lines(put("a.txt", "a\n"), encoding=encoding))
 
@@ -197,7 +185,7 @@ def test_an_unknown_encoding_is_refused(put: Put, encoding: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 @pytest.mark.parametrize("before", [0, 5000])
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt"])
-def test_a_nul_is_no_text(put: Put, name: str, before: int, encoding: str) -> None:
+def test_a_nul_is_no_text(put, name, before, encoding):
     row = '{"x": "fine"}\n' if name == "a.jsonl" else "fine\n"
     head = "x\n" if name in ("a.csv", "a.tsv") else ""
     file = put(name, head + row * before + "ab\0c\n" + row)
@@ -213,7 +201,7 @@ def test_a_nul_is_no_text(put: Put, name: str, before: int, encoding: str) -> No
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
-def test_utf_16_without_a_mark_is_not_read_as_utf_8(put: Put, encoding: str) -> None:
+def test_utf_16_without_a_mark_is_not_read_as_utf_8(put, encoding):
     with pytest.raises(
         DataError,
         match=r"is NUL, which is in no text; convert the file to UTF-8.*a\.txt:1$",
@@ -222,9 +210,7 @@ def test_utf_16_without_a_mark_is_not_read_as_utf_8(put: Put, encoding: str) -> 
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "arrow"])
-def test_a_nul_that_the_format_allows_is_no_text_either(
-    put: Put, tmp_path: Path, suffix: str
-) -> None:
+def test_a_nul_that_the_format_allows_is_no_text_either(put, tmp_path, suffix):
     path, table = tmp_path / f"a.{suffix}", pyarrow.table({"x": ["fine", "a\0b"]})
     if suffix == "jsonl":
         put(path.name, '{"x": "fine"}\n{"x": "a\\u0000b"}\n')
@@ -241,19 +227,19 @@ def test_a_nul_that_the_format_allows_is_no_text_either(
             read(str(path), ["x"])
 
 
-def streamed(location: str, names: list[str]) -> object:
+def streamed(location, names):
     return Dropout(path=location, column=names[0], stream=True).open()
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "txt"])
-def test_an_overlong_line_is_an_error_with_its_number(ending: str, put: Put) -> None:
+def test_an_overlong_line_is_an_error_with_its_number(ending, put):
     first = '{"x": "one"}' if ending == "jsonl" else "x"
     file = put(f"a.{ending}", f"{first}\n" + "y" * (LONGEST_LINE + 1))
     with pytest.raises(DataError, match=rf"more than 1,048,576 bytes.*a\.{ending}:2$"):
         list(read_lines(file) if ending == "txt" else read_columns(file, ["x"]))
 
 
-def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put: Put) -> None:
+def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -269,9 +255,7 @@ def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put: Put) -
 @pytest.mark.parametrize(
     ("name", "line"), [("a.tsv.gz", "x"), ("a.jsonl.gz", '{"x": "y"}')]
 )
-def test_a_compressed_member_that_repeats_is_refused(
-    put: Put, name: str, line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compressed_member_that_repeats_is_refused(put, name, line, monkeypatch):
     monkeypatch.setattr(bounded_gzip, "MOST_UNPACKED", 1 << 16)
     member = gzip.compress((line + " " * 999 + "\n").encode() * 100)
     file = put(name, gzip.compress(f"{line}\n".encode()) + member * 500)
@@ -282,7 +266,7 @@ def test_a_compressed_member_that_repeats_is_refused(
         read_columns(file, ["x"])
 
 
-def test_a_message_lists_the_first_names_of_many_columns(put: Put) -> None:
+def test_a_message_lists_the_first_names_of_many_columns(put):
     names = [f"n{number}" for number in range(80_000)]
     file = put("a.jsonl", json.dumps(dict.fromkeys(names, 1), separators=(",", ":")))
     with pytest.raises(DataError) as caught:
@@ -294,7 +278,7 @@ def test_a_message_lists_the_first_names_of_many_columns(put: Put) -> None:
     )
 
 
-def test_a_message_shows_the_beginning_of_a_long_name(put: Put) -> None:
+def test_a_message_shows_the_beginning_of_a_long_name(put):
     file = put("a.jsonl", json.dumps({"y" * 1_000: "z"}))
     with pytest.raises(DataError, match=f"; found `{'y' * 100}...`; name the columns"):
         read_columns(file, ["sentence"])

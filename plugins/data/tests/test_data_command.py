@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from click.testing import CliRunner, Result
-from file_server import FileServer, Served, serving
+from click.testing import CliRunner
+from file_server import Served, serving
 from sentbed._cli import main as cli
-from sentbed._registry.registry import Plugins
 from sentbed_common import KnownData, KnownFile
 from sentbed_data import download, find_collections
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     with serving() as running:
@@ -21,7 +17,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
 
 
 @pytest.fixture(autouse=True)
-def two_collections(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def two_collections(server, monkeypatch):
     """Know `letters`, which can be downloaded, and `stories`, which cannot."""
     letters = KnownData(
         "letters",
@@ -44,23 +40,23 @@ def two_collections(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None
     )
     server.files["/a.txt"] = Served(b"a\n")
 
-    def both(plugins: Plugins) -> dict[str, KnownData]:
+    def both(plugins):
         return {"letters": letters, "stories": stories}
 
     monkeypatch.setattr(find_collections, "collections", both)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     return tmp_path
 
 
-def data(*arguments: str | Path) -> Result:
+def data(*arguments):
     return CliRunner().invoke(cli.main, ["data", *map(str, arguments)])
 
 
-def test_list_has_name_state_and_purpose_of_each(place: Path):
+def test_list_has_name_state_and_purpose_of_each(place):
     result = data("list")
     assert result.exit_code == 0
     assert [line.split(maxsplit=2) for line in result.stdout.splitlines()] == [
@@ -69,7 +65,7 @@ def test_list_has_name_state_and_purpose_of_each(place: Path):
     ]
 
 
-def test_list_compares_digests_where_asked(place: Path):
+def test_list_compares_digests_where_asked(place):
     (place / "abc").mkdir()
     for name in ("a.txt", "b.txt"):
         (place / "abc" / name).write_text("x\n")
@@ -79,7 +75,7 @@ def test_list_compares_digests_where_asked(place: Path):
     assert checked[1].strip() == "b.txt, of 2 files"
 
 
-def test_list_and_where_work_without_a_data_directory(monkeypatch: pytest.MonkeyPatch):
+def test_list_and_where_work_without_a_data_directory(monkeypatch):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     result = data("list")
     assert result.exit_code == 0
@@ -87,7 +83,7 @@ def test_list_and_where_work_without_a_data_directory(monkeypatch: pytest.Monkey
     assert "letters: missing, $SENTBED_DATA/abc" in data("where", "letters").stdout
 
 
-def test_where_has_the_place_and_state_of_each_file_and_how_to_get_it(place: Path):
+def test_where_has_the_place_and_state_of_each_file_and_how_to_get_it(place):
     (place / "abc").mkdir()
     (place / "abc/a.txt").write_text("a\nb\n")
     assert data("where", "letters").stdout.splitlines() == [
@@ -103,7 +99,7 @@ def test_where_has_the_place_and_state_of_each_file_and_how_to_get_it(place: Pat
     )
 
 
-def test_get_downloads_to_the_usual_place_and_ends_with_it(place: Path):
+def test_get_downloads_to_the_usual_place_and_ends_with_it(place):
     result = data("get", "letters")
     assert (result.exit_code, result.stdout) == (0, f"{place / 'abc'}: present\n")
     assert (place / "abc/a.txt").read_text() == "a\n"
@@ -111,9 +107,7 @@ def test_get_downloads_to_the_usual_place_and_ends_with_it(place: Path):
     assert "export" not in result.stderr
 
 
-def test_get_into_another_directory_says_how_it_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_get_into_another_directory_says_how_it_is_found(tmp_path, monkeypatch):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     result = data("get", "letters", "--dir", tmp_path / "new")
     assert result.exit_code == 0
@@ -121,7 +115,7 @@ def test_get_into_another_directory_says_how_it_is_found(
     assert (tmp_path / "new/abc/a.txt").is_file()
 
 
-def test_get_needs_a_directory_and_a_known_name(monkeypatch: pytest.MonkeyPatch):
+def test_get_needs_a_directory_and_a_known_name(monkeypatch):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     result = data("get", "letters")
     assert result.exit_code == cli.FAILED
@@ -131,7 +125,7 @@ def test_get_needs_a_directory_and_a_known_name(monkeypatch: pytest.MonkeyPatch)
     assert "Did you mean `letters`?" in result.stderr
 
 
-def test_get_says_what_to_do_by_hand(place: Path):
+def test_get_says_what_to_do_by_hand(place):
     result = data("get", "stories")
     assert result.exit_code == cli.FAILED
     assert (
@@ -140,9 +134,7 @@ def test_get_says_what_to_do_by_hand(place: Path):
     )
 
 
-def test_get_fails_where_the_source_gives_something_else(
-    place: Path, server: FileServer
-):
+def test_get_fails_where_the_source_gives_something_else(place, server):
     server.files["/a.txt"] = Served(b"a\nb\nc\n")
     result = data("get", "letters")
     assert result.exit_code == cli.FAILED
@@ -150,7 +142,7 @@ def test_get_fails_where_the_source_gives_something_else(
     assert "1 of 2 files of `letters` are not what they should be" in result.stderr
 
 
-def test_get_offline_is_an_error_without_a_traceback(place: Path, server: FileServer):
+def test_get_offline_is_an_error_without_a_traceback(place, server):
     server.files["/a.txt"] = Served(b"a\n", cuts=[0, 0, 0])
     result = data("get", "letters")
     assert result.exit_code == cli.FAILED
@@ -159,7 +151,7 @@ def test_get_offline_is_an_error_without_a_traceback(place: Path, server: FileSe
 
 
 @pytest.mark.parametrize("command", ["list", "where", "get"])
-def test_every_command_says_what_it_does(command: str):
+def test_every_command_says_what_it_does(command):
     result = data(command, "--help")
     assert result.exit_code == 0
     assert "--dir" in result.output

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from sentbed_data.delete import Delete
-
-Put = Callable[[str, str], str]
 
 WORDS = [f"w{i}" for i in range(10)]
 
 
 def test_words_go_with_the_given_probability_and_the_rest_keeps_its_order(
-    put: Put,
-) -> None:
+    put,
+):
     table = Delete(path=put("a.txt", " ".join(WORDS) + "\n"), rate=0.3).open()
     gone = 0
     for epoch in range(400):
@@ -23,13 +19,13 @@ def test_words_go_with_the_given_probability_and_the_rest_keeps_its_order(
     assert abs(gone - 1200) < 130
 
 
-def test_one_word_stays_where_all_would_go(put: Put) -> None:
+def test_one_word_stays_where_all_would_go(put):
     table = Delete(path=put("a.txt", "one two three\n"), rate=0.999).open()
     found = {table.rows([0], epoch)["positive"][0] for epoch in range(60)}
     assert found == {"one", "two", "three"}
 
 
-def test_chinese_loses_characters(put: Put) -> None:
+def test_chinese_loses_characters(put):
     table = Delete(path=put("a.txt", "我看\n"), rate=0.5).open()
     assert {table.rows([0], epoch)["positive"][0] for epoch in range(60)} == {
         "我",
@@ -38,7 +34,7 @@ def test_chinese_loses_characters(put: Put) -> None:
     }
 
 
-def test_seed_and_rate_are_in_the_fingerprint(put: Put) -> None:
+def test_seed_and_rate_are_in_the_fingerprint(put):
     path = put("a.txt", "one two three\n")
     sources = [
         Delete(path=path),
@@ -49,6 +45,6 @@ def test_seed_and_rate_are_in_the_fingerprint(put: Put) -> None:
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.5, 1.5])
-def test_a_rate_of_nothing_or_all_is_refused(rate: float) -> None:
+def test_a_rate_of_nothing_or_all_is_refused(rate):
     with pytest.raises(ValueError, match="rate"):
         Delete(path="a.txt", rate=rate)

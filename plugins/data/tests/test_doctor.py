@@ -3,13 +3,12 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
 import pytest
 import sentbed_data
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed_common import Finding
 from sentbed_data import doctor
 from sentbed_data.find_collections import collections, inspect_collection
@@ -19,17 +18,17 @@ EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_te
 ]["optional-dependencies"]
 
 
-def names(requirements: list[str]) -> list[str]:
+def names(requirements):
     return [re.split(r"[^\w-]", requirement)[0] for requirement in requirements]
 
 
 @pytest.fixture
-def ours() -> Plugins:
+def ours():
     """This distribution alone."""
     return load_plugins([EntryPoint("data", "sentbed_data", "sentbed")])
 
 
-def test_the_hook_returns_findings_every_time_that_it_is_called(ours: Plugins):
+def test_the_hook_returns_findings_every_time_that_it_is_called(ours):
     first, second = sentbed_data.findings(ours), sentbed_data.findings(ours)
     assert first == second
     assert {finding.area for finding in first} == {"data"}
@@ -43,9 +42,7 @@ def test_every_extra_is_looked_at_with_the_package_that_it_brings():
     }
 
 
-def test_a_package_is_found_with_its_version_or_named_with_its_extra(
-    ours: Plugins, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_package_is_found_with_its_version_or_named_with_its_extra(ours, monkeypatch):
     pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
     arrow = Finding("data", "Parquet files", "yes", f"pyarrow {version('pyarrow')}")
     assert arrow in sentbed_data.findings(ours)
@@ -71,9 +68,9 @@ def known_data():
 
 
 def test_known_data_is_complete_where_all_files_are_there(
-    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]],
-    put: Callable[[str, str], str],
-    monkeypatch: pytest.MonkeyPatch,
+    distribute,
+    put,
+    monkeypatch,
 ):
     put("data/whole/a.txt", "a row\n")
     monkeypatch.setenv(

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from sentbed import DataError
 from sentbed_data.dropout import Dropout
 
 
-def test_anchor_and_positive_are_the_same_text(tmp_path: Path) -> None:
+def test_anchor_and_positive_are_the_same_text(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text('One "sentence", quoted.\n\nTwo\twords.\n')
     source = Dropout(path=str(path))
@@ -20,14 +18,14 @@ def test_anchor_and_positive_are_the_same_text(tmp_path: Path) -> None:
     assert len(Dropout(path=str(path), limit=1).open()) == 1
 
 
-def test_one_column_of_a_table_is_read(tmp_path: Path) -> None:
+def test_one_column_of_a_table_is_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,text,title\n1,a,b\n2,c,d\n")
     assert list(Dropout(path=str(path)).open().texts()) == ["a", "c"]
     assert list(Dropout(path=str(path), column="title").open().texts()) == ["b", "d"]
 
 
-def test_an_empty_text_of_a_table_is_refused(tmp_path: Path) -> None:
+def test_an_empty_text_of_a_table_is_refused(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,text\n1,a\n2,\n")
     with pytest.raises(DataError, match=r"column `text`: the text is empty.*a\.csv:3"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from sentbed import FilePath
 from sentbed_data.bundled_sample import Sample
@@ -12,27 +10,27 @@ from sentbed_data.pairs import Pairs
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "datasets"))
     return tmp_path / "datasets"
 
 
-def test_a_file_is_here(tmp_path: Path) -> None:
+def test_a_file_is_here(tmp_path):
     assert not Pairs(path=FilePath(str(tmp_path / "pairs.csv"))).traits.fetches
 
 
-def test_a_data_set_of_the_hub_is_fetched_unless_it_was_before(cache: Path) -> None:
+def test_a_data_set_of_the_hub_is_fetched_unless_it_was_before(cache):
     source = Pairs(path=FilePath("hub:some/pairs"))
     assert source.traits.fetches
     (cache / "some___pairs").mkdir(parents=True)
     assert not source.traits.fetches
 
 
-def test_a_local_directory_of_the_hub_s_kind_is_here(tmp_path: Path) -> None:
+def test_a_local_directory_of_the_hub_s_kind_is_here(tmp_path):
     assert not Pairs(path=FilePath(f"hub:{tmp_path}")).traits.fetches
 
 
-def test_a_mix_fetches_where_a_source_does() -> None:
+def test_a_mix_fetches_where_a_source_does():
     hub = Pairs(path=FilePath("hub:some/pairs"))
     assert Mix(sources=(Sample(), hub)).traits.fetches
     assert not Mix(sources=(Sample(), Sample())).traits.fetches

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed import DataError
@@ -12,13 +10,13 @@ from sentbed_data.triplets import Triplets
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("sent0,sent1,hard_neg\n1,2,3\n")
     return str(path)
 
 
-def test_a_sound_source_has_no_problems(file: str) -> None:
+def test_a_sound_source_has_no_problems(file):
     assert list(Triplets(path=file).check()) == []
     assert (
         list(Triplets(path=file, header=False, encoding="latin-1", limit=1).check())
@@ -50,35 +48,31 @@ def test_a_sound_source_has_no_problems(file: str) -> None:
         ),
     ],
 )
-def test_a_problem_shows_before_the_data_is_read(
-    file: str, settings: dict[str, Any], message: str
-) -> None:
+def test_a_problem_shows_before_the_data_is_read(file, settings, message):
     (problem,) = Triplets(**{"path": file, **settings}).check()
     assert message in problem
 
 
-def test_a_directory_is_a_problem(tmp_path: Path) -> None:
+def test_a_directory_is_a_problem(tmp_path):
     (tmp_path / "a.csv").mkdir()
     (problem,) = Triplets(path=str(tmp_path / "a.csv")).check()
     assert "this is a directory" in problem
 
 
-def test_a_missing_library_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_a_problem(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     (problem,) = Dropout(path="hub:some/set").check()
     assert "sentbed-data[hub]" in problem
 
 
-def test_a_stream_without_its_library_is_a_problem(
-    file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_without_its_library_is_a_problem(file, monkeypatch):
     assert list(Triplets(path=file, stream=True).check()) == []
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (problem,) = Triplets(path=file, stream=True).check()
     assert "sentbed-data[arrow]" in problem
 
 
-def test_limit_is_at_least_one(file: str) -> None:
+def test_limit_is_at_least_one(file):
     with pytest.raises(ValueError, match="limit"):
         Triplets(path=file, limit=0)
 
@@ -99,9 +93,7 @@ def test_limit_is_at_least_one(file: str) -> None:
         ),
     ],
 )
-def test_a_column_that_is_missing_is_found_by_check(
-    tmp_path: Path, name: str, content: str, fault: str
-) -> None:
+def test_a_column_that_is_missing_is_found_by_check(tmp_path, name, content, fault):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     (problem,) = Pairs(path=str(path)).check()
@@ -109,7 +101,7 @@ def test_a_column_that_is_missing_is_found_by_check(
     assert problem.endswith(f"@ {path}:1")
 
 
-def test_check_reads_no_more_than_the_first_row(tmp_path: Path) -> None:
+def test_check_reads_no_more_than_the_first_row(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("anchor\tpositive\nx\ty\nonly one field\n", encoding="utf-8")
     source = Pairs(path=str(path))

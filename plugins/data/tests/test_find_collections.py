@@ -4,12 +4,11 @@ import io
 import os
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from file_server import FileServer, Served, serving
+from file_server import Served, serving
 from sentbed import DataError, RunError
 from sentbed._registry.registry import load_plugins
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
@@ -35,36 +34,36 @@ TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     with serving() as running:
         yield running
 
 
-def digest(content: bytes) -> str:
+def digest(content):
     return sha256(content).hexdigest()
 
 
-def silent(what: str, done: int, total: int | None) -> None:
+def silent(what, done, total):
     pass
 
 
-def toy(*files: KnownFile, **more: object) -> KnownData:
+def toy(*files, **more):
     return KnownData(
         "toy", "for tests", ("toy", "old/toy"), files, "https://example.org/toy", **more
-    )  # type: ignore[arg-type]
+    )
 
 
-def write(directory: Path, contents: Mapping[str, bytes]) -> None:
+def write(directory, contents):
     for name, content in contents.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_bytes(content)
 
 
-def tar_of(members: Mapping[str, bytes], mode: str = "w") -> bytes:
+def tar_of(members, mode="w"):
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
@@ -72,7 +71,7 @@ def tar_of(members: Mapping[str, bytes], mode: str = "w") -> bytes:
     return buffer.getvalue()
 
 
-def zip_of(members: Mapping[str, bytes]) -> bytes:
+def zip_of(members):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -94,14 +93,12 @@ def zip_of(members: Mapping[str, bytes]) -> bytes:
         ("caf\u00e9 \u0085 one line\x0c\x1c\r still\n".encode("latin-1"), 1),
     ],
 )
-def test_rows_are_counted_by_the_byte_that_ends_a_line(
-    tmp_path: Path, content: bytes, rows: int
-):
+def test_rows_are_counted_by_the_byte_that_ends_a_line(tmp_path, content, rows):
     write(tmp_path, {"a": content})
     assert count_rows(tmp_path / "a") == rows
 
 
-def test_rows_are_counted_across_blocks(tmp_path: Path):
+def test_rows_are_counted_across_blocks(tmp_path):
     write(tmp_path, {"a": b"x" * (1 << 20) + b"\n" + b"y" * (1 << 20)})
     assert count_rows(tmp_path / "a") == 2
 
@@ -138,7 +135,7 @@ def test_rows_are_counted_across_blocks(tmp_path: Path):
     ],
 )
 def test_a_file_is_compared_with_what_is_known_of_it(
-    tmp_path: Path, file: KnownFile, content: bytes | None, state: str, detail: str
+    tmp_path, file, content, state, detail
 ):
     if content is not None:
         write(tmp_path, {"toy/a": content})
@@ -150,7 +147,7 @@ def test_a_file_is_compared_with_what_is_known_of_it(
     )
 
 
-def test_digests_are_left_alone_unless_asked_for(tmp_path: Path):
+def test_digests_are_left_alone_unless_asked_for(tmp_path):
     write(tmp_path, {"toy/a": b"1\n"})
     assert (
         inspect_collection(toy(KnownFile("a", sha256=("0" * 64,))), tmp_path).state
@@ -158,7 +155,7 @@ def test_digests_are_left_alone_unless_asked_for(tmp_path: Path):
     )
 
 
-def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path: Path):
+def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path):
     known = toy(
         KnownFile("a", rows=1, sha256=(digest(b"1\n"),)),
         KnownFile("b", rows=1, sha256=("0" * 64,)),
@@ -179,7 +176,7 @@ def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path: Path):
     assert inspect_collection(known, tmp_path).state == WRONG
 
 
-def test_an_optional_file_may_be_missing_but_not_wrong(tmp_path: Path):
+def test_an_optional_file_may_be_missing_but_not_wrong(tmp_path):
     known = toy(KnownFile("a"), KnownFile("b", rows=1, optional=True))
     write(tmp_path, {"toy/a": b""})
     found = inspect_collection(known, tmp_path)
@@ -188,7 +185,7 @@ def test_an_optional_file_may_be_missing_but_not_wrong(tmp_path: Path):
     assert [item.file.path for item in inspect_collection(known, tmp_path).bad] == ["b"]
 
 
-def test_a_collection_is_found_at_each_of_its_places(tmp_path: Path):
+def test_a_collection_is_found_at_each_of_its_places(tmp_path):
     known = toy(KnownFile("a"))
     assert inspect_collection(known, tmp_path).directory == tmp_path / "toy"
     write(tmp_path, {"old/toy/a": b""})
@@ -197,7 +194,7 @@ def test_a_collection_is_found_at_each_of_its_places(tmp_path: Path):
     assert inspect_collection(known, tmp_path).directory == tmp_path / "toy"
 
 
-def test_a_file_may_have_another_path_or_another_name(tmp_path: Path):
+def test_a_file_may_have_another_path_or_another_name(tmp_path):
     known = toy(
         KnownFile("x"),
         KnownFile("deep/a/b", others=("a/b",)),
@@ -215,7 +212,7 @@ def test_without_a_data_directory_nothing_is_there():
 
 
 def test_the_data_directory_is_the_one_named_or_that_of_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SENTBED_DATA", "/data")
     assert data_base(None) == Path("/data")
@@ -278,15 +275,13 @@ def test_how_to_get_names_the_command_or_what_is_to_be_done_by_hand():
 # --- one download ------------------------------------------------------------------------------------------
 
 
-def leftovers(directory: Path) -> list[str]:
+def leftovers(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(
-    server: FileServer, tmp_path: Path
-):
+def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(server, tmp_path):
     server.files["/a"] = Served(TEXT)
-    told: list[tuple[str, int, int | None]] = []
+    told = []
     fetch(
         f"{server.url}/a",
         tmp_path / "new/a",
@@ -300,9 +295,7 @@ def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(
     assert len(told) > 1
 
 
-def test_a_connection_that_is_cut_is_taken_up_where_it_broke(
-    server: FileServer, tmp_path: Path
-):
+def test_a_connection_that_is_cut_is_taken_up_where_it_broke(server, tmp_path):
     server.files["/a"] = Served(TEXT, cuts=[100_000, 50_000])
     fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
     assert (tmp_path / "a").read_bytes() == TEXT
@@ -313,9 +306,7 @@ def test_a_connection_that_is_cut_is_taken_up_where_it_broke(
     ]
 
 
-def test_a_download_that_failed_is_taken_up_by_the_next_call(
-    server: FileServer, tmp_path: Path
-):
+def test_a_download_that_failed_is_taken_up_by_the_next_call(server, tmp_path):
     server.files["/a"] = Served(TEXT, cuts=[100_000, 0, 0, 0])
     with pytest.raises(
         DataError, match=r"only 100,000 of .* bytes arrived.*what has arrived is kept"
@@ -334,11 +325,9 @@ def test_a_download_that_failed_is_taken_up_by_the_next_call(
     [{"tag": '"2"'}, {"ranges": False}, {"tag": ""}],
     ids=["the file has changed", "no ranges", "no tag"],
 )
-def test_what_cannot_be_taken_up_is_begun_again(
-    server: FileServer, tmp_path: Path, change: dict[str, object]
-):
+def test_what_cannot_be_taken_up_is_begun_again(server, tmp_path, change):
     write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
-    server.files["/a"] = Served(TEXT, **change)  # type: ignore[arg-type]
+    server.files["/a"] = Served(TEXT, **change)
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert (tmp_path / "a").read_bytes() == TEXT
     assert leftovers(tmp_path) == ["a"]
@@ -347,39 +336,35 @@ def test_what_cannot_be_taken_up_is_begun_again(
 @pytest.mark.parametrize(
     "tag", [b"\xff\xfe", b'"1"\r\nHost: elsewhere', b"x" * 10_000, b""]
 )
-def test_a_damaged_tag_is_none(server: FileServer, tmp_path: Path, tag: bytes):
+def test_a_damaged_tag_is_none(server, tmp_path, tag):
     write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": tag})
     server.files["/a"] = Served(TEXT)
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert (tmp_path / "a").read_bytes() == TEXT
 
 
-def test_a_weak_tag_does_not_tell_two_files_apart(server: FileServer, tmp_path: Path):
+def test_a_weak_tag_does_not_tell_two_files_apart(server, tmp_path):
     server.files["/a"] = Served(TEXT, tag='W/"1"', cuts=[100_000])
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert (tmp_path / "a").read_bytes() == TEXT
     assert server.asked == [("/a", None), ("/a", None)]
 
 
-def test_a_part_that_is_longer_than_the_file_is_thrown_away(
-    server: FileServer, tmp_path: Path
-):
+def test_a_part_that_is_longer_than_the_file_is_thrown_away(server, tmp_path):
     write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
     server.files["/a"] = Served(b"short")
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert (tmp_path / "a").read_bytes() == b"short"
 
 
-def test_a_file_whose_size_is_not_said_is_taken_as_it_comes(
-    server: FileServer, tmp_path: Path
-):
+def test_a_file_whose_size_is_not_said_is_taken_as_it_comes(server, tmp_path):
     server.files["/a"] = Served(TEXT, length=False)
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert (tmp_path / "a").read_bytes() == TEXT
 
 
 def test_a_file_whose_size_is_not_said_may_not_be_endless(
-    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(download, "LARGEST_WITHOUT_LENGTH", 100_000)
     server.files["/a"] = Served(TEXT, length=False)
@@ -391,9 +376,7 @@ def test_a_file_whose_size_is_not_said_may_not_be_endless(
 
 
 @pytest.mark.parametrize("name", ["a.part", "a.part.tag"])
-def test_a_pipe_in_the_place_of_a_part_does_not_stop_a_download(
-    server: FileServer, tmp_path: Path, name: str
-):
+def test_a_pipe_in_the_place_of_a_part_does_not_stop_a_download(server, tmp_path, name):
     os.mkfifo(tmp_path / name)
     server.files["/a"] = Served(TEXT)
     if name == "a.part":
@@ -408,13 +391,13 @@ def test_a_pipe_in_the_place_of_a_part_does_not_stop_a_download(
     assert (tmp_path / "a").read_bytes() == TEXT
 
 
-def test_an_empty_file_is_a_file(server: FileServer, tmp_path: Path):
+def test_an_empty_file_is_a_file(server, tmp_path):
     server.files["/a"] = Served(b"")
     fetch(f"{server.url}/a", tmp_path / "a", {digest(b"")}, silent)
     assert (tmp_path / "a").read_bytes() == b""
 
 
-def test_redirects_are_followed(server: FileServer, tmp_path: Path):
+def test_redirects_are_followed(server, tmp_path):
     server.files["/a"] = Served(status=302, location="/b")
     server.files["/b"] = Served(TEXT, cuts=[70_000])
     fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
@@ -422,9 +405,7 @@ def test_redirects_are_followed(server: FileServer, tmp_path: Path):
     assert server.asked[-1] == ("/b", "bytes=70000-")
 
 
-def test_a_wrong_digest_is_refused_and_what_was_there_stays(
-    server: FileServer, tmp_path: Path
-):
+def test_a_wrong_digest_is_refused_and_what_was_there_stays(server, tmp_path):
     server.files["/a"] = Served(b"changed")
     write(tmp_path, {"a": b"mine"})
     with pytest.raises(DataError) as raised:
@@ -437,7 +418,7 @@ def test_a_wrong_digest_is_refused_and_what_was_there_stays(
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
 def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
-    server: FileServer, tmp_path: Path, status: int
+    server, tmp_path, status
 ):
     server.files["/a"] = Served(status=status)
     with pytest.raises(
@@ -449,16 +430,14 @@ def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
     assert len(server.asked) == 1
 
 
-def test_a_server_in_trouble_is_asked_again(server: FileServer, tmp_path: Path):
+def test_a_server_in_trouble_is_asked_again(server, tmp_path):
     server.files["/a"] = Served(status=503)
     with pytest.raises(DataError, match="it answers 503"):
         fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert len(server.asked) == download.TRIES
 
 
-def test_a_server_that_is_gone_is_named_with_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_a_server_that_is_gone_is_named_with_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     with serving() as running:
@@ -471,9 +450,7 @@ def test_a_server_that_is_gone_is_named_with_what_to_do(
     assert leftovers(tmp_path) == []
 
 
-def test_the_proxy_of_the_environment_is_used(
-    server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_the_proxy_of_the_environment_is_used(server, monkeypatch, tmp_path):
     monkeypatch.delenv("no_proxy")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.setenv("http_proxy", server.url)
@@ -483,7 +460,7 @@ def test_the_proxy_of_the_environment_is_used(
 
 
 def test_too_little_space_is_said_before_anything_is_written(
-    server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server, monkeypatch, tmp_path
 ):
     server.files["/a"] = Served(TEXT)
     monkeypatch.setattr(
@@ -497,7 +474,7 @@ def test_too_little_space_is_said_before_anything_is_written(
 
 
 def test_a_full_disk_is_said_and_what_has_arrived_is_kept(
-    server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server, monkeypatch, tmp_path
 ):
     resource = pytest.importorskip("resource")
     server.files["/a"] = Served(TEXT)
@@ -515,13 +492,13 @@ def test_a_full_disk_is_said_and_what_has_arrived_is_kept(
     assert server.asked[-1] == ("/a", "bytes=100000-")
 
 
-def test_a_place_that_cannot_be_written_is_said(server: FileServer, tmp_path: Path):
+def test_a_place_that_cannot_be_written_is_said(server, tmp_path):
     write(tmp_path, {"file": b""})
     with pytest.raises(RunError, match="cannot write"):
         fetch(f"{server.url}/a", tmp_path / "file/a", (), silent)
 
 
-def test_two_processes_do_not_download_one_file(server: FileServer, tmp_path: Path):
+def test_two_processes_do_not_download_one_file(server, tmp_path):
     fcntl = pytest.importorskip("fcntl")
     with (tmp_path / "a.part").open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -530,7 +507,7 @@ def test_two_processes_do_not_download_one_file(server: FileServer, tmp_path: Pa
 
 
 def test_without_a_terminal_a_download_is_one_line_with_its_size(
-    capsys: pytest.CaptureFixture[str],
+    capsys,
 ):
     with Bars() as bars:
         for done in (1, 500_000, 1_500_000):
@@ -555,7 +532,7 @@ def test_without_a_terminal_a_download_is_one_line_with_its_size(
     ],
 )
 def test_files_are_taken_out_of_an_archive_wherever_they_lie_in_it(
-    tmp_path: Path, name: str, pack
+    tmp_path, name, pack
 ):
     members = {
         "top/x/a": TEXT,
@@ -578,7 +555,7 @@ def test_files_are_taken_out_of_an_archive_wherever_they_lie_in_it(
 @pytest.mark.parametrize("member", ["../evil", "x/../../evil"])
 @pytest.mark.parametrize(("name", "pack"), [("a.zip", zip_of), ("a.tar", tar_of)])
 def test_an_archive_with_a_member_that_leaves_it_is_refused(
-    tmp_path: Path, name: str, pack, member: str
+    tmp_path, name, pack, member
 ):
     inner = tmp_path / "inner"
     write(inner, {name: pack({"a": b"a", member: b"evil"})})
@@ -591,9 +568,7 @@ def test_an_archive_with_a_member_that_leaves_it_is_refused(
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.xz"])
 @pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
-def test_an_archive_that_would_fill_the_disk_is_refused(
-    name: str, wanted: str, tmp_path: Path
-):
+def test_an_archive_that_would_fill_the_disk_is_refused(name, wanted, tmp_path):
     archive, big, small = tmp_path / name, tmp_path / "big.txt", tmp_path / "small.txt"
     big.write_bytes(b"0" * (2 * SMALL))
     small.write_bytes(b"one")
@@ -617,7 +592,7 @@ def test_an_archive_that_would_fill_the_disk_is_refused(
     assert not target.exists()
 
 
-def test_an_archive_with_a_link_that_leaves_it_is_refused(tmp_path: Path):
+def test_an_archive_with_a_link_that_leaves_it_is_refused(tmp_path):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         link = tarfile.TarInfo("a")
@@ -642,9 +617,7 @@ def test_an_archive_with_a_link_that_leaves_it_is_refused(tmp_path: Path):
         ),
     ],
 )
-def test_a_damaged_archive_gives_no_half_file(
-    tmp_path: Path, name: str, content: bytes
-):
+def test_a_damaged_archive_gives_no_half_file(tmp_path, name, content):
     write(tmp_path, {name: content})
     with pytest.raises(DataError, match=r"the archive is damaged .*download it again"):
         unpack(tmp_path / name, {"a": tmp_path / "a"})
@@ -654,7 +627,7 @@ def test_a_damaged_archive_gives_no_half_file(
 # --- a collection ------------------------------------------------------------------------------------------
 
 
-def test_only_what_is_missing_is_downloaded(server: FileServer, tmp_path: Path):
+def test_only_what_is_missing_is_downloaded(server, tmp_path):
     server.files["/a"] = server.files["/b"] = Served(b"1\n")
     known = toy(
         KnownFile("a", rows=1, url=f"{server.url}/a"),
@@ -669,7 +642,7 @@ def test_only_what_is_missing_is_downloaded(server: FileServer, tmp_path: Path):
     assert len(server.asked) == 1
 
 
-def test_a_file_that_cannot_be_right_is_kept_aside(server: FileServer, tmp_path: Path):
+def test_a_file_that_cannot_be_right_is_kept_aside(server, tmp_path):
     server.files["/a"] = Served(b"1\n2\n")
     server.files["/b.zip"] = Served(zip_of({"b": b"1\n2\n"}))
     known = toy(
@@ -684,18 +657,14 @@ def test_a_file_that_cannot_be_right_is_kept_aside(server: FileServer, tmp_path:
     assert (tmp_path / "toy/b").read_bytes() == b"1\n2\n"
 
 
-def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(
-    server: FileServer, tmp_path: Path
-):
+def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(server, tmp_path):
     write(tmp_path, {"toy/a": b"1\n"})
     known = toy(KnownFile("a", rows=1, sha256=("0" * 64,), url=f"{server.url}/a"))
     assert get(known, tmp_path, silent).state == UNKNOWN
     assert server.asked == []
 
 
-def test_only_archives_that_hold_something_missing_are_downloaded(
-    server: FileServer, tmp_path: Path
-):
+def test_only_archives_that_hold_something_missing_are_downloaded(server, tmp_path):
     first, second = zip_of({"x/a": b"a"}), tar_of({"top/y/b": b"b"}, "w:gz")
     server.files["/x.zip"], server.files["/y.tar.gz"] = (
         Served(first, cuts=[50]),
@@ -717,9 +686,7 @@ def test_only_archives_that_hold_something_missing_are_downloaded(
     assert server.asked == [("/y.tar.gz", None)]
 
 
-def test_an_archive_that_is_there_already_is_taken_and_left(
-    server: FileServer, tmp_path: Path
-):
+def test_an_archive_that_is_there_already_is_taken_and_left(server, tmp_path):
     archive = zip_of({"a": b"a"})
     known = toy(
         KnownFile("a"),
@@ -734,7 +701,7 @@ def test_an_archive_that_is_there_already_is_taken_and_left(
     assert server.asked == []
 
 
-def test_a_damaged_archive_is_not_kept(server: FileServer, tmp_path: Path):
+def test_a_damaged_archive_is_not_kept(server, tmp_path):
     server.files["/x.zip"] = Served(b"an error page")
     known = toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/x.zip"),))
     with pytest.raises(DataError, match="damaged"):
@@ -742,9 +709,7 @@ def test_a_damaged_archive_is_not_kept(server: FileServer, tmp_path: Path):
     assert leftovers(tmp_path / "toy") == []
 
 
-def test_what_the_archive_lacks_is_still_missing_afterwards(
-    server: FileServer, tmp_path: Path
-):
+def test_what_the_archive_lacks_is_still_missing_afterwards(server, tmp_path):
     server.files["/x.tar"] = Served(tar_of({"a": b"a"}))
     known = toy(
         KnownFile("a"), KnownFile("b"), archives=(KnownArchive(f"{server.url}/x.tar"),)
@@ -753,11 +718,11 @@ def test_what_the_archive_lacks_is_still_missing_afterwards(
     assert (found.state, [item.file.path for item in found.bad]) == (INCOMPLETE, ["b"])
 
 
-def test_files_are_made_of_others(server: FileServer, tmp_path: Path):
+def test_files_are_made_of_others(server, tmp_path):
     server.files["/raw"] = Served(b"1\n2\n")
-    asked: list[Path] = []
+    asked = []
 
-    def halves(directory: Path) -> Mapping[str, bytes]:
+    def halves(directory):
         asked.append(directory)
         first, second = (directory / "raw").read_bytes().splitlines(keepends=True)
         return {"a": first, "b": second}
@@ -780,7 +745,7 @@ def test_files_are_made_of_others(server: FileServer, tmp_path: Path):
 
 
 def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(
-    tmp_path: Path,
+    tmp_path,
 ):
     with pytest.raises(DataError) as raised:
         get(toy(KnownFile("a"), advice="fill in the form"), tmp_path, silent)
@@ -789,9 +754,7 @@ def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(
     )
 
 
-def test_optional_files_alone_are_no_reason_to_download(
-    server: FileServer, tmp_path: Path
-):
+def test_optional_files_alone_are_no_reason_to_download(server, tmp_path):
     known = toy(KnownFile("a"), KnownFile("b", optional=True, url=f"{server.url}/b"))
     write(tmp_path, {"toy/a": b""})
     assert get(known, tmp_path, silent).state == PRESENT

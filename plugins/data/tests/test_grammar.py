@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from functools import cache
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from sentbed import locate
@@ -14,14 +13,14 @@ from sentbed_data.sample import grammar
 FILES = ("triplets.csv", "sts-dev.tsv", "sts-test.tsv")
 
 
-def graded(file: str) -> list[tuple[str, str, str]]:
+def graded(file):
     columns = read_columns(
         f"pkg:sentbed_data/sample/sts-{file}.tsv", ["score", "sentence1", "sentence2"]
     )
     return list(zip(*columns, strict=True))
 
 
-def triplets() -> list[tuple[str, str, str]]:
+def triplets():
     columns = read_columns(
         "pkg:sentbed_data/sample/triplets.csv", ["sent0", "sent1", "hard_neg"]
     )
@@ -29,7 +28,7 @@ def triplets() -> list[tuple[str, str, str]]:
 
 
 @cache
-def situation(sentence: str) -> tuple[int, ...]:
+def situation(sentence):
     """Parse a sentence back: for each slot the one concept of which a wording stands in it."""
     found = []
     for concepts in grammar.SLOTS:
@@ -44,7 +43,7 @@ def situation(sentence: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def test_the_installed_files_are_what_the_grammar_writes(tmp_path: Path) -> None:
+def test_the_installed_files_are_what_the_grammar_writes(tmp_path):
     grammar.write(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
     for name in FILES:
@@ -54,28 +53,28 @@ def test_the_installed_files_are_what_the_grammar_writes(tmp_path: Path) -> None
         ), name
 
 
-def test_no_wording_belongs_to_two_concepts() -> None:
+def test_no_wording_belongs_to_two_concepts():
     for concepts in grammar.SLOTS:
         wordings = list(chain.from_iterable(concepts))
         assert len(wordings) == len(set(wordings))
         assert all(len(concept) >= 2 for concept in concepts)
 
 
-def test_negated_patterns_match_the_affirmative_ones() -> None:
+def test_negated_patterns_match_the_affirmative_ones():
     assert len(grammar.PATTERNS) == len(grammar.NEGATED)
     for plain, negated in zip(grammar.PATTERNS, grammar.NEGATED, strict=True):
         assert re.sub(r"(did )?not ", "", negated).replace("{base}", "{past}") == plain
 
 
 @pytest.mark.parametrize("file", ["dev", "test"])
-def test_scores_spread_evenly_from_0_to_5(file: str) -> None:
+def test_scores_spread_evenly_from_0_to_5(file):
     assert Counter(score for score, _, _ in graded(file)) == {
         f"{score}.0": 42 for score in range(6)
     }
 
 
 @pytest.mark.parametrize("file", ["dev", "test"])
-def test_a_score_is_the_number_of_slots_that_agree(file: str) -> None:
+def test_a_score_is_the_number_of_slots_that_agree(file):
     for score, first, second in graded(file):
         agree = sum(
             a == b for a, b in zip(situation(first), situation(second), strict=True)
@@ -83,7 +82,7 @@ def test_a_score_is_the_number_of_slots_that_agree(file: str) -> None:
         assert agree == float(score), (first, second)
 
 
-def test_a_positive_keeps_the_situation_and_a_negative_does_not() -> None:
+def test_a_positive_keeps_the_situation_and_a_negative_does_not():
     negations = 0
     for anchor, positive, negative in triplets():
         assert situation(positive) == situation(anchor)
@@ -97,7 +96,7 @@ def test_a_positive_keeps_the_situation_and_a_negative_does_not() -> None:
     assert 60 <= negations <= 120
 
 
-def test_no_row_stands_twice_and_no_sentence_or_situation_in_two_files() -> None:
+def test_no_row_stands_twice_and_no_sentence_or_situation_in_two_files():
     rows = {"train": triplets(), "dev": graded("dev"), "test": graded("test")}
     assert len(rows["train"]) == 600
     for file, content in rows.items():
@@ -118,7 +117,7 @@ def test_no_row_stands_twice_and_no_sentence_or_situation_in_two_files() -> None
         assert first != second
 
 
-def test_every_wording_occurs_in_the_training_pairs() -> None:
+def test_every_wording_occurs_in_the_training_pairs():
     sentences = " ".join(chain.from_iterable(row[:2] for row in triplets())).lower()
     for slot, concepts in enumerate(grammar.SLOTS):
         for wording in chain.from_iterable(concepts):
@@ -129,7 +128,7 @@ def test_every_wording_occurs_in_the_training_pairs() -> None:
             ), wording
 
 
-def test_sentences_look_like_sentences() -> None:
+def test_sentences_look_like_sentences():
     sentences = set(chain.from_iterable(triplets()))
     sentences |= {
         sentence
@@ -145,10 +144,10 @@ def test_sentences_look_like_sentences() -> None:
         )
 
 
-def test_word_overlap_alone_does_not_give_the_scores() -> None:
+def test_word_overlap_alone_does_not_give_the_scores():
     from scipy.stats import spearmanr
 
-    def words(sentence: str) -> set[str]:
+    def words(sentence):
         return set(re.findall(r"[a-z']+", sentence.lower()))
 
     for file in ("dev", "test"):

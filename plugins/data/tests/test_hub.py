@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sentbed import DataError, FilePath
@@ -28,9 +26,7 @@ from sentbed_data.triplets import Triplets
         ("hub:./a/b/c", "./a/b/c", None),
     ],
 )
-def test_what_follows_the_id_is_a_file(
-    location: str, name: str, file: str | None
-) -> None:
+def test_what_follows_the_id_is_a_file(location, name, file):
     place = parse(location)
     assert (place.name, place.file) == (name, file)
 
@@ -44,13 +40,11 @@ def test_what_follows_the_id_is_a_file(
         ("a.gz", ".gz"),
     ],
 )
-def test_gz_is_behind_the_suffix_of_the_format(location: str, suffix: str) -> None:
+def test_gz_is_behind_the_suffix_of_the_format(location, suffix):
     assert suffix_of(location) == suffix
 
 
-def test_a_compressed_file_is_read_like_its_content(
-    put: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_compressed_file_is_read_like_its_content(put, tmp_path):
     texts = put("a.csv.gz", gzip.compress(b"x,y\na,b\nc,d\n"))
     assert read_columns(texts, ["y"]) == [["b", "d"]]
     assert list(read_lines(put("a.txt.gz", gzip.compress(b"One.\n\nTwo.\n")))) == [
@@ -65,9 +59,7 @@ def test_a_compressed_file_is_read_like_its_content(
             list(read_lines(put(f"{name}.txt.gz", content)))
 
 
-def test_a_file_is_here_where_the_cache_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_here_where_the_cache_has_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert not is_here("hub:o/n/data/a.csv")
     snapshot = tmp_path / "datasets--o--n" / "snapshots" / "0123" / "data"
@@ -90,8 +82,8 @@ def test_a_file_is_here_where_the_cache_has_it(
 
 @pytest.mark.parametrize("variable", ["HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME"])
 def test_a_data_set_is_here_where_the_cache_has_its_commit(
-    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    variable, tmp_path, monkeypatch
+):
     for name in ("HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, str(tmp_path))
@@ -109,7 +101,7 @@ def test_a_data_set_is_here_where_the_cache_has_its_commit(
     assert not is_here("hub:o/n", "b" * 40)
 
 
-def test_a_file_has_a_revision_and_no_split() -> None:
+def test_a_file_has_a_revision_and_no_split():
     file = FilePath("hub:o/n/a.csv")
     assert (
         list(Triplets(path=file, revision="v1", header=False, stream=True).check())
@@ -125,12 +117,12 @@ def test_a_file_has_a_revision_and_no_split() -> None:
     assert list(Nsp(path=FilePath("hub:o/n/a.txt")).check()) == []
 
 
-def test_a_directory_that_does_not_exist_is_a_problem(tmp_path: Path) -> None:
+def test_a_directory_that_does_not_exist_is_a_problem(tmp_path):
     (problem,) = Triplets(path=FilePath(f"hub:{tmp_path / 'set'}")).check()
     assert "does not exist" in problem
 
 
-def test_a_gated_data_set_says_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gated_data_set_says_its_page(monkeypatch):
     httpx = pytest.importorskip("httpx")
     constants = pytest.importorskip("huggingface_hub.constants")
     hub_errors = pytest.importorskip("huggingface_hub.errors")

@@ -8,12 +8,10 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from dataset_hub import DatasetHub, serving
+from dataset_hub import serving
 from dataset_replicas import REPLICAS, Replica, Table
 
 RECIPES = Path(__file__).parents[3] / "recipes"
@@ -37,20 +35,18 @@ for table in json.loads(sys.argv[1]):
         print(json.dumps({"error": str(error)}))
 """
 
-Read = Callable[..., list[dict[str, Any]]]
-
 
 @pytest.fixture
-def hub() -> Iterator[DatasetHub]:
+def hub():
     with serving() as hub:
         yield hub
 
 
 @pytest.fixture
-def add(hub: DatasetHub, tmp_path: Path) -> Callable[..., None]:
+def add(hub, tmp_path):
     """Write a replica and serve it, at a revision."""
 
-    def write(dataset: str, replica: Replica, revision: str = "main") -> None:
+    def write(dataset, replica, revision="main"):
         directory = tmp_path / "repositories" / revision / dataset
         directory.mkdir(parents=True)
         replica.write(directory)
@@ -60,10 +56,10 @@ def add(hub: DatasetHub, tmp_path: Path) -> Callable[..., None]:
 
 
 @pytest.fixture
-def read(hub: DatasetHub, tmp_path: Path) -> Read:
+def read(hub, tmp_path):
     """Read the first row of each source, in a process whose hub is the local one, or say what is wrong."""
 
-    def run(*sources: dict[str, object], **environment: str) -> list[dict[str, Any]]:
+    def run(*sources, **environment):
         kept = {
             key: value
             for key, value in os.environ.items()
@@ -88,12 +84,12 @@ def read(hub: DatasetHub, tmp_path: Path) -> Read:
     return run
 
 
-def errors(answers: list[dict[str, Any]]) -> list[str]:
+def errors(answers):
     """Return the errors of answers, all of which have one."""
     return [answer["error"] for answer in answers]
 
 
-def hub_sources() -> dict[str, dict[str, Any]]:
+def hub_sources():
     """Return the data tables with a location of the hub in recipes and their comments, by their text."""
     sources = {}
     for file in sorted(RECIPES.rglob("*.toml")):
@@ -102,15 +98,13 @@ def hub_sources() -> dict[str, dict[str, Any]]:
     return sources
 
 
-def test_each_data_set_of_the_recipes_has_a_replica() -> None:
+def test_each_data_set_of_the_recipes_has_a_replica():
     paths = [source["path"].removeprefix("hub:") for source in hub_sources().values()]
     assert {"/".join(path.split("/")[:2]) for path in paths} == set(REPLICAS)
 
 
 @pytest.mark.slow
-def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(
-    add: Callable[..., None], read: Read
-) -> None:
+def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(add, read):
     for dataset, replica in REPLICAS.items():
         add(dataset, replica)
     sources = hub_sources()
@@ -142,9 +136,7 @@ JSON_LINES = '{"anchor": "a", "positive": "b"}\n{"anchor": "c", "positive": "d"}
 
 
 @pytest.mark.slow
-def test_every_format_is_read_as_a_data_set_and_as_a_file(
-    add: Callable[..., None], read: Read
-) -> None:
+def test_every_format_is_read_as_a_data_set_and_as_a_file(add, read):
     files = {
         "pairs.jsonl": JSON_LINES,
         "pairs.jsonl.gz": JSON_LINES,
@@ -164,9 +156,7 @@ def test_every_format_is_read_as_a_data_set_and_as_a_file(
 
 
 @pytest.mark.slow
-def test_a_file_is_streamed_and_split_into_documents_as_one_here(
-    add: Callable[..., None], read: Read, tmp_path: Path
-) -> None:
+def test_a_file_is_streamed_and_split_into_documents_as_one_here(add, read, tmp_path):
     texts = {
         "books/a.txt": "One.\nTwo.\n\nThree.\n",
         "pairs.tsv": "anchor\tpositive\na\tb\n",
@@ -182,9 +172,7 @@ def test_a_file_is_streamed_and_split_into_documents_as_one_here(
 
 
 @pytest.mark.slow
-def test_the_conversion_to_parquet_is_read_where_a_data_set_is_a_program(
-    add: Callable[..., None], read: Read
-) -> None:
+def test_the_conversion_to_parquet_is_read_where_a_data_set_is_a_program(add, read):
     add(
         "acme/books",
         Replica("made up", texts={"books.py": "", "README.md": "# Books\n"}),
@@ -209,9 +197,7 @@ def test_the_conversion_to_parquet_is_read_where_a_data_set_is_a_program(
 
 
 @pytest.mark.slow
-def test_an_error_says_what_a_data_set_has(
-    add: Callable[..., None], read: Read
-) -> None:
+def test_an_error_says_what_a_data_set_has(add, read):
     add("acme/nli", REPLICAS["sentence-transformers/all-nli"])
     add("acme/simcse", REPLICAS["princeton-nlp/datasets-for-simcse"])
     add(
@@ -283,9 +269,7 @@ def test_an_error_says_what_a_data_set_has(
 
 
 @pytest.mark.slow
-def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(
-    hub: DatasetHub, add: Callable[..., None], read: Read
-) -> None:
+def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(hub, add, read):
     add("acme/set", Replica("made up", texts={"a.csv": "text\na\n"}))
     add("acme/closed", Replica("made up", texts={"a.csv": "text\na\n"}))
     hub.gated.add("acme/closed")
@@ -330,7 +314,7 @@ def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(
 
 
 @pytest.mark.slow
-def test_a_hub_that_cannot_be_reached_is_said(read: Read) -> None:
+def test_a_hub_that_cannot_be_reached_is_said(read):
     # Port 9 discards what it is sent, where anything listens there at all.
     (error,) = errors(
         read(

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from sentbed import locate
-from sentbed_common import KnownData
 from sentbed_data import known_data
 from sentbed_data.find_collections import KNOWN as AS_KNOWN
 from sentbed_data.find_collections import PRESENT, inspect_collection
@@ -26,7 +22,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
-def test_every_file_can_be_downloaded_or_its_source_is_named(known: KnownData) -> None:
+def test_every_file_can_be_downloaded_or_its_source_is_named(known):
     assert known.files
     assert {known.can_download(file.path) for file in known.files} == {
         known.name not in BY_HAND
@@ -43,9 +39,7 @@ def test_every_file_can_be_downloaded_or_its_source_is_named(known: KnownData) -
 
 
 @pytest.mark.parametrize("name", ["3am", "cnsd-sts"])
-def test_the_real_files_are_those_that_are_known(
-    real: Callable[[str], str], name: str
-) -> None:
+def test_the_real_files_are_those_that_are_known(real, name):
     known = KNOWN[name]
     path = locate(real(f"{known.places[0]}/{known.files[0].path}"))
     assert inspect_collection(known, path.parent.parent, digests=True).state == AS_KNOWN
@@ -73,8 +67,8 @@ def test_the_real_files_are_those_that_are_known(
     ],
 )
 def test_pairs_are_read_where_their_summary_says_and_missing_ones_say_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: Parallel
-) -> None:
+    tmp_path, monkeypatch, name, source
+):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     problems = list(source.check())
     assert len(problems) == 2
@@ -90,9 +84,7 @@ def test_pairs_are_read_where_their_summary_says_and_missing_ones_say_how_to_get
     )
 
 
-def test_wordnet_lies_where_its_summary_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wordnet_lies_where_its_summary_says(tmp_path, monkeypatch):
     (tmp_path / "wordnet").mkdir()
     for file in KNOWN["wordnet"].files:
         (tmp_path / "wordnet" / file.path).write_bytes(b"")
@@ -102,21 +94,19 @@ def test_wordnet_lies_where_its_summary_says(
     assert find_lexicon("data:wordnet") == tmp_path / "wordnet"
 
 
-def test_the_nli_triplets_lie_where_their_summary_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nli_triplets_lie_where_their_summary_says(tmp_path, monkeypatch):
     (tmp_path / "nli_for_simcse.csv").write_text(
         "sent0,sent1,hard_neg\n" + "a,b,c\n" * 275_601
     )
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert 'path = "data:nli_for_simcse.csv"' in KNOWN["nli-for-simcse"].summary
     assert inspect_collection(KNOWN["nli-for-simcse"], tmp_path).state == PRESENT
-    assert len(Triplets(path="data:nli_for_simcse.csv").open()) == 275_601  # type: ignore[arg-type]
+    assert len(Triplets(path="data:nli_for_simcse.csv").open()) == 275_601
 
 
 @pytest.mark.parametrize(
     ("rows", "state"), [(1_000_000, PRESENT), (999_999, "wrong row count")]
 )
-def test_a_million_sentences_are_counted(tmp_path: Path, rows: int, state: str) -> None:
+def test_a_million_sentences_are_counted(tmp_path, rows, state):
     (tmp_path / "wiki1m_for_simcse.txt").write_bytes(b"s\n" * rows)
     assert inspect_collection(KNOWN["wiki1m-for-simcse"], tmp_path).state == state

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -32,13 +29,11 @@ class Made(DataSource):
     gives: int = 1000
     name = "made"
 
-    def open(self) -> Any:
+    def open(self):
         made = self
 
         class Table(InMemoryDataset):
-            def rows(
-                self, indices: Sequence[int], epoch: int = 0
-            ) -> dict[str, list[str]]:
+            def rows(self, indices, epoch=0):
                 found = super().rows(indices[: made.gives])
                 return {
                     column: [f"{text} {epoch}" for text in texts]
@@ -53,11 +48,11 @@ class Made(DataSource):
         )
 
 
-def mix(*sizes: int, **settings: Any) -> Mix:
+def mix(*sizes, **settings):
     return Mix(sources=tuple(map(Made, sizes, "abcdef")), **settings)
 
 
-def test_columns_are_those_that_all_sources_have_in_the_order_of_the_first() -> None:
+def test_columns_are_those_that_all_sources_have_in_the_order_of_the_first():
     triplets = Triplets(path="a.csv")
     assert Mix(sources=(triplets, Pairs(path="a.csv"))).columns == (
         "anchor",
@@ -73,7 +68,7 @@ def test_columns_are_those_that_all_sources_have_in_the_order_of_the_first() -> 
     assert len(table) == 7
 
 
-def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order() -> None:
+def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order():
     table = mix(3, 1, 2).open()
     assert len(table) == 6
     assert table.rows([5, 0, 3, 4, 2, 0], epoch=7) == {
@@ -129,13 +124,11 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order() -> None:
         ),
     ],
 )
-def test_shares_follow_the_strategy(
-    settings: Mapping[str, Any], expected: Mixture
-) -> None:
+def test_shares_follow_the_strategy(settings, expected):
     assert mix(100, 25, 4, **settings).open().mixture == expected
 
 
-def test_the_sampler_draws_by_share_and_starts_small_sources_again() -> None:
+def test_the_sampler_draws_by_share_and_starts_small_sources_again():
     table = mix(30, 4, strategy="weights", weights=(1.0, 1.0)).open()
     sampler = Sampler(table, table.columns, 6, (1, 0))
     texts = [
@@ -148,8 +141,8 @@ def test_the_sampler_draws_by_share_and_starts_small_sources_again() -> None:
     assert set(Counter(text for text in texts if text[0] == "a").values()) == {1}
 
 
-def test_the_fingerprint_follows_sources_and_shares() -> None:
-    def fingerprint(*letters: str, **settings: Any) -> str:
+def test_the_fingerprint_follows_sources_and_shares():
+    def fingerprint(*letters, **settings):
         return (
             Mix(sources=tuple(Made(5, letter) for letter in letters), **settings)
             .open()
@@ -183,14 +176,12 @@ def test_the_fingerprint_follows_sources_and_shares() -> None:
         ),
     ],
 )
-def test_fields_that_do_not_fit_the_strategy_are_problems(
-    settings: Mapping[str, Any], message: str
-) -> None:
+def test_fields_that_do_not_fit_the_strategy_are_problems(settings, message):
     (problem,) = mix(5, 5, **settings).check()
     assert message in problem
 
 
-def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems() -> None:
+def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems():
     (problem,) = Mix(sources=(Made(5, "a"), Made(5, "b", ("negative",)))).check()
     assert (
         "`made` has anchor, positive; `made` has negative; mix sources of one kind"
@@ -209,14 +200,12 @@ def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems() -> No
         ({"weights": (1.0, 0.0)}, "weights"),
     ],
 )
-def test_values_out_of_range_are_refused(
-    settings: Mapping[str, Any], field: str
-) -> None:
+def test_values_out_of_range_are_refused(settings, field):
     with pytest.raises(ValueError, match=field):
         Mix(**{"sources": (Made(5, "a"), Made(5, "b")), **settings})
 
 
-def test_a_source_without_rows_or_that_runs_dry_is_named() -> None:
+def test_a_source_without_rows_or_that_runs_dry_is_named():
     with pytest.raises(DataError, match="source 2 of the mix, `made`, has no rows"):
         mix(5, 0).open()
     table = Mix(sources=(Made(5, "a"), Made(5, "b", gives=1))).open()
@@ -255,10 +244,10 @@ path = "{path}"
 
 
 @pytest.fixture
-def problems(tmp_path: Path) -> Any:
+def problems(tmp_path):
     """Return the problems that a recipe has with its data; other parts are not installed here."""
 
-    def find(**filled: str) -> dict[str, tuple[str, int | None]]:
+    def find(**filled):
         file = tmp_path / "recipe.toml"
         file.write_text(RECIPE.format(**filled))
         with pytest.raises(RecipeError) as fault:
@@ -273,9 +262,7 @@ def problems(tmp_path: Path) -> Any:
     return find
 
 
-def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(
-    tmp_path: Path, problems: Any
-) -> None:
+def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path, problems):
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
     assert problems(weights="[1, 2.5]", path="a.tsv") == {}
     (tmp_path / "a.tsv").unlink()
@@ -286,16 +273,14 @@ def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(
     assert line == 21
 
 
-def test_the_mixs_own_problems_are_at_its_own_place(
-    tmp_path: Path, problems: Any
-) -> None:
+def test_the_mixs_own_problems_are_at_its_own_place(tmp_path, problems):
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
     found = problems(weights="[1, 2, 3]", path="a.tsv")
     assert found.keys() == {"stage.mixed.data"}
     assert "`weights` has 3 number(s) for 2 sources" in found["stage.mixed.data"][0]
 
 
-def test_a_mix_is_written_out_with_its_sources() -> None:
+def test_a_mix_is_written_out_with_its_sources():
     written = unstructure(Mix(sources=(Sample(kind="pairs"), Sample())))
     assert written["use"] == "mix"
     assert written["sources"] == [
@@ -312,13 +297,13 @@ class Scored(DataSource):
     columns: tuple[str, ...] = ("anchor", "positive", "score")
     traits = DataTraits(numbers=frozenset({"score"}))
 
-    def open(self) -> InMemoryDataset:
+    def open(self):
         return InMemoryDataset(
             {"anchor": ["a", "b"], "positive": ["c", "d"], "score": [self.first, 0.5]}
         )
 
 
-def test_a_mix_of_numbers_has_them() -> None:
+def test_a_mix_of_numbers_has_them():
     mix = Mix(sources=(Scored(1.0), Scored(2.0)))
     assert mix.traits.numbers == {"score"}
     assert list(mix.check()) == []
@@ -331,6 +316,6 @@ def test_a_mix_of_numbers_has_them() -> None:
     assert Mix(sources=(Scored(), Made(2, "x"))).traits.numbers == frozenset()
 
 
-def test_a_column_of_texts_and_of_numbers_is_refused() -> None:
+def test_a_column_of_texts_and_of_numbers_is_refused():
     (problem,) = Mix(sources=(Scored(), Made(2, "x", ("anchor", "score")))).check()
     assert problem.startswith("the column `score` holds texts in the source ")

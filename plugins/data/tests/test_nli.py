@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sentbed import DataError
 from sentbed._document.structuring import make_converter
 from sentbed._registry.registry import load_plugins
 from sentbed_data.nli import Nli
-
-Put = Callable[[str, str], str]
 
 ROWS = [
     ("p1", "p1 yes", "entailment"),
@@ -24,22 +20,22 @@ ROWS = [
 ]
 
 
-def jsonl(rows: list[tuple[str, str, object]], names: tuple[str, str, str]) -> str:
+def jsonl(rows, names):
     return "".join(
         json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows
     )
 
 
-def tsv(rows: list[tuple[str, str, str]], *header: str) -> str:
+def tsv(rows, *header):
     return "".join("\t".join(row) + "\n" for row in [header, *rows])
 
 
 @pytest.fixture
-def path(put: Put) -> str:
+def path(put):
     return put("a.jsonl", jsonl(ROWS, ("sentence1", "sentence2", "gold_label")))
 
 
-def test_triplets_are_premises_that_have_both(path: str) -> None:
+def test_triplets_are_premises_that_have_both(path):
     source = Nli(path=path)
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive", "negative")
@@ -56,7 +52,7 @@ def test_triplets_are_premises_that_have_both(path: str) -> None:
     assert list(source.check()) == []
 
 
-def test_pairs_are_all_entailments(path: str) -> None:
+def test_pairs_are_all_entailments(path):
     source = Nli(path=path, build="pairs")
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive")
@@ -71,7 +67,7 @@ def test_pairs_are_all_entailments(path: str) -> None:
     assert len(Nli(path=path, build="pairs", limit=1).open()) == 1
 
 
-def test_labelled_rows_are_all_with_a_label(path: str) -> None:
+def test_labelled_rows_are_all_with_a_label(path):
     source = Nli(path=path, build="labelled")
     table = source.open()
     assert source.columns == table.columns == ("premise", "hypothesis", "label")
@@ -82,7 +78,7 @@ def test_labelled_rows_are_all_with_a_label(path: str) -> None:
     assert table.left_out == {"rows without gold label": 1}
 
 
-def test_of_several_hypotheses_the_seed_chooses_one(put: Put) -> None:
+def test_of_several_hypotheses_the_seed_chooses_one(put):
     rows = [
         (f"p{i}", f"p{i} {label} {j}", label)
         for i in range(8)
@@ -106,7 +102,7 @@ def test_of_several_hypotheses_the_seed_chooses_one(put: Put) -> None:
     assert fewer.rows([0]) == tables[3].rows([7])
 
 
-def test_premises_may_be_spread_over_files(put: Put) -> None:
+def test_premises_may_be_spread_over_files(put):
     one = put("a.tsv", "\ufeffPremise\tHypothesis\tLabel\np\tyes\tentailment\n")
     other = put("b.csv", 'label,text_b,id,text_a\ncontradiction,"no, never",1,p\n')
     table = Nli(path=(one, other)).open()
@@ -117,8 +113,8 @@ def test_premises_may_be_spread_over_files(put: Put) -> None:
     }
 
 
-def test_columns_and_labels_may_be_named(put: Put, tmp_path: Path) -> None:
-    rows: list[tuple[str, str, object]] = [
+def test_columns_and_labels_may_be_named(put, tmp_path):
+    rows = [
         ("p", "yes", 0),
         ("p", "no", 2),
         ("p", "unsure", -1),
@@ -182,14 +178,12 @@ def test_columns_and_labels_may_be_named(put: Put, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_faulty_file_is_refused_with_its_line(
-    put: Put, name: str, content: str, message: str
-) -> None:
+def test_a_faulty_file_is_refused_with_its_line(put, name, content, message):
     with pytest.raises(DataError, match=message):
         Nli(path=put(name, content)).open()
 
 
-def test_check_looks_at_every_file(put: Put, tmp_path: Path, path: str) -> None:
+def test_check_looks_at_every_file(put, tmp_path, path):
     faults = {
         "does not exist": Nli(path=(path, str(tmp_path / "none.tsv"))),
         "`.csv`, `.jsonl`, `.tsv`": Nli(path=put("a.txt", "")),
@@ -199,7 +193,7 @@ def test_check_looks_at_every_file(put: Put, tmp_path: Path, path: str) -> None:
         assert [message in problem for problem in source.check()] == [True], message
 
 
-def test_snli_has_the_published_labels(real: Callable[[str], str]) -> None:
+def test_snli_has_the_published_labels(real):
     path = real("nli/snli_subset_train.tsv")
     table = Nli(path=path, build="labelled").open()
     assert len(table) == 18000
@@ -221,8 +215,8 @@ def test_snli_has_the_published_labels(real: Callable[[str], str]) -> None:
 
 
 def test_ocnli_gives_a_triplet_for_each_premise_of_the_derived_file(
-    real: Callable[[str], str],
-) -> None:
+    real,
+):
     from sentbed_data.triplets import Triplets
 
     table = Nli(path=real("nli/ocnli_train.10k.jsonl")).open()

@@ -2,28 +2,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed import DataError
 from sentbed._document.structuring import make_converter
 from sentbed._registry.registry import load_plugins
 from sentbed_data.dropout import Dropout
-from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.nsp import Nsp
 
-Put = Callable[[str, str], str]
 
-
-def pairs(table: FilteredTable) -> list[tuple[str, str]]:
+def pairs(table):
     rows = table.rows(range(len(table)))
     return list(zip(rows["anchor"], rows["positive"], strict=True))
 
 
-def table_file(path: Path, columns: dict[str, list[Any]]) -> str:
+def table_file(path, columns):
     """Write a table in the format of the file's suffix and return its path."""
     import pyarrow
     from pyarrow import parquet
@@ -51,7 +45,7 @@ def table_file(path: Path, columns: dict[str, list[Any]]) -> str:
     return str(path)
 
 
-def test_a_pair_is_two_lines_in_a_row_of_one_document(put: Put) -> None:
+def test_a_pair_is_two_lines_in_a_row_of_one_document(put):
     source = Nsp(
         path=put("a.txt", "\nOne.\nTwo.\r\nThree.\n\n \nFour.\nFive.\n\nAlone.\n")
     )
@@ -62,9 +56,7 @@ def test_a_pair_is_two_lines_in_a_row_of_one_document(put: Put) -> None:
     assert list(source.check()) == []
 
 
-def test_no_pair_crosses_files_and_a_directory_is_read_in_order(
-    put: Put, tmp_path: Path
-) -> None:
+def test_no_pair_crosses_files_and_a_directory_is_read_in_order(put, tmp_path):
     put("books/b.txt", "B1\nB2")
     put("books/a.sent.txt", "A1\nA2")
     put("books/notes.md", "no\nbook")
@@ -77,7 +69,7 @@ def test_no_pair_crosses_files_and_a_directory_is_read_in_order(
     ]
 
 
-def test_a_recipe_gives_one_path_or_an_array(tmp_path: Path) -> None:
+def test_a_recipe_gives_one_path_or_an_array(tmp_path):
     converter = make_converter(load_plugins([]), tmp_path)
     assert converter.structure({"path": "a.txt"}, Nsp).path == str(tmp_path / "a.txt")
     assert converter.structure({"path": ["a.txt", "data:b"]}, Nsp).path == (
@@ -86,7 +78,7 @@ def test_a_recipe_gives_one_path_or_an_array(tmp_path: Path) -> None:
     )
 
 
-def test_pairs_with_a_sentence_that_is_too_short_or_long_are_left_out(put: Put) -> None:
+def test_pairs_with_a_sentence_that_is_too_short_or_long_are_left_out(put):
     path = put("a.txt", "a b c\na b\na b c d\n一二三\na b c d e f\n")
     table = Nsp(path=path, min_words=3, max_words=5).open()
     assert pairs(table) == [("a b c d", "一二三")]
@@ -94,12 +86,12 @@ def test_pairs_with_a_sentence_that_is_too_short_or_long_are_left_out(put: Put) 
     assert len(Nsp(path=path, min_words=2).open()) == 4
 
 
-def test_limit_gives_the_first_rows(put: Put) -> None:
+def test_limit_gives_the_first_rows(put):
     path = put("a.txt", "1\n2\n3\n4\n")
     assert pairs(Nsp(path=path, limit=2).open()) == [("1", "2"), ("2", "3")]
 
 
-def test_running_text_is_split_into_sentences(put: Put) -> None:
+def test_running_text_is_split_into_sentences(put):
     path = put(
         "a.txt",
         "Mr. Ferris came at 5 p.m. on Jan. 3, and\nfound   nobody. “Who is\nthere?” he asked. "
@@ -117,7 +109,7 @@ def test_running_text_is_split_into_sentences(put: Put) -> None:
     assert pairs(table) == list(pairwise(sentences))
 
 
-def test_running_text_is_split_at_paragraphs_and_files_only(put: Put) -> None:
+def test_running_text_is_split_at_paragraphs_and_files_only(put):
     paths = (put("a.txt", "one\n\ntwo"), put("b.txt", "three\n\nfour"))
     assert pairs(Nsp(path=paths, format="text").open()) == [
         ("one", "two"),
@@ -125,9 +117,7 @@ def test_running_text_is_split_at_paragraphs_and_files_only(put: Put) -> None:
     ]
 
 
-def test_the_library_that_splits_is_named_with_its_extra(
-    put: Put, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_library_that_splits_is_named_with_its_extra(put, monkeypatch):
     path = put("a.txt", "One. Two.\n")
     monkeypatch.setattr(
         "sentbed_data.parquet_arrow.importlib.util.find_spec", lambda name: None
@@ -143,7 +133,7 @@ def test_the_library_that_splits_is_named_with_its_extra(
     assert list(Nsp(path=path).check()) == []
 
 
-def test_what_cannot_be_read_is_refused(put: Put, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused(put, tmp_path):
     latin = tmp_path / "latin.txt"
     latin.write_bytes(b"one\ntwo\ncaf\xe9\n")
     with pytest.raises(DataError, match=r"not utf-8.*latin\.txt:3"):
@@ -165,18 +155,14 @@ def test_what_cannot_be_read_is_refused(put: Put, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet", "arrow"])
 @pytest.mark.parametrize("ids", [["a", "a", "a", "b", "c", "c"], [7, 7, 7, 1, 2, 2]])
-def test_rows_of_a_table_with_the_same_id_are_a_document(
-    tmp_path: Path, suffix: str, ids: list[str | int]
-) -> None:
+def test_rows_of_a_table_with_the_same_id_are_a_document(tmp_path, suffix, ids):
     file = table_file(tmp_path / f"a.{suffix}", {"book": ids, "text": list("123456")})
     source = Nsp(path=file, document="book")
     assert list(source.check()) == []
     assert pairs(source.open()) == [("1", "2"), ("2", "3"), ("5", "6")]
 
 
-def test_a_table_of_sentences_without_ids_is_one_document_as_a_file_is(
-    put: Put, tmp_path: Path
-) -> None:
+def test_a_table_of_sentences_without_ids_is_one_document_as_a_file_is(put, tmp_path):
     tables = tuple(
         table_file(tmp_path / name, {"text": ["1", "2", "3"]})
         for name in ("a.csv", "b.parquet")
@@ -187,8 +173,8 @@ def test_a_table_of_sentences_without_ids_is_one_document_as_a_file_is(
 
 
 def test_a_row_of_prose_is_a_document_or_with_ids_a_passage_of_one(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     prose = ["He left. She\nstayed.\n\nA heading\r\n\r\nIt rained.", "They came back."]
     sentences = [
         "He left.",
@@ -207,8 +193,8 @@ def test_a_row_of_prose_is_a_document_or_with_ids_a_passage_of_one(
 # datasets 3 leaves a file to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_data_set_of_the_hub_gives_dropout_and_nsp_the_same_sentences(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -222,18 +208,18 @@ def test_a_data_set_of_the_hub_gives_dropout_and_nsp_the_same_sentences(
     assert list(repeated["anchor"]) == sentences[:2000]
 
 
-def test_nsp_is_fetched_where_one_of_its_locations_is() -> None:
+def test_nsp_is_fetched_where_one_of_its_locations_is():
     assert Nsp(path=("a.txt", "hub:nobody/nothing")).traits.fetches
     assert not Nsp(path=("a.txt", "b.csv")).traits.fetches
 
 
-def test_a_table_without_header_has_the_text_and_then_the_document(put: Put) -> None:
+def test_a_table_without_header_has_the_text_and_then_the_document(put):
     source = Nsp(path=put("a.csv", "1,x\n2,x\n3,y\n4,y\n"), document="d", header=False)
     assert list(source.check()) == []
     assert pairs(source.open()) == [("1", "2"), ("3", "4")]
 
 
-def test_a_document_that_begins_again_is_refused(tmp_path: Path) -> None:
+def test_a_document_that_begins_again_is_refused(tmp_path):
     file = table_file(
         tmp_path / "a.csv", {"book": ["x", "y", "y", "x"], "text": list("1234")}
     )
@@ -257,9 +243,7 @@ def test_a_document_that_begins_again_is_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_table_is_read_strictly(
-    tmp_path: Path, rows: dict[str, list[object]], message: str
-) -> None:
+def test_a_table_is_read_strictly(tmp_path, rows, message):
     with pytest.raises(DataError, match=message):
         Nsp(path=table_file(tmp_path / "a.jsonl", rows), document="book").open()
 
@@ -275,24 +259,22 @@ def test_a_table_is_read_strictly(
         ({"split": "test"}, "`split` is for a `hub:` data set, and .* are files"),
     ],
 )
-def test_options_of_tables_are_refused_for_text_files(
-    put: Put, fields: dict[str, Any], message: str
-) -> None:
+def test_options_of_tables_are_refused_for_text_files(put, fields, message):
     (problem,) = Nsp(
         path=(put("a.txt", "1\n2\n"), put("b.txt", "3\n4\n")), **fields
     ).check()
     assert re.search(message, problem)
 
 
-def test_the_fingerprint_is_that_of_the_rows(put: Put) -> None:
+def test_the_fingerprint_is_that_of_the_rows(put):
     path = put("a.txt", "One two.\nTwo.\nThree four.\nFive six.\n")
     sources = [Nsp(path=path), Nsp(path=path, limit=2), Nsp(path=path, min_words=2)]
     assert len({source.open().fingerprint for source in sources}) == 3
 
 
 def test_the_books_give_a_row_for_each_line_but_the_last(
-    real: Callable[[str], str],
-) -> None:
+    real,
+):
     books = {"alice_in_wonderland": 1430, "frankenstein": 3356, "great_gatsby": 3377}
     paths = tuple(real(f"narrative/books/{book}.sent.txt") for book in books)
     for path, lines in zip(paths, books.values(), strict=True):
@@ -303,9 +285,7 @@ def test_the_books_give_a_row_for_each_line_but_the_last(
     assert rows["anchor"][1:] == rows["positive"][:-1]
 
 
-def test_joined_lines_of_a_book_are_found_again(
-    real: Callable[[str], str], put: Put
-) -> None:
+def test_joined_lines_of_a_book_are_found_again(real, put):
     from sentbed import locate
 
     lines = (

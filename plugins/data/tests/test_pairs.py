@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 from sentbed_data.pairs import Pairs
 
 
-def test_pairs_rename_the_columns_of_the_file(tmp_path: Path) -> None:
+def test_pairs_rename_the_columns_of_the_file(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("label\tpremise\thypothesis\n1\ta\tb\n0\tc\td\n")
     source = Pairs(path=str(path), anchor="premise", positive="hypothesis")
@@ -14,7 +12,7 @@ def test_pairs_rename_the_columns_of_the_file(tmp_path: Path) -> None:
     assert table.rows([1, 0]) == {"anchor": ["c", "a"], "positive": ["d", "b"]}
 
 
-def test_pairs_read_their_own_names_by_default(tmp_path: Path) -> None:
+def test_pairs_read_their_own_names_by_default(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"positive": "b", "anchor": "a"}\n')
     assert Pairs(path=str(path)).open().rows([0]) == {

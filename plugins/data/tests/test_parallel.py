@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import attrs
 import pytest
 from sentbed import DataError
@@ -12,12 +8,10 @@ from sentbed._registry.registry import load_plugins
 from sentbed_data.parallel import Parallel
 from sentbed_data.streamed_table import StreamedTable
 
-Put = Callable[[str, str | bytes], str]
-
 TATOEBA = 'Hi.\t嗨。\tCC-BY\n"So what?"\t那又怎样\u3002\tCC-BY\r\nRun.\t跑。\tCC-BY\n'
 
 
-def test_lines_of_two_files_belong_together(put: Put) -> None:
+def test_lines_of_two_files_belong_together(put):
     source = Parallel(
         anchor=put("a.zh", "\ufeff一\n二\u2028二\n三".encode()),
         positive=put("b.en", "one\r\ntwo\nthree\n"),
@@ -35,7 +29,7 @@ def test_lines_of_two_files_belong_together(put: Put) -> None:
     )
 
 
-def test_fields_of_a_line_belong_together(put: Put) -> None:
+def test_fields_of_a_line_belong_together(put):
     path = put("cmn.txt", TATOEBA)
     table = Parallel(path=path).open()
     assert table.data["anchor"] == ["Hi.", '"So what?"', "Run."]
@@ -49,9 +43,7 @@ def test_fields_of_a_line_belong_together(put: Put) -> None:
 @pytest.mark.parametrize(
     ("one", "other"), [("1\n2\n3\n", "1\n2\n"), ("1\n2\n", "1\n2\n3\n")]
 )
-def test_files_of_different_length_are_refused(
-    put: Put, one: str, other: str, limit: int | None
-) -> None:
+def test_files_of_different_length_are_refused(put, one, other, limit):
     source = Parallel(anchor=put("a.x", one), positive=put("b.y", other), limit=limit)
     counts = (
         rf"a\.x` has {len(one) // 2} lines and `.*b\.y` {len(other) // 2};.*@ .*:2$"
@@ -60,7 +52,7 @@ def test_files_of_different_length_are_refused(
         source.open()
 
 
-def test_an_empty_side_is_refused_or_left_out_with_its_partner(put: Put) -> None:
+def test_an_empty_side_is_refused_or_left_out_with_its_partner(put):
     files = {
         "anchor": put("a.x", "1\n2\n\n4\n"),
         "positive": put("b.y", "1\n \n3\n4\n"),
@@ -80,8 +72,8 @@ def test_an_empty_side_is_refused_or_left_out_with_its_partner(put: Put) -> None
 
 @pytest.mark.parametrize("limit", [None, 2])
 def test_streamed_pairs_are_those_in_memory_and_so_is_what_was_left_out(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None
-) -> None:
+    put, tmp_path, monkeypatch, limit
+):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     two = Parallel(
         anchor=put("a.zh", "一\n\n二\u2028二\n三\n四\n"),
@@ -118,12 +110,12 @@ def test_streamed_pairs_are_those_in_memory_and_so_is_what_was_left_out(
     ],
 )
 def test_what_is_refused_in_memory_is_refused_alike_on_disk_and_leaves_nothing(
-    put: Put,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    files: dict[str, str],
-    message: str,
-) -> None:
+    put,
+    tmp_path,
+    monkeypatch,
+    files,
+    message,
+):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     source = Parallel(
         **{name: put(f"{name}.txt", content) for name, content in files.items()}
@@ -138,15 +130,15 @@ def test_what_is_refused_in_memory_is_refused_alike_on_disk_and_leaves_nothing(
 
 
 def test_a_file_of_a_pair_that_changes_while_it_is_read_is_refused(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    put, tmp_path, monkeypatch
+):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     source = Parallel(
         anchor=put("a.x", "1\n2\n"), positive=put("b.y", "1\n2\n"), stream=True
     )
     pairs = Parallel._pairs
 
-    def changing(self: Parallel, *arguments: Any) -> Any:
+    def changing(self, *arguments):
         yield from pairs(self, *arguments)
         put("b.y", "2\n1\n")
 
@@ -156,16 +148,14 @@ def test_a_file_of_a_pair_that_changes_while_it_is_read_is_refused(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_half_of_a_surrogate_pair_is_refused(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
-) -> None:
+def test_half_of_a_surrogate_pair_is_refused(put, tmp_path, monkeypatch, stream):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     path = put("a.tsv", "a\tb\n+2AA-\tb\n")
     with pytest.raises(DataError, match=r"surrogate.*a\.tsv:2"):
         Parallel(path=path, encoding="utf-7", stream=stream).open()
 
 
-def test_a_line_of_another_width_is_refused(put: Put) -> None:
+def test_a_line_of_another_width_is_refused(put):
     with pytest.raises(
         DataError, match=r"2 field\(s\) between tabs; expected 3.*a\.tsv:2"
     ):
@@ -182,7 +172,7 @@ def test_a_line_of_another_width_is_refused(put: Put) -> None:
         Parallel(path=put("d.tsv", "")).open()
 
 
-def test_what_excludes_each_other_is_refused(put: Put, tmp_path: Path) -> None:
+def test_what_excludes_each_other_is_refused(put, tmp_path):
     path = put("a.tsv", "a\tb\n")
     faults = {
         "found `anchor`; give two files": Parallel(anchor=path),
@@ -201,15 +191,15 @@ def test_what_excludes_each_other_is_refused(put: Put, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fields", [[0, 0], [-1, 0]])
-def test_fields_are_two_different_numbers(fields: list[int], tmp_path: Path) -> None:
+def test_fields_are_two_different_numbers(fields, tmp_path):
     converter = make_converter(load_plugins([]), tmp_path)
     with pytest.raises(Exception, match="two different numbers"):
         converter.structure({"path": "a.tsv", "fields": fields}, Parallel)
 
 
 def test_the_captions_and_tatoeba_have_their_published_sizes(
-    real: Callable[[str], str],
-) -> None:
+    real,
+):
     train = Parallel(
         anchor=real("enzh/3am.train.zh"), positive=real("enzh/3am.train.en")
     ).open()

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sentbed import DataError
@@ -10,10 +8,8 @@ from sentbed_data import parquet_arrow
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import read_columns
 
-Put = Callable[[str, str | bytes], str]
 
-
-def test_parquet_is_read_over_several_row_groups(tmp_path: Path) -> None:
+def test_parquet_is_read_over_several_row_groups(tmp_path):
     import pyarrow
     from pyarrow import parquet
 
@@ -31,7 +27,7 @@ def test_parquet_is_read_over_several_row_groups(tmp_path: Path) -> None:
         read_columns(file, ["z"])
 
 
-def test_parquet_without_a_value_names_the_row(tmp_path: Path) -> None:
+def test_parquet_without_a_value_names_the_row(tmp_path):
     import pyarrow
     from pyarrow import parquet
 
@@ -42,7 +38,7 @@ def test_parquet_without_a_value_names_the_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["new_file", "new_stream"])
-def test_both_formats_of_arrow_are_read(tmp_path: Path, kind: str) -> None:
+def test_both_formats_of_arrow_are_read(tmp_path, kind):
     import pyarrow
 
     table = pyarrow.table({"n": [1, 2, 3], "x": ["a", "b", "c"], "y": ["d", "e", None]})
@@ -58,7 +54,7 @@ def test_both_formats_of_arrow_are_read(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.fixture
-def hub_directory(put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hub_directory(put, tmp_path, monkeypatch):
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -71,7 +67,7 @@ def hub_directory(put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 # datasets 3 leaves a file to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_hub_reads_the_split_of_a_local_directory(hub_directory: Path) -> None:
+def test_hub_reads_the_split_of_a_local_directory(hub_directory):
     location = f"hub:{hub_directory}"
     assert read_columns(location, ["y", "x"]) == [["c", "e"], ["a, b", "d"]]
     assert read_columns(location, ["x"], split="test", limit=5) == [["f"]]
@@ -83,15 +79,15 @@ def test_hub_reads_the_split_of_a_local_directory(hub_directory: Path) -> None:
 # datasets 3 leaves a file to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_hub_names_what_to_check_where_the_split_is_unknown(
-    hub_directory: Path,
-) -> None:
+    hub_directory,
+):
     with pytest.raises(DataError, match="Unknown split") as fault:
         read_columns(f"hub:{hub_directory}", ["x"], split="dev")
     assert "`split`" in str(fault.value)
     assert fault.value.__cause__ is not None
 
 
-def test_a_file_that_is_not_parquet_is_refused(put: Put) -> None:
+def test_a_file_that_is_not_parquet_is_refused(put):
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_columns(put("a.parquet", "x,y\n"), ["x"])
     with pytest.raises(DataError, match="cannot be read as Arrow"):
@@ -106,9 +102,7 @@ def test_a_file_that_is_not_parquet_is_refused(put: Put) -> None:
         ("pyarrow", "a.arrow", "arrow"),
     ],
 )
-def test_a_missing_library_names_the_extra(
-    put: Put, monkeypatch: pytest.MonkeyPatch, package: str, location: str, extra: str
-) -> None:
+def test_a_missing_library_names_the_extra(put, monkeypatch, package, location, extra):
     require(package, extra)
     monkeypatch.setitem(sys.modules, package, None)
     if not location.startswith("hub:"):
@@ -119,8 +113,8 @@ def test_a_missing_library_names_the_extra(
 
 
 def test_parquet_that_unpacks_to_far_more_than_its_size_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """One text, repeated, is a few kilobytes of the file."""
     import pyarrow
     from pyarrow import parquet
@@ -145,8 +139,8 @@ def test_parquet_that_unpacks_to_far_more_than_its_size_is_refused(
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_a_dictionary_counts_as_often_as_its_texts_are_repeated(
-    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    suffix, tmp_path, monkeypatch
+):
     """A row takes a number of the file and a whole text when it is read."""
     import pyarrow
     from pyarrow import parquet
@@ -175,8 +169,8 @@ def test_a_dictionary_counts_as_often_as_its_texts_are_repeated(
 
 @pytest.mark.parametrize("is_dictionary", [False, True])
 def test_views_count_as_often_as_their_text_is_repeated(
-    is_dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    is_dictionary, tmp_path, monkeypatch
+):
     """A view takes 16 bytes of the file, and may be one of a long text that all others show, too."""
     import numpy as np
     import pyarrow
@@ -206,7 +200,7 @@ def test_views_count_as_often_as_their_text_is_repeated(
             pass
 
 
-def test_short_views_are_read(tmp_path: Path) -> None:
+def test_short_views_are_read(tmp_path):
     import pyarrow
 
     texts = ["a", None, "a text of more than twelve letters", ""]
@@ -217,7 +211,7 @@ def test_short_views_are_read(tmp_path: Path) -> None:
     assert [row for _, (row,) in parquet_arrow.arrow_rows(file, ["x"])] == texts
 
 
-def test_a_run_of_equal_values_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_equal_values_is_refused(tmp_path):
     import pyarrow
 
     runs = pyarrow.RunEndEncodedArray.from_arrays([2_000_000_000], ["x"])

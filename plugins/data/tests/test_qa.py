@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from sentbed import DataError
 from sentbed_data.qa import Qa
-
-Put = Callable[[str, str], str]
 
 TREC = """qtext,label,atext
 q1,0,q1 wrong
@@ -19,7 +15,7 @@ q3,0,q3 wrong
 """
 
 
-def test_right_answers_of_a_labelled_file_are_the_positives(put: Put) -> None:
+def test_right_answers_of_a_labelled_file_are_the_positives(put):
     source = Qa(path=put("a.csv", TREC))
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive")
@@ -32,7 +28,7 @@ def test_right_answers_of_a_labelled_file_are_the_positives(put: Put) -> None:
     assert len(Qa(path=source.path, limit=2).open()) == 2
 
 
-def test_a_negative_is_a_wrong_answer_to_the_same_question(put: Put) -> None:
+def test_a_negative_is_a_wrong_answer_to_the_same_question(put):
     path = put("a.csv", TREC)
     tables = [Qa(path=path, negatives=True, seed=seed).open() for seed in range(30)]
     for table in tables:
@@ -47,7 +43,7 @@ def test_a_negative_is_a_wrong_answer_to_the_same_question(put: Put) -> None:
     assert len({table.fingerprint for table in tables}) == 4
 
 
-def test_without_label_every_row_is_a_pair(put: Put) -> None:
+def test_without_label_every_row_is_a_pair(put):
     one = put("a.tsv", "Question\tanswer\nq\ta\n")
     other = put("b.jsonl", '{"query": "r", "response": "b", "score": 0}\n')
     table = Qa(path=(one, other)).open()
@@ -55,7 +51,7 @@ def test_without_label_every_row_is_a_pair(put: Put) -> None:
     assert table.left_out == {}
 
 
-def test_columns_and_the_label_of_a_right_answer_may_be_named(put: Put) -> None:
+def test_columns_and_the_label_of_a_right_answer_may_be_named(put):
     path = put(
         "a.jsonl", '{"x": "q", "y": "a", "ok": 2}\n{"x": "q", "y": "b", "ok": 0}\n'
     )
@@ -95,9 +91,7 @@ def test_columns_and_the_label_of_a_right_answer_may_be_named(put: Put) -> None:
         ),
     ],
 )
-def test_a_faulty_file_is_refused(
-    put: Put, content: str, fields: dict[str, object], message: str
-) -> None:
+def test_a_faulty_file_is_refused(put, content, fields, message):
     with pytest.raises(DataError, match=message):
         Qa(path=put("a.csv", content), **fields).open()
 
@@ -106,9 +100,7 @@ def test_a_faulty_file_is_refused(
     ("split", "rows", "right"),
     [("train", 4718, 348), ("dev", 1148, 222), ("test", 1517, 284)],
 )
-def test_trecqa_has_the_published_sizes(
-    real: Callable[[str], str], split: str, rows: int, right: int
-) -> None:
+def test_trecqa_has_the_published_sizes(real, split, rows, right):
     path = real(f"qa/trecqa/{split}.csv")
     table = Qa(path=path).open()
     assert len(table) == right

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from sentbed import DataError
 from sentbed_data.mix import Mix
 from sentbed_data.scored import Scored
-
-Put = Callable[[str, str], str]
 
 ROWS = [("a cat", "a dog", "2.5"), ("one", "uno", "5"), ("x, y", "z", "0")]
 EXPECTED = {
@@ -19,7 +15,7 @@ EXPECTED = {
 }
 
 
-def tsv(*rows: tuple[str, ...], head: str = "sentence1\tsentence2\tscore\n") -> str:
+def tsv(*rows, head="sentence1\tsentence2\tscore\n"):
     return head + "".join("\t".join(row) + "\n" for row in rows)
 
 
@@ -40,9 +36,7 @@ def tsv(*rows: tuple[str, ...], head: str = "sentence1\tsentence2\tscore\n") -> 
         ),
     ],
 )
-def test_scores_of_a_table_are_mapped_to_the_unit_interval(
-    put: Put, name: str, content: str
-) -> None:
+def test_scores_of_a_table_are_mapped_to_the_unit_interval(put, name, content):
     source = Scored(path=put(name, content), score_range=(0, 5))
     assert list(source.check()) == []
     found = source.open()
@@ -52,7 +46,7 @@ def test_scores_of_a_table_are_mapped_to_the_unit_interval(
     assert list(found.texts()) == EXPECTED["anchor"] + EXPECTED["positive"]
 
 
-def test_scores_of_parquet_are_read_as_numbers(put: Put) -> None:
+def test_scores_of_parquet_are_read_as_numbers(put):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -78,9 +72,7 @@ def test_scores_of_parquet_are_read_as_numbers(put: Put) -> None:
         ("", "found ''; expected a number"),
     ],
 )
-def test_a_score_outside_the_range_is_an_error_with_file_and_line(
-    put: Put, score: str, message: str
-) -> None:
+def test_a_score_outside_the_range_is_an_error_with_file_and_line(put, score, message):
     path = put("a.tsv", tsv(*ROWS, ("a", "b", score)))
     with pytest.raises(DataError) as error:
         Scored(path=path, score_range=(0, 5)).open()
@@ -89,20 +81,20 @@ def test_a_score_outside_the_range_is_an_error_with_file_and_line(
 
 
 @pytest.mark.parametrize("value", ["true", "null", "[1]"])
-def test_a_json_score_that_is_no_number_is_an_error(put: Put, value: str) -> None:
+def test_a_json_score_that_is_no_number_is_an_error(put, value):
     path = put("a.jsonl", f'{{"sentence1": "a", "sentence2": "b", "score": {value}}}\n')
     with pytest.raises(DataError, match=r"expected a number from 0 to 1.*a\.jsonl:1"):
         Scored(path=path).open()
 
 
 def test_a_table_without_a_declared_range_has_scores_in_the_unit_interval(
-    put: Put,
-) -> None:
+    put,
+):
     with pytest.raises(DataError, match="or set `score_range`"):
         Scored(path=put("a.tsv", tsv(*ROWS))).open()
 
 
-def test_hard_negatives_and_margins_as_they_are(put: Put) -> None:
+def test_hard_negatives_and_margins_as_they_are(put):
     head = "q\tp\tn1\tn2\tmargin\n"
     source = Scored(
         path=put("a.tsv", tsv(("a", "b", "c", "d", "-3.5"), head=head)),
@@ -123,7 +115,7 @@ def test_hard_negatives_and_margins_as_they_are(put: Put) -> None:
     }
 
 
-def test_sts_benchmark_lines_have_seven_or_nine_fields(put: Put) -> None:
+def test_sts_benchmark_lines_have_seven_or_nine_fields(put):
     lines = 'main\tvid\t2012\t1\t5.000\tA "plane.\tB\nmain\tvid\t2012\t2\t1.0\tC\tD\tlicence\tmore\n'
     source = Scored(path=put("sts-train.csv", lines), format="sts-benchmark")
     assert list(source.check()) == []
@@ -139,7 +131,7 @@ def test_sts_benchmark_lines_have_seven_or_nine_fields(put: Put) -> None:
         ).open()
 
 
-def test_sick_has_scores_from_one_to_five(put: Put) -> None:
+def test_sick_has_scores_from_one_to_five(put):
     lines = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\tA\tB\t3\tNEUTRAL\n"
     source = Scored(path=put("SICK_train.txt", lines), format="sick")
     assert source.open().rows([0]) == {
@@ -149,7 +141,7 @@ def test_sick_has_scores_from_one_to_five(put: Put) -> None:
     }
 
 
-def test_semeval_pairs_without_a_score_are_left_out_and_counted(put: Put) -> None:
+def test_semeval_pairs_without_a_score_are_left_out_and_counted(put):
     path = put("STS.input.x.txt", "a\tb\nc\td\ne\tf\tsource\n")
     gold = put("STS.gs.x.txt", "4\n\n1\n")
     source = Scored(path=path, format="sts")
@@ -180,14 +172,12 @@ def test_semeval_pairs_without_a_score_are_left_out_and_counted(put: Put) -> Non
         ({"path": "sick.txt", "format": "sts"}, "no `STS.input.NAME.txt`"),
     ],
 )
-def test_fields_that_do_not_fit_are_reported(
-    put: Put, fields: dict[str, Any], message: str
-) -> None:
+def test_fields_that_do_not_fit_are_reported(put, fields, message):
     fields["path"] = put(fields.get("path", "a.tsv"), tsv(*ROWS))
     assert any(message in problem for problem in Scored(**fields).check())
 
 
-def test_a_mix_of_two_ranges_has_scores_in_one(put: Put) -> None:
+def test_a_mix_of_two_ranges_has_scores_in_one(put):
     head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n"
     sick = Scored(
         path=put("SICK_train.txt", tsv(("1", "A", "B", "5"), head=head)), format="sick"
@@ -197,7 +187,7 @@ def test_a_mix_of_two_ranges_has_scores_in_one(put: Put) -> None:
     assert mix.open().rows([3, 0])["score"] == [1.0, 0.5]
 
 
-def test_the_published_files_are_read(real: Callable[[str], str]) -> None:
+def test_the_published_files_are_read(real):
     benchmark = Scored(
         path=real("senteval/downstream/STS/STSBenchmark/sts-train.csv"),
         format="sts-benchmark",

@@ -5,14 +5,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pyarrow
 import pytest
-from damage import Damage, damages
+from damage import damages
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -22,26 +20,24 @@ from sentbed_data.pairs import Pairs
 from sentbed_data.streamed_table import BATCH_ROWS, StreamedTable
 from sentbed_data.triplets import Triplets
 
-Put = Callable[[str, str | bytes], str]
-
 ROWS = 2 * BATCH_ROWS + 17
 COLUMNS = ("sent0", "sent1", "hard_neg")
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "texts"
 
 
-def columns_of(rows: int) -> dict[str, list[str]]:
+def columns_of(rows):
     return {
         name: [f"{name}, \u00e9\u4e2d number {row}" for row in range(rows)]
         for name in COLUMNS
     }
 
 
-def write(path: Path, columns: dict[str, list[str]]) -> str:
+def write(path, columns):
     """Write the columns in the format of the suffix."""
     rows = list(zip(*columns.values(), strict=True))
     match path.suffix:
@@ -68,16 +64,14 @@ def write(path: Path, columns: dict[str, list[str]]) -> str:
     return str(path)
 
 
-def write_arrow(
-    path: Path, table: Any, kind: str = "new_file", compression: str | None = None
-) -> str:
+def write_arrow(path, table, kind="new_file", compression=None):
     options = pyarrow.ipc.IpcWriteOptions(compression=compression)
     with getattr(pyarrow.ipc, kind)(str(path), table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=1000)
     return str(path)
 
 
-def copies(cache: Path) -> list[Path]:
+def copies(cache):
     """The texts in the cache; beside each is its hash."""
     found = sorted(cache.glob("*.arrow"))
     assert {path.name for path in cache.glob("*")} == {
@@ -86,7 +80,7 @@ def copies(cache: Path) -> list[Path]:
     return found
 
 
-def assert_same(streamed: Any, table: Any) -> None:
+def assert_same(streamed, table):
     assert isinstance(streamed, StreamedTable)
     assert streamed.columns == table.columns
     assert len(streamed) == len(table)
@@ -96,9 +90,7 @@ def assert_same(streamed: Any, table: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".arrow"])
-def test_streamed_rows_are_those_in_memory(
-    tmp_path: Path, cache: Path, suffix: str
-) -> None:
+def test_streamed_rows_are_those_in_memory(tmp_path, cache, suffix):
     source = Triplets(path=write(tmp_path / f"a{suffix}", columns_of(ROWS)))
     streamed = attrs.evolve(source, stream=True).open()
     assert_same(streamed, source.open())
@@ -110,7 +102,7 @@ def test_streamed_rows_are_those_in_memory(
     )
 
 
-def test_pairs_and_sentences_are_streamed_too(put: Put, tmp_path: Path) -> None:
+def test_pairs_and_sentences_are_streamed_too(put, tmp_path):
     lines = put("a.txt", "".join(f"line {i}\n\n" for i in range(ROWS)))
     columns = columns_of(9)
     table = put(
@@ -130,7 +122,7 @@ def test_pairs_and_sentences_are_streamed_too(put: Put, tmp_path: Path) -> None:
         assert_same(attrs.evolve(source, stream=True).open(), source.open())
 
 
-def test_rows_come_in_the_order_asked_for_and_texts_by_column(tmp_path: Path) -> None:
+def test_rows_come_in_the_order_asked_for_and_texts_by_column(tmp_path):
     columns = columns_of(ROWS)
     streamed = Triplets(path=write(tmp_path / "a.csv", columns), stream=True).open()
     wanted = [ROWS - 1, 0, BATCH_ROWS, BATCH_ROWS - 1, 5, 5, 2 * BATCH_ROWS]
@@ -154,8 +146,8 @@ def test_rows_come_in_the_order_asked_for_and_texts_by_column(tmp_path: Path) ->
     suffix=st.sampled_from([".csv", ".tsv", ".jsonl", ".txt", ".parquet", ".arrow"]),
 )
 def test_what_is_refused_in_memory_is_refused_alike_and_leaves_nothing(
-    put: Put, cache: Path, content: str | bytes, suffix: str
-) -> None:
+    put, cache, content, suffix
+):
     source = Dropout(
         path=put(f"a{suffix}", content), header=suffix not in (".csv", ".tsv")
     )
@@ -169,16 +161,14 @@ def test_what_is_refused_in_memory_is_refused_alike_and_leaves_nothing(
         assert_same(streamed, table)
 
 
-def outcome(source: Dropout) -> tuple[Any, str]:
+def outcome(source):
     try:
         return source.open(), ""
     except DataError as error:
         return None, str(error)
 
 
-def test_a_late_fault_names_file_and_line_and_leaves_nothing(
-    tmp_path: Path, cache: Path
-) -> None:
+def test_a_late_fault_names_file_and_line_and_leaves_nothing(tmp_path, cache):
     columns = columns_of(ROWS)
     columns["sent1"][BATCH_ROWS + 5] = " "
     path = write(tmp_path / "a.csv", columns)
@@ -190,8 +180,8 @@ def test_a_late_fault_names_file_and_line_and_leaves_nothing(
 
 
 def test_a_cached_file_is_used_again_and_not_for_another_content_or_reading(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, cache, monkeypatch
+):
     path = tmp_path / "a.csv"
     source = Triplets(path=write(path, columns_of(20)), stream=True)
     first = source.open()
@@ -217,7 +207,7 @@ def test_a_cached_file_is_used_again_and_not_for_another_content_or_reading(
     assert len(copies(cache)) == 7
 
 
-def test_compressed_bytes_are_cached_apart_for_each_format(tmp_path: Path) -> None:
+def test_compressed_bytes_are_cached_apart_for_each_format(tmp_path):
     # A quote is data in TSV only.
     content = gzip.compress(b'sent0\n"A"\n"B"\n')
     expected = {"csv": ["A", "B"], "tsv": ['"A"', '"B"']}
@@ -233,9 +223,7 @@ def test_compressed_bytes_are_cached_apart_for_each_format(tmp_path: Path) -> No
 @pytest.mark.parametrize("file", ["texts", "hash"])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages())
-def test_no_damage_of_a_cached_file_changes_a_text(
-    file: str, damage: Damage, tmp_path: Path, cache: Path
-) -> None:
+def test_no_damage_of_a_cached_file_changes_a_text(file, damage, tmp_path, cache):
     source = Triplets(path=write(tmp_path / "a.csv", columns_of(40)))
     attrs.evolve(source, stream=True).open()
     (made,) = copies(cache)
@@ -246,9 +234,7 @@ def test_no_damage_of_a_cached_file_changes_a_text(
     assert made.read_bytes() == whole
 
 
-def test_cached_texts_that_were_exchanged_are_made_again(
-    tmp_path: Path, cache: Path
-) -> None:
+def test_cached_texts_that_were_exchanged_are_made_again(tmp_path, cache):
     sources = [
         Triplets(path=write(tmp_path / f"{rows}.csv", columns_of(rows)))
         for rows in (20, 30)
@@ -267,8 +253,8 @@ def test_cached_texts_that_were_exchanged_are_made_again(
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages())
 def test_a_file_that_is_damaged_while_it_is_open_is_an_error_and_not_the_end(
-    suffix: str, damage: Damage, tmp_path: Path, cache: Path
-) -> None:
+    suffix, damage, tmp_path, cache
+):
     path = tmp_path / f"a{suffix}"
     source = Triplets(path=write(path, columns_of(300)), stream=True)
     streamed = source.open()
@@ -290,14 +276,12 @@ def test_a_file_that_is_damaged_while_it_is_open_is_an_error_and_not_the_end(
     assert source.open().rows(range(300)) == expected if suffix == ".csv" else True
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, cache, monkeypatch):
     path = tmp_path / "a.csv"
     source = Triplets(path=write(path, columns_of(5)), stream=True)
     rows = Triplets._rows
 
-    def changing(self: Triplets, names: Sequence[str]) -> Any:
+    def changing(self, names):
         write(path, columns_of(6))
         return rows(self, names)
 
@@ -317,8 +301,8 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     ],
 )
 def test_an_arrow_file_is_mapped_in_place_where_it_can_be(
-    tmp_path: Path, cache: Path, kind: str, compression: str | None, cached: int
-) -> None:
+    tmp_path, cache, kind, compression, cached
+):
     table = pyarrow.table({**columns_of(2500), "other": list(range(2500))})
     path = write_arrow(tmp_path / "a.arrow", table, kind, compression)
     streamed = Triplets(path=path, stream=True).open()
@@ -326,9 +310,7 @@ def test_an_arrow_file_is_mapped_in_place_where_it_can_be(
     assert len(copies(cache)) == cached
 
 
-def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(
-    tmp_path: Path, cache: Path
-) -> None:
+def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(tmp_path, cache):
     table = pyarrow.table(
         {name: pyarrow.array(texts) for name, texts in columns_of(50).items()}
     )
@@ -343,10 +325,8 @@ def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(
 
 
 @pytest.mark.parametrize("text", ["", " \t", "\u3000", None])
-def test_a_mapped_arrow_file_is_held_to_the_same_rules(
-    tmp_path: Path, text: str | None
-) -> None:
-    columns: dict[str, Any] = columns_of(2500)
+def test_a_mapped_arrow_file_is_held_to_the_same_rules(tmp_path, text):
+    columns = columns_of(2500)
     columns["hard_neg"][2100] = text
     path = write_arrow(tmp_path / "a.arrow", pyarrow.table(columns))
     faults = []
@@ -361,8 +341,8 @@ def test_a_mapped_arrow_file_is_held_to_the_same_rules(
 
 
 def test_a_cache_that_cannot_be_written_is_named_with_its_variable(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    put, tmp_path, monkeypatch
+):
     monkeypatch.setenv("SENTBED_CACHE", put("plain", "a file"))
     path = write(tmp_path / "a.csv", columns_of(5))
     with pytest.raises(RunError, match=r"cannot write .*plain.*`SENTBED_CACHE`"):
@@ -393,7 +373,7 @@ print(len(table), (peak() - before) // 1024)
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see the peak"
 )
-def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_texts(tmp_path):
     """400,000 rows of 3 x 60 characters: 72 MB in the file, about 140 MB as Python's strings."""
     path = tmp_path / "a.tsv"
     with path.open("w") as file:
@@ -417,9 +397,7 @@ def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
     assert grown["stream"] < 30
 
 
-def test_two_processes_at_once_both_read_the_right_texts(
-    tmp_path: Path, cache: Path
-) -> None:
+def test_two_processes_at_once_both_read_the_right_texts(tmp_path, cache):
     path = write(tmp_path / "a.jsonl", columns_of(30_000))
     code = (
         "import hashlib, sys\n"

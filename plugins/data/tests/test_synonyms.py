@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -13,17 +10,13 @@ from sentbed_data.nlpaug_rules import TAGGER_FILES, find_tagger
 from sentbed_data.synonyms import Synonyms
 from sentbed_data.wordnet import find_lexicon
 
-Put = Callable[[str, str], str]
 
-
-def positives(source: Synonyms, epochs: int = 60) -> set[str]:
+def positives(source, epochs=60):
     table = source.open()
     return {table.rows([0], epoch)["positive"][0] for epoch in range(epochs)}
 
 
-def test_all_replaceable_words_are_replaced_at_a_rate_of_one(
-    put: Put, wordnet: Path
-) -> None:
+def test_all_replaceable_words_are_replaced_at_a_rate_of_one(put, wordnet):
     source = Synonyms(
         path=put("a.txt", "The big house, soon!\n"), rate=1.0, lexicon=str(wordnet)
     )
@@ -44,9 +37,7 @@ def test_all_replaceable_words_are_replaced_at_a_rate_of_one(
         "我们 zebra",
     ],
 )
-def test_names_inflected_forms_and_parts_of_words_stay(
-    put: Put, wordnet: Path, text: str
-) -> None:
+def test_names_inflected_forms_and_parts_of_words_stay(put, wordnet, text):
     source = Synonyms(
         path=put("a.txt", text + "\n"), rate=1.0, senses=9, lexicon=str(wordnet)
     )
@@ -56,9 +47,7 @@ def test_names_inflected_forms_and_parts_of_words_stay(
 @pytest.mark.parametrize(
     ("rate", "replaced"), [(0.01, 1), (0.3, 3), (0.45, 5), (1.0, 10)]
 )
-def test_the_rate_is_the_share_of_replaceable_words(
-    put: Put, wordnet: Path, rate: float, replaced: int
-) -> None:
+def test_the_rate_is_the_share_of_replaceable_words(put, wordnet, rate, replaced):
     text = "the " + " ".join(["big"] * 10)
     found = positives(
         Synonyms(path=put("a.txt", text + "\n"), rate=rate, lexicon=str(wordnet))
@@ -74,14 +63,12 @@ def test_the_rate_is_the_share_of_replaceable_words(
     assert places == set(range(1, 11))
 
 
-def test_synonyms_of_several_words_are_set_with_blanks(put: Put, wordnet: Path) -> None:
+def test_synonyms_of_several_words_are_set_with_blanks(put, wordnet):
     source = Synonyms(path=put("a.txt", "a garden.\n"), lexicon=str(wordnet))
     assert positives(source, 3) == {"a kitchen plot."}
 
 
-def test_everything_that_decides_a_row_is_in_the_fingerprint(
-    put: Put, wordnet: Path
-) -> None:
+def test_everything_that_decides_a_row_is_in_the_fingerprint(put, wordnet):
     path = put("a.txt", "the big house\n")
     fields = [{}, {"seed": 1}, {"rate": 0.5}, {"senses": 2}]
     found = {
@@ -93,7 +80,7 @@ def test_everything_that_decides_a_row_is_in_the_fingerprint(
     assert len(found) == 5
 
 
-def test_seeds_choose_differently(put: Put, wordnet: Path) -> None:
+def test_seeds_choose_differently(put, wordnet):
     path = put("a.txt", "".join(f"big house {i} house house\n" for i in range(30)))
     one, other = (
         Synonyms(path=path, lexicon=str(wordnet), seed=seed).open() for seed in (0, 1)
@@ -104,9 +91,7 @@ def test_seeds_choose_differently(put: Put, wordnet: Path) -> None:
     assert one.rows(range(30)) == again.rows(range(30))
 
 
-def test_a_missing_library_is_named_with_its_extra(
-    put: Put, wordnet: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_named_with_its_extra(put, wordnet, monkeypatch):
     source = Synonyms(path=put("a.txt", "big\n"), lexicon=str(wordnet))
     monkeypatch.setattr(
         "sentbed_data.parquet_arrow.importlib.util.find_spec", lambda name: None
@@ -119,7 +104,7 @@ def test_a_missing_library_is_named_with_its_extra(
         source.open()
 
 
-def test_a_missing_lexicon_is_found_by_check(put: Put, tmp_path: Path) -> None:
+def test_a_missing_lexicon_is_found_by_check(put, tmp_path):
     source = Synonyms(path=put("a.txt", "big\n"), lexicon=str(tmp_path / "none"))
     assert [
         problem.endswith("does not exist; check the path") for problem in source.check()
@@ -127,12 +112,12 @@ def test_a_missing_lexicon_is_found_by_check(put: Put, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", [{"rate": 0.0}, {"rate": 1.1}, {"senses": 0}])
-def test_parameters_out_of_range_are_refused(field: dict[str, float]) -> None:
+def test_parameters_out_of_range_are_refused(field):
     with pytest.raises(ValueError, match=next(iter(field))):
         Synonyms(path="a.txt", **field)
 
 
-def test_most_sentences_of_a_novel_change(real: Callable[[str], str]) -> None:
+def test_most_sentences_of_a_novel_change(real):
     try:
         find_lexicon(None)
     except DataError as error:
@@ -153,7 +138,7 @@ TAGGED = (
 
 
 @pytest.fixture
-def tagger(tmp_path: Path) -> Path:
+def tagger(tmp_path):
     """NLTK's tagger, trained on the words of the tests."""
     from nltk.tag.perceptron import PerceptronTagger
 
@@ -170,10 +155,10 @@ def tagger(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def nlpaug(put: Put, wordnet: Path, tagger: Path) -> Callable[..., Synonyms]:
+def nlpaug(put, wordnet, tagger):
     """Return a source of one sentence, by the rules of nlpaug."""
 
-    def source(text: str, **fields: Any) -> Synonyms:
+    def source(text, **fields):
         path = put("a.txt", text + "\n")
         return Synonyms(
             path=path,
@@ -187,8 +172,8 @@ def nlpaug(put: Put, wordnet: Path, tagger: Path) -> Callable[..., Synonyms]:
 
 
 def test_nlpaug_takes_every_sense_of_the_tagged_part_and_keeps_a_capital(
-    nlpaug: Callable[..., Synonyms],
-) -> None:
+    nlpaug,
+):
     source = nlpaug("The big house, soon!", rate=1.0)
     assert list(source.check()) == []
     houses = ("dwelling", "abode", "firm")
@@ -199,8 +184,8 @@ def test_nlpaug_takes_every_sense_of_the_tagged_part_and_keeps_a_capital(
 
 
 def test_nlpaug_replaces_inflected_forms_by_synonyms_of_their_base_forms(
-    nlpaug: Callable[..., Synonyms],
-) -> None:
+    nlpaug,
+):
     # `saw` is tagged as a verb: WordNet has it as one, and as a form of `see`, which is a synonym then.
     text = "The houses saw a number ."
     found = positives(nlpaug(text, rate=1.0), 300)
@@ -220,16 +205,16 @@ def test_nlpaug_replaces_inflected_forms_by_synonyms_of_their_base_forms(
     [(1, 0.3, 1), (4, 0.3, 2), (10, 0.3, 4), (40, 0.3, 10), (9, 1.0, 9)],
 )
 def test_nlpaug_rounds_the_share_of_all_tokens_up_to_at_most_ten(
-    nlpaug: Callable[..., Synonyms], words: int, rate: float, replaced: int
-) -> None:
+    nlpaug, words, rate, replaced
+):
     # With the full stop as a token: 0.3 x 5 is 1.5, so 2 are replaced.
     found = positives(nlpaug(" ".join(["big"] * words) + ".", rate=rate), 5)
     assert {positive.count("large") for positive in found} == {replaced}
 
 
 def test_nlpaug_says_which_fields_it_does_not_use_and_what_is_missing(
-    nlpaug: Callable[..., Synonyms], put: Put, wordnet: Path, tagger: Path
-) -> None:
+    nlpaug, put, wordnet, tagger
+):
     assert [
         "remove `senses`" in problem for problem in nlpaug("big", senses=2).check()
     ] == [True]
@@ -247,9 +232,7 @@ def test_nlpaug_says_which_fields_it_does_not_use_and_what_is_missing(
     assert ["it has no file" in problem for problem in nlpaug("big").check()] == [True]
 
 
-def test_the_tagger_is_found_in_a_directory_of_nltk(
-    nlpaug: Callable[..., Synonyms], tagger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tagger_is_found_in_a_directory_of_nltk(nlpaug, tagger, monkeypatch):
     monkeypatch.setenv("NLTK_DATA", f"/nowhere{os.pathsep}{tagger.parent.parent}")
     assert find_tagger(None) == tagger
     named = nlpaug("The big house, soon!")
@@ -264,8 +247,8 @@ def test_the_tagger_is_found_in_a_directory_of_nltk(
 
 @pytest.mark.parametrize("variable", ["WNSEARCHDIR", "WNHOME", None])
 def test_the_lexicon_that_is_found_is_said_to_be_read(
-    put: Put, wordnet: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None
-) -> None:
+    put, wordnet, monkeypatch, variable
+):
     for name in ("WNSEARCHDIR", "WNHOME"):
         monkeypatch.delenv(name, raising=False)
     if variable is not None:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from sentbed import DataError
 from sentbed_data.triplets import Triplets
 
 
-def test_triplets_read_the_names_of_simcse_by_default(tmp_path: Path) -> None:
+def test_triplets_read_the_names_of_simcse_by_default(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('sent0,sent1,hard_neg\n"a, b",c,d\ne,f,g\n')
     source = Triplets(path=str(path))
@@ -17,7 +15,7 @@ def test_triplets_read_the_names_of_simcse_by_default(tmp_path: Path) -> None:
     assert table.rows([0]) == {"anchor": ["a, b"], "positive": ["c"], "negative": ["d"]}
 
 
-def test_triplets_without_a_header(tmp_path: Path) -> None:
+def test_triplets_without_a_header(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text('a\t"b\tc\nd\te\tf\n')
     table = Triplets(path=str(path), header=False, limit=1).open()
@@ -25,7 +23,7 @@ def test_triplets_without_a_header(tmp_path: Path) -> None:
     assert len(table) == 1
 
 
-def test_fingerprint_follows_the_content_and_not_the_format(tmp_path: Path) -> None:
+def test_fingerprint_follows_the_content_and_not_the_format(tmp_path):
     (tmp_path / "a.csv").write_text("sent0,sent1,hard_neg\na,b,c\n")
     (tmp_path / "a.tsv").write_text("hard_neg\tsent1\tsent0\r\nc\tb\ta\r\n")
     (tmp_path / "b.csv").write_text("sent0,sent1,hard_neg\na,b,C\n")
@@ -38,8 +36,8 @@ def test_fingerprint_follows_the_content_and_not_the_format(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_known_file_with_another_number_of_rows_than_published_is_refused(
-    stream: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    stream, tmp_path, monkeypatch
+):
     if stream:
         pytest.importorskip("pyarrow")
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
@@ -59,15 +57,13 @@ def test_a_known_file_with_another_number_of_rows_than_published_is_refused(
         Triplets(path="data:nli_for_simcse.csv", stream=stream).open()
 
 
-def test_a_known_file_that_is_missing_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_known_file_that_is_missing_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     (problem,) = Triplets(path="data:nli_for_simcse.csv").check()
     assert problem.endswith("; `sentbed data get nli-for-simcse` downloads it")
 
 
-def test_several_hard_negatives_have_a_column_each(tmp_path: Path) -> None:
+def test_several_hard_negatives_have_a_column_each(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("sent0\tsent1\tn1\tn2\na\tb\tc\td\n")
     source = Triplets(path=str(path), negative=("n2", "n1"))

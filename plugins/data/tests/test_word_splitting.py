@@ -16,13 +16,11 @@ from sentbed_data.word_splitting import pieces
         ("", []),
     ],
 )
-def test_words_stand_between_blanks_and_wide_characters_alone(
-    text: str, words: list[str]
-) -> None:
+def test_words_stand_between_blanks_and_wide_characters_alone(text, words):
     assert pieces(text) == words
 
 
 @given(st.text())
-def test_the_pieces_are_the_text_up_to_its_last_word(text: str) -> None:
+def test_the_pieces_are_the_text_up_to_its_last_word(text):
     assert "".join(pieces(text)) == text.rstrip()
     assert all(piece.strip() for piece in pieces(text))

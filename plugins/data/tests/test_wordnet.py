@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from sentbed import DataError
 from sentbed_data.wordnet import find_lexicon, open_lexicon
@@ -24,13 +22,11 @@ from sentbed_data.wordnet import find_lexicon, open_lexicon
         ("zebra", ()),
     ],
 )
-def test_a_word_has_the_synonyms_of_its_most_frequent_sense(
-    wordnet: Path, word: str, synonyms: tuple[str, ...]
-) -> None:
+def test_a_word_has_the_synonyms_of_its_most_frequent_sense(wordnet, word, synonyms):
     assert open_lexicon(str(wordnet), 1).synonyms(word) == synonyms
 
 
-def test_further_senses_of_the_same_part_of_speech_follow(wordnet: Path) -> None:
+def test_further_senses_of_the_same_part_of_speech_follow(wordnet):
     assert open_lexicon(str(wordnet), 2).synonyms("house") == (
         "dwelling",
         "abode",
@@ -43,16 +39,14 @@ def test_further_senses_of_the_same_part_of_speech_follow(wordnet: Path) -> None
     )
 
 
-def test_the_fingerprint_is_that_of_the_files(wordnet: Path) -> None:
+def test_the_fingerprint_is_that_of_the_files(wordnet):
     before = open_lexicon(str(wordnet), 1).fingerprint
     assert open_lexicon(str(wordnet), 2).fingerprint == before
     (wordnet / "noun.exc").write_text("houses house\n")
     assert open_lexicon(str(wordnet), 1).fingerprint != before
 
 
-def test_the_environment_names_the_lexicon(
-    wordnet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_the_lexicon(wordnet, tmp_path, monkeypatch):
     monkeypatch.delenv("WNSEARCHDIR", raising=False)
     monkeypatch.setenv("WNHOME", str(tmp_path))
     assert find_lexicon(None) == tmp_path / "dict" == wordnet
@@ -63,8 +57,8 @@ def test_the_environment_names_the_lexicon(
 
 
 def test_without_lexicon_the_error_says_how_to_get_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.delenv("WNSEARCHDIR", raising=False)
     monkeypatch.delenv("WNHOME", raising=False)
     monkeypatch.setattr("sentbed_data.wordnet._PLACES", ("/nonexistent/wordnet",))
@@ -75,13 +69,13 @@ def test_without_lexicon_the_error_says_how_to_get_one(
         find_lexicon(None)
 
 
-def test_a_directory_that_lacks_a_file_is_refused(wordnet: Path) -> None:
+def test_a_directory_that_lacks_a_file_is_refused(wordnet):
     (wordnet / "data.adv").unlink()
     with pytest.raises(DataError, match=r"no file `data\.adv`.*@ .*dict"):
         find_lexicon(str(wordnet))
 
 
-def test_a_damaged_index_is_refused(wordnet: Path) -> None:
+def test_a_damaged_index_is_refused(wordnet):
     with (wordnet / "index.noun").open("a") as index:
         index.write("zoo n one\n")
     with pytest.raises(
@@ -90,7 +84,7 @@ def test_a_damaged_index_is_refused(wordnet: Path) -> None:
         open_lexicon(str(wordnet), 1)
 
 
-def test_a_damaged_entry_is_refused_when_it_is_looked_up(wordnet: Path) -> None:
+def test_a_damaged_entry_is_refused_when_it_is_looked_up(wordnet):
     path = wordnet / "data.adv"
     path.write_text(path.read_text().replace(" | ", " ? "))
     lexicon = open_lexicon(str(wordnet), 1)
@@ -99,7 +93,7 @@ def test_a_damaged_entry_is_refused_when_it_is_looked_up(wordnet: Path) -> None:
         lexicon.synonyms("soon")
 
 
-def test_the_real_wordnet_is_read() -> None:
+def test_the_real_wordnet_is_read():
     try:
         lexicon = open_lexicon(None, 1)
     except DataError as error:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sentbed.protocols import TextEncoder
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -20,18 +18,16 @@ class TableEncoder(TextEncoder):
 
     second: TextEncoder | None = None
 
-    def __init__(
-        self, table: dict[str, Sequence[float]] | None = None, width: int = 5
-    ) -> None:
+    def __init__(self, table=None, width=5):
         self.table = table or {}
         self.width = width
-        self.calls: list[list[str]] = []
+        self.calls = []
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts):
         self.calls.append(list(texts))
         return np.array([self._vector(text) for text in texts], dtype=np.float32)
 
-    def _vector(self, text: str) -> Sequence[float]:
+    def _vector(self, text):
         if text in self.table:
             return self.table[text]
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
@@ -39,20 +35,20 @@ class TableEncoder(TextEncoder):
 
 
 @pytest.fixture
-def encoder() -> TableEncoder:
+def encoder():
     return TableEncoder()
 
 
 @pytest.fixture
-def table_encoder() -> type[TableEncoder]:
+def table_encoder():
     return TableEncoder
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
+def write(tmp_path):
     """Write a file below `tmp_path`, exactly as given."""
 
-    def write_file(name: str, content: str | bytes) -> Path:
+    def write_file(name, content):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -62,12 +58,12 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
 
 
 @pytest.fixture
-def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_data(monkeypatch):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
 
 
 @pytest.fixture
-def real_data() -> Path:
+def real_data():
     """The directory with `senteval/downstream`; the test is skipped where it is not there."""
     variable = os.environ.get("SENTBED_DATA")
     root = Path(variable) if variable else CHECKOUT.parent / "shared" / "data"

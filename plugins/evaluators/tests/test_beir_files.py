@@ -1,15 +1,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed import DataError
 from sentbed_evaluators.beir_files import problems, read_beir
-
-Write = Callable[[str, str | bytes], Path]
 
 CORPUS = [
     {"_id": "d1", "title": "Cats", "text": "They purr."},
@@ -25,22 +20,22 @@ JUDGED = (
 )
 
 
-def lines(rows: list[Any]) -> str:
+def lines(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def folder(
-    write: Write,
-    corpus: Any = CORPUS,
-    queries: Any = QUERIES,
-    judged: str | bytes = JUDGED,
-) -> Path:
+    write,
+    corpus=CORPUS,
+    queries=QUERIES,
+    judged=JUDGED,
+):
     write("set/corpus.jsonl", lines(corpus) if isinstance(corpus, list) else corpus)
     write("set/queries.jsonl", lines(queries) if isinstance(queries, list) else queries)
     return write("set/qrels/test.tsv", judged).parents[1]
 
 
-def test_a_folder_is_read_as_beir_reads_it(write: Write) -> None:
+def test_a_folder_is_read_as_beir_reads_it(write):
     found = read_beir(folder(write), "test", title=True)
     assert found.documents == ["Cats They purr.", "Dogs bark.", "no title", ""]
     # In the order of the judgements; q2 has no relevant document, q4 and q5 are not judged.
@@ -59,13 +54,13 @@ def test_a_folder_is_read_as_beir_reads_it(write: Write) -> None:
     )
 
 
-def test_titles_can_be_left_out(write: Write) -> None:
+def test_titles_can_be_left_out(write):
     found = read_beir(folder(write), "test", title=False)
     assert found.documents[:2] == ["They purr.", "Dogs bark."]
     assert found.protocol["document"] == "text"
 
 
-def test_the_columns_of_the_judgements_go_by_their_names(write: Write) -> None:
+def test_the_columns_of_the_judgements_go_by_their_names(write):
     judged = "score\tnote\tcorpus-id\tquery-id\r\n1\t\td1\tq1\r\n1\t\td1\tq1\r\n"
     found = read_beir(folder(write, judged=judged), "test", title=True)
     assert (found.queries, found.relevant) == (["query 1"], [{0: 1}])
@@ -151,16 +146,12 @@ def test_the_columns_of_the_judgements_go_by_their_names(write: Write) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_an_error_with_file_and_line(
-    changed: dict[str, Any], problem: str, write: Write
-) -> None:
+def test_what_cannot_be_used_is_an_error_with_file_and_line(changed, problem, write):
     with pytest.raises(DataError, match=problem):
         read_beir(folder(write, **changed), "test", title=True)
 
 
-def test_missing_files_are_named_with_the_splits_that_are_there(
-    write: Write, tmp_path: Path
-) -> None:
+def test_missing_files_are_named_with_the_splits_that_are_there(write, tmp_path):
     there = folder(write)
     assert list(problems(there, "test")) == []
     (split,) = problems(there, "tets")

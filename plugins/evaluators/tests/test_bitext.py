@@ -1,23 +1,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
 from sentbed_evaluators.bitext import Bitext
 
-Write = Callable[[str, str | bytes], Path]
 
-
-def at(degrees: float) -> list[float]:
+def at(degrees):
     return [math.cos(math.radians(degrees)), math.sin(math.radians(degrees))]
 
 
-def files(write: Write, first: list[str], second: list[str]) -> tuple[str, str]:
+def files(write, first, second):
     paths = (
         write("dev.en", "".join(f"{x}\n" for x in first)),
         write("dev.zh", "".join(f"{x}\n" for x in second)),
@@ -25,13 +20,11 @@ def files(write: Write, first: list[str], second: list[str]) -> tuple[str, str]:
     return str(paths[0]), str(paths[1])
 
 
-def values(result: Any) -> dict[str, float]:
+def values(result):
     return {score.metric: score.value for score in result.scores}
 
 
-def test_each_line_looks_for_its_own_on_the_other_side(
-    write: Write, table_encoder: Any
-) -> None:
+def test_each_line_looks_for_its_own_on_the_other_side(write, table_encoder):
     """a finds x, b finds x (wrong), c finds z; x finds a, y finds b, z finds c."""
     encoder = table_encoder(
         {"a": at(0), "b": at(20), "c": at(90), "x": at(8), "y": at(40), "z": at(85)}
@@ -62,9 +55,7 @@ def test_each_line_looks_for_its_own_on_the_other_side(
     )
 
 
-def test_either_translation_of_a_repeated_text_is_right(
-    write: Write, table_encoder: Any
-) -> None:
+def test_either_translation_of_a_repeated_text_is_right(write, table_encoder):
     """hi stands beside salut and bonjour; bonjour stands beside hi and morning."""
     encoder = table_encoder(
         {
@@ -86,13 +77,13 @@ def test_either_translation_of_a_repeated_text_is_right(
     }
 
 
-def naive_margin(a: np.ndarray, b: np.ndarray, k: int) -> list[int]:
+def naive_margin(a, b, k):
     cosines = a @ b.T / np.linalg.norm(a, axis=1)[:, None] / np.linalg.norm(b, axis=1)
     best = []
     for i in range(len(a)):
         near = sorted(range(len(b)), key=lambda j, i=i: -cosines[i, j])[:k]
 
-        def margin(j: int, i: int = i, near: list[int] = near) -> float:
+        def margin(j, i=i, near=near):
             of_i = sum(cosines[i, z] for z in near) / (2 * k)
             of_j = sum(sorted(cosines[:, j])[-k:]) / (2 * k)
             return float(cosines[i, j] / (of_i + of_j))
@@ -102,9 +93,7 @@ def naive_margin(a: np.ndarray, b: np.ndarray, k: int) -> list[int]:
 
 
 @pytest.mark.parametrize("k", [2, 4])
-def test_the_margin_equals_a_naive_one(
-    k: int, write: Write, table_encoder: Any
-) -> None:
+def test_the_margin_equals_a_naive_one(k, write, table_encoder):
     generator = np.random.default_rng(5)
     a = generator.normal(size=(30, 8)) + 1.5
     b = a + 0.8 * generator.normal(size=(30, 8))
@@ -130,9 +119,7 @@ def test_the_margin_equals_a_naive_one(
     assert result.scores[0].protocol["ranked_by"] == f"ratio margin, k = {k}"
 
 
-def test_a_margin_over_few_or_opposite_lines_is_a_number(
-    write: Write, table_encoder: Any
-) -> None:
+def test_a_margin_over_few_or_opposite_lines_is_a_number(write, table_encoder):
     encoder = table_encoder({"a": at(0), "b": at(180), "x": at(0), "y": at(180)})
     result = (
         Bitext(parallel=files(write, ["a", "b"], ["x", "y"]), score="margin")
@@ -142,9 +129,7 @@ def test_a_margin_over_few_or_opposite_lines_is_a_number(
     assert values(result)["accuracy"] == 100
 
 
-def test_the_second_file_is_encoded_by_the_second_encoder(
-    write: Write, table_encoder: Any
-) -> None:
+def test_the_second_file_is_encoded_by_the_second_encoder(write, table_encoder):
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(90), "b": at(0)})
     result = (
@@ -156,7 +141,7 @@ def test_the_second_file_is_encoded_by_the_second_encoder(
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["b", "a"]])
 
 
-def test_only_the_first_pairs_are_taken(write: Write, encoder: Any) -> None:
+def test_only_the_first_pairs_are_taken(write, encoder):
     result = (
         Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2)
         .prepare()
@@ -178,22 +163,22 @@ def test_only_the_first_pairs_are_taken(write: Write, encoder: Any) -> None:
     ],
 )
 def test_files_that_are_not_parallel_are_an_error(
-    first: list[str], second: list[str], problem: str, write: Write, encoder: Any
-) -> None:
+    first, second, problem, write, encoder
+):
     with pytest.raises(DataError, match=problem):
         Bitext(parallel=files(write, first, second)).prepare().evaluate(encoder)
 
 
-def test_a_zero_vector_is_refused_by_name(write: Write, table_encoder: Any) -> None:
+def test_a_zero_vector_is_refused_by_name(write, table_encoder):
     with pytest.raises(RunError, match="the embedding of 'y' is a zero vector"):
         Bitext(parallel=files(write, ["a", "b"], ["x", "y"])).prepare().evaluate(
             table_encoder({"y": [0.0] * 5})
         )
 
 
-def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
+def test_check_names_every_problem(write, tmp_path):
     paths = files(write, ["a"], ["b"])
-    cases: list[tuple[dict[str, Any], str]] = [
+    cases = [
         ({"pairs": 0}, "`pairs` is 0; give at least one"),
         ({"score": "ratio"}, "use `cosine` or `margin`"),
         ({"neighbours": 0}, "`neighbours` is 0"),
@@ -209,7 +194,5 @@ def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("split", "development"), [(None, False), ("test", False), ("train", True)]
 )
-def test_it_is_development_where_the_split_says_so(
-    split: Any, development: bool
-) -> None:
+def test_it_is_development_where_the_split_says_so(split, development):
     assert Bitext(parallel=("a", "b"), split=split).traits.development is development

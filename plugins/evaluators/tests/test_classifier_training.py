@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from sentbed import DataError
 from sentbed_evaluators import logistic_regression
 from sentbed_evaluators._torch import batched_logistic_regression
@@ -23,9 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 
-def blobs(
-    n: int, classes: int, width: int = 12, spread: float = 1.5, seed: int = 0
-) -> Examples:
+def blobs(n, classes, width=12, spread=1.5, seed=0):
     """Classes that overlap, so that penalties and early stopping matter."""
     draw = np.random.default_rng(seed)
     labels = np.arange(n) % classes
@@ -35,13 +32,13 @@ def blobs(
 
 
 def train_alone(
-    x: NDArray[np.float32],
-    y: NDArray[np.int64],
-    dev: tuple[NDArray[np.float32], NDArray[np.int64]] | None,
-    classes: int,
-    penalty: float,
-    training: Training,
-) -> tuple[torch.nn.Linear, float]:
+    x,
+    y,
+    dev,
+    classes,
+    penalty,
+    training,
+):
     """SentEval's `PyTorchClassifier`, step by step; returns the model that is kept and its accuracy."""
     np.random.seed(training.seed)
     torch.manual_seed(training.seed)
@@ -79,7 +76,7 @@ def train_alone(
     return kept, best
 
 
-def found(model: torch.nn.Linear, x: NDArray[np.float32]) -> NDArray[np.int64]:
+def found(model, x):
     with torch.no_grad():
         return model(torch.from_numpy(x)).argmax(1).numpy()
 
@@ -88,7 +85,7 @@ def found(model: torch.nn.Linear, x: NDArray[np.float32]) -> NDArray[np.int64]:
 @pytest.mark.parametrize(
     ("mode", "classes"), [("test", 2), ("fast", 2), ("test", 5), ("fast", 3)]
 )
-def test_three_fits_of_a_batch_are_what_each_is_alone(mode: str, classes: int) -> None:
+def test_three_fits_of_a_batch_are_what_each_is_alone(mode, classes):
     data = blobs(240, classes)
     training = Classifier(mode=mode).training
     folds = list(
@@ -121,7 +118,7 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode: str, classes: int) -
         assert fitted[fold].correct[place] == round(accuracy * len(look))
 
 
-def test_tasks_of_different_lengths_do_not_disturb_each_other() -> None:
+def test_tasks_of_different_lengths_do_not_disturb_each_other():
     data = blobs(150, 2)
     rows = np.arange(150)
     tasks = [Task(rows[:n], rows[120:], PENALTIES[:2]) for n in (100, 101, 100, 64)]
@@ -138,14 +135,14 @@ def test_tasks_of_different_lengths_do_not_disturb_each_other() -> None:
         np.testing.assert_allclose(fitted.weights, alone.weights, atol=1e-6)
 
 
-def test_the_patience_counter_is_never_reset() -> None:
+def test_the_patience_counter_is_never_reset():
     """Looks that are better do not give patience back: after `tenacity` + 1 others the training ends."""
     data = blobs(90, 2, spread=4.0, seed=1)
     rows = np.arange(90)
     looks = []
 
     class Watched(batched_logistic_regression._Together):
-        def correct(self) -> torch.Tensor:
+        def correct(self):
             counts = super().correct()
             looks.append(int(counts[0, 0]))
             return counts
@@ -175,7 +172,7 @@ def test_the_patience_counter_is_never_reset() -> None:
     )
 
 
-def test_training_ends_after_the_last_epoch() -> None:
+def test_training_ends_after_the_last_epoch():
     data = blobs(64, 2)
     training = Training("adam", 16, tenacity=10**6, epoch_size=4, max_epoch=20, seed=5)
     rows = np.arange(64)
@@ -192,14 +189,14 @@ def test_training_ends_after_the_last_epoch() -> None:
     )
 
 
-def test_a_nested_cross_validation_is_that_of_nested_loops() -> None:
+def test_a_nested_cross_validation_is_that_of_nested_loops():
     data = blobs(130, 2, spread=2.5)
     classifier = Classifier(mode="fast")
     x, y = data.features, data.labels
 
     def split(
-        labels: NDArray[np.int64],
-    ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        labels,
+    ):
         return list(
             StratifiedKFold(5, shuffle=True, random_state=1111).split(labels, labels)
         )
@@ -229,7 +226,7 @@ def test_a_nested_cross_validation_is_that_of_nested_loops() -> None:
         predicted[test] = found(model, x[test])
         accuracies.append(round(100 * float((predicted[test] == y[test]).mean()), 2))
 
-    seen: list[tuple[int, int]] = []
+    seen = []
     outcome = classifier.nested(data, 2, lambda done, total: seen.append((done, total)))
 
     # SentEval rounds NumPy's number, which is not always what Python makes of it.
@@ -241,7 +238,7 @@ def test_a_nested_cross_validation_is_that_of_nested_loops() -> None:
     assert seen[-1] == (5 * 5 * 4 + 5, 5 * 5 * 4 + 5)
 
 
-def test_a_folded_outcome_is_that_of_loops() -> None:
+def test_a_folded_outcome_is_that_of_loops():
     train, test = blobs(120, 3, spread=2.5), blobs(60, 3, spread=2.5, seed=1)
     classifier = Classifier(mode="fast")
     x, y = train.features, train.labels
@@ -266,7 +263,7 @@ def test_a_folded_outcome_is_that_of_loops() -> None:
     assert outcome.development == max(means)
 
 
-def test_a_split_outcome_is_that_of_a_loop() -> None:
+def test_a_split_outcome_is_that_of_a_loop():
     train, dev, test = (blobs(n, 2, spread=2.5, seed=n) for n in (150, 40, 50))
     classifier = Classifier()
     models = [
@@ -290,14 +287,14 @@ def test_a_split_outcome_is_that_of_a_loop() -> None:
     assert outcome.development == round(100 * models[best][1], 2)
 
 
-def unit(data: Examples) -> Examples:
+def unit(data):
     """As embeddings are: of length 1, which makes for a flat loss."""
     norms = np.linalg.norm(data.features, axis=1, keepdims=True)
     return Examples(data.features / norms, data.labels)
 
 
 @pytest.mark.parametrize("classes", [2, 6])
-def test_logistic_finds_the_minimum(classes: int) -> None:
+def test_logistic_finds_the_minimum(classes):
     train, dev, test = (
         unit(blobs(n, classes, width=96, spread=4.0, seed=n)) for n in (900, 300, 500)
     )
@@ -335,14 +332,14 @@ def test_logistic_finds_the_minimum(classes: int) -> None:
     assert outcome.development == max(accuracies)
 
 
-def test_logistic_never_predicts_a_class_that_it_has_not_seen() -> None:
+def test_logistic_never_predicts_a_class_that_it_has_not_seen():
     train = blobs(100, 2)
     outcome = Classifier("logistic").split(train, train, train, 5)
 
     assert set(outcome.predicted.tolist()) <= {0, 1}
 
 
-def test_logistic_cross_validates_over_its_own_grid() -> None:
+def test_logistic_cross_validates_over_its_own_grid():
     train, test = (
         unit(blobs(120, 2, spread=3.0)),
         unit(blobs(60, 2, spread=3.0, seed=1)),
@@ -370,7 +367,7 @@ def test_logistic_cross_validates_over_its_own_grid() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
-def test_other_types_and_layouts_are_taken(protocol: str) -> None:
+def test_other_types_and_layouts_are_taken(protocol):
     data = blobs(80, 2)
     wide = Examples(
         data.features.astype(np.float64)[::-1][::-1], data.labels.astype(np.int32)
@@ -386,12 +383,12 @@ def test_other_types_and_layouts_are_taken(protocol: str) -> None:
         )
 
 
-def test_so_few_examples_that_none_is_held_out_are_trained_on() -> None:
+def test_so_few_examples_that_none_is_held_out_are_trained_on():
     data = blobs(16, 2)
     assert len(Classifier(mode="fast").folded(data, data, 2).predicted) == 16
 
 
-def test_examples_of_one_class_and_empty_splits_are_refused() -> None:
+def test_examples_of_one_class_and_empty_splits_are_refused():
     data = blobs(40, 2)
     one = Examples(data.features, np.zeros(40, np.int64))
     empty = Examples(data.features[:0], data.labels[:0])
@@ -402,9 +399,9 @@ def test_examples_of_one_class_and_empty_splits_are_refused() -> None:
 
 
 def test_the_seed_of_what_a_gpu_draws_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seeds: list[int] = []
+    monkeypatch,
+):
+    seeds = []
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
     before = torch.random.get_rng_state()
     Classifier().split(*[blobs(40, 2)] * 3, 2)
@@ -413,12 +410,12 @@ def test_the_seed_of_what_a_gpu_draws_is_left_alone(
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_too_small_a_class_is_named() -> None:
+def test_too_small_a_class_is_named():
     data = Examples(np.ones((30, 2), np.float32), np.array([0] * 27 + [1] * 3))
     with pytest.raises(DataError, match="class 1 has 3 examples of 30"):
         Classifier().nested(data, 2)
 
 
-def test_predict_adds_the_bias() -> None:
+def test_predict_adds_the_bias():
     weights = np.array([[1.0, 0.0], [0.0, 3.0]], np.float32)
     assert predict(np.array([[4.0], [2.0]], np.float32), weights).tolist() == [0, 1]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 import sentbed_evaluators
@@ -13,13 +10,10 @@ from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.sts import STS
 from sentbed_testing import (
-    ComponentRule,
     component_rules,
     offered,
     parametrize_with_rules,
 )
-
-Write = Callable[[str, str | bytes], Path]
 
 BUILT = "its sets are built of six collections; `sentbench_sets` tries it on small ones"
 DOWNLOADED = "its tasks are downloaded; `test_mteb.py` tries it on tasks of its own"
@@ -36,12 +30,12 @@ SKIP = {
 """Evaluator -> rules that it is exempt from, with the reasons."""
 
 
-def _lines(name: str, count: int = 20) -> str:
+def _lines(name, count=20):
     return "".join(f"{name} says {k} things\n" for k in range(count))
 
 
 @pytest.fixture
-def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
+def examples(write, tmp_path):
     pairs = "sentence1\tsentence2\tscore\n" + "".join(
         f"a {k}\tb {k}\t{k % 6}\n" for k in range(30)
     )
@@ -106,15 +100,13 @@ def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
         for evaluator in offered(sentbed_evaluators.evaluators())
     ]
 )
-def test_an_evaluator_keeps_the_contract(
-    rule: ComponentRule, examples: Mapping[str, dict[str, Any]]
-) -> None:
+def test_an_evaluator_keeps_the_contract(rule, examples):
     rule(example=examples[rule.component.name])
 
 
 def test_those_that_take_a_second_encoder_say_so(
-    examples: Mapping[str, dict[str, Any]],
-) -> None:
+    examples,
+):
     examples["encoding-cost"]["texts"] = STS(examples["sts"]["path"])
     made = [
         evaluator(**examples[evaluator.name])

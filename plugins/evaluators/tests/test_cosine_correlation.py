@@ -14,7 +14,7 @@ from sentbed_evaluators.cosine_correlation import (
 )
 
 
-def test_cosines_equal_a_naive_loop() -> None:
+def test_cosines_equal_a_naive_loop():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 4099, 3)).astype(np.float32)
     naive = [
@@ -25,14 +25,14 @@ def test_cosines_equal_a_naive_loop() -> None:
     np.testing.assert_allclose(cosines(a, b), naive, atol=1e-12)
 
 
-def test_cosine_with_a_zero_vector_is_zero() -> None:
+def test_cosine_with_a_zero_vector_is_zero():
     a = np.array([[0, 0], [3, 4]], dtype=np.float32)
     b = np.array([[1, 0], [6, 8]], dtype=np.float32)
     assert cosines(a, b).tolist() == [0.0, 1.0]
     assert zero_vectors(a) == 1
 
 
-def test_correlations_with_ties_equal_those_of_ranks() -> None:
+def test_correlations_with_ties_equal_those_of_ranks():
     gold = [0.0, 1.0, 1.0, 3.0, 5.0]
     similarities = np.array([0.1, 0.5, 0.2, 0.2, 0.9])
     result = correlate(gold, similarities)
@@ -42,7 +42,7 @@ def test_correlations_with_ties_equal_those_of_ranks() -> None:
     assert result.note is None
 
 
-def test_a_collapsed_encoder_scores_zero_with_a_note() -> None:
+def test_a_collapsed_encoder_scores_zero_with_a_note():
     result = correlate([1.0, 2.0, 3.0], np.array([1.0, 1.0 - 1e-16, 1.0]))
     assert (result.spearman, result.pearson, result.note) == (
         0.0,
@@ -54,7 +54,7 @@ def test_a_collapsed_encoder_scores_zero_with_a_note() -> None:
     )
 
 
-def test_cosines_of_a_tiny_span_are_ranked_as_others_are() -> None:
+def test_cosines_of_a_tiny_span_are_ranked_as_others_are():
     result = correlate([1.0, 2.0, 3.0], np.array([0.9998, 0.9999, 1.0]))
     assert result.spearman == pytest.approx(100)
     assert result.note is None
@@ -64,18 +64,18 @@ def test_cosines_of_a_tiny_span_are_ranked_as_others_are() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_an_embedding_that_is_not_finite_is_named(bad: float) -> None:
+def test_an_embedding_that_is_not_finite_is_named(bad):
     with pytest.raises(RunError, match="embedding of 'second' has NaN or infinite"):
         require_finite(np.array([[1, 2], [3, bad]], np.float32), ["first", "second"])
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (2,), (2, 1, 1)])
-def test_a_wrong_shape_is_an_error(shape: tuple[int, ...]) -> None:
+def test_a_wrong_shape_is_an_error(shape):
     with pytest.raises(RunError, match="one row a sentence"):
         require_finite(np.ones(shape, np.float32), ["first", "second"])
 
 
 @pytest.mark.parametrize("scores", [[1.0], [2.0, 2.0]])
-def test_gold_scores_without_variation_are_an_error(scores: list[float]) -> None:
+def test_gold_scores_without_variation_are_an_error(scores):
     with pytest.raises(DataError, match=r"needs two of each.* @ gold\.txt"):
         require_varied(scores, "gold.txt")

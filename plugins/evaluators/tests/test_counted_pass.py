@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from sentbed_evaluators._torch.counted_pass import (
@@ -17,7 +15,7 @@ from torch.nn import functional
 ROWS, WIDE, NARROW = 10, 64, 32
 
 
-def passes() -> dict[str, Callable[[], torch.Tensor]]:
+def passes():
     """Matrix products of 10 x 64 and 64 x 32 numbers, as the engines compute them."""
     x, other = torch.randn(ROWS, WIDE), torch.randn(ROWS, NARROW)
     weight, bias = torch.randn(NARROW, WIDE), torch.randn(NARROW)
@@ -32,15 +30,15 @@ def passes() -> dict[str, Callable[[], torch.Tensor]]:
 
 @pytest.mark.parametrize("name", passes())
 def test_a_product_has_two_operations_a_multiply_add_and_keeps_its_result(
-    name: str,
-) -> None:
+    name,
+):
     compute = passes()[name]
     with torch.inference_mode():
         assert counted(compute) == Counted(2 * ROWS * WIDE * NARROW, 4 * ROWS * NARROW)
 
 
 @pytest.mark.parametrize("key_heads", [4, 2])
-def test_attention_has_two_products_of_all_pairs_for_each_head(key_heads: int) -> None:
+def test_attention_has_two_products_of_all_pairs_for_each_head(key_heads):
     texts, heads, length, width = 2, 4, 16, 8
     query = torch.randn(texts, heads, length, width)
     key = torch.randn(texts, key_heads, length, width)
@@ -53,10 +51,10 @@ def test_attention_has_two_products_of_all_pairs_for_each_head(key_heads: int) -
     assert found.operations == 2 * 2 * texts * heads * length * length * width
 
 
-def test_memory_is_that_of_the_tensors_that_live_together() -> None:
+def test_memory_is_that_of_the_tensors_that_live_together():
     x = torch.randn(100, 10)
 
-    def compute() -> torch.Tensor:
+    def compute():
         first = x + 1  # 4,000 bytes
         view = first[:50]
         second = view * 2  # 2,000 bytes
@@ -70,9 +68,7 @@ def test_memory_is_that_of_the_tensors_that_live_together() -> None:
         assert counted(compute) == Counted(0, 6000)
 
 
-def test_weights_that_are_shared_count_once_and_buffers_are_held_but_no_parameters() -> (
-    None
-):
+def test_weights_that_are_shared_count_once_and_buffers_are_held_but_no_parameters():
     first, second = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4)
     second.weight = first.weight
     module = torch.nn.Sequential(first, second, torch.nn.BatchNorm1d(4))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +16,6 @@ from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
 from sentbed_evaluators.transfer import SentEvalTransfer
-
-Write = Callable[[str, str | bytes], Path]
 
 STSB = ["senteval/downstream/STS/STSBenchmark/sts-test.csv"]
 
@@ -77,18 +73,18 @@ FILES: list[tuple[Any, list[str]]] = [
 ]
 
 
-def named(case: object) -> str | None:
+def named(case):
     return getattr(case, "name", None)
 
 
 @pytest.mark.parametrize(("evaluator", "expected"), FILES, ids=named)
 def test_an_evaluator_says_which_files_its_tasks_are_read_from(
-    evaluator: Any,
-    expected: list[str],
-    write: Write,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    evaluator,
+    expected,
+    write,
+    tmp_path,
+    monkeypatch,
+):
     for _, names in FILES:
         for name in names:
             write(name, "x")
@@ -100,12 +96,12 @@ def test_an_evaluator_says_which_files_its_tasks_are_read_from(
 
 @pytest.mark.parametrize(("evaluator", "expected"), FILES, ids=named)
 def test_a_missing_file_that_is_said_to_be_read_is_a_problem(
-    evaluator: Any,
-    expected: list[str],
-    write: Write,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    evaluator,
+    expected,
+    write,
+    tmp_path,
+    monkeypatch,
+):
     for name in expected:
         write(name, "x")
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
@@ -139,13 +135,13 @@ def test_a_missing_file_that_is_said_to_be_read_is_a_problem(
     ids=named,
 )
 def test_a_skipped_task_has_no_files(
-    evaluator: Any,
-    there: list[str],
-    expected: list[str],
-    write: Write,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    evaluator,
+    there,
+    expected,
+    write,
+    tmp_path,
+    monkeypatch,
+):
     for name in there:
         write(name, "x")
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
@@ -154,8 +150,8 @@ def test_a_skipped_task_has_no_files(
     ] == expected
 
 
-def test_pairs_that_a_field_names_need_no_directory(tmp_path: Path) -> None:
-    assert list(Geometry(path=str(tmp_path / "pairs.tsv")).files()) == []  # type: ignore[arg-type]
+def test_pairs_that_a_field_names_need_no_directory(tmp_path):
+    assert list(Geometry(path=str(tmp_path / "pairs.tsv")).files()) == []
 
 
 SUITES = [
@@ -172,12 +168,12 @@ SUITES = [
 
 @pytest.mark.parametrize(("module", "file", "collection"), SUITES)
 def test_each_layout_is_found(
-    module: Any,
-    file: str,
-    collection: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    module,
+    file,
+    collection,
+    tmp_path,
+    monkeypatch,
+):
     for number, place in enumerate(module.ROOTS):
         directory = tmp_path / str(number)
         (directory / place / file).parent.mkdir(parents=True)
@@ -200,8 +196,8 @@ def test_each_layout_is_found(
     ],
 )
 def test_no_directory_says_what_to_set_and_what_downloads_it(
-    module: Any, what: str, collection: str, tmp_path: Path
-) -> None:
+    module, what, collection, tmp_path
+):
     with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
         module.find_files(None)
     with pytest.raises(
@@ -210,9 +206,7 @@ def test_no_directory_says_what_to_set_and_what_downloads_it(
         module.find_files(str(tmp_path))
 
 
-def test_missing_files_are_named_with_the_tasks_that_are_complete(
-    write: Write, tmp_path: Path
-) -> None:
+def test_missing_files_are_named_with_the_tasks_that_are_complete(write, tmp_path):
     write("QNLI/dev.tsv", "")
     for name in ("train", "dev"):
         write(f"RTE/{name}.tsv", "")

@@ -17,7 +17,7 @@ from sentbed_evaluators.degenerate_scores import (
 from sentbed_evaluators.task_suites import average
 
 
-def test_predictions_of_one_class_are_degenerate_in_all_folds_only() -> None:
+def test_predictions_of_one_class_are_degenerate_in_all_folds_only():
     assert one_class(np.array([3, 3, 3])) == "the classifier found one class only"
     assert one_class(np.array([3, 3, 1])) == ""
     folds = np.array([0, 0, 1, 1])
@@ -30,9 +30,7 @@ def test_predictions_of_one_class_are_degenerate_in_all_folds_only() -> None:
 
 
 @given(st.floats(1e-6, 1), st.integers(2, 40), st.integers(0, 100))
-def test_collapsed_vectors_are_those_of_which_no_two_are_apart(
-    spread: float, rows: int, seed: int
-) -> None:
+def test_collapsed_vectors_are_those_of_which_no_two_are_apart(spread, rows, seed):
     rng = np.random.default_rng(seed)
     vectors = (rng.normal(size=16) + spread * rng.normal(size=(rows, 16))).astype(
         np.float32
@@ -46,7 +44,7 @@ def test_collapsed_vectors_are_those_of_which_no_two_are_apart(
         assert lowest < 1 - 1e-3 + 1e-6
 
 
-def test_an_encoder_with_vectors_apart_has_not_collapsed() -> None:
+def test_an_encoder_with_vectors_apart_has_not_collapsed():
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(50, 8)).astype(np.float32)
     assert collapsed(vectors) == collapsed(vectors[:1]) == ""
@@ -57,7 +55,7 @@ def test_an_encoder_with_vectors_apart_has_not_collapsed() -> None:
     )
 
 
-def test_an_average_with_a_degenerate_task_is_degenerate() -> None:
+def test_an_average_with_a_degenerate_task_is_degenerate():
     scores = [
         Score(task, "accuracy", 50.0, {}, degenerate=why)
         for task, why in (("MR", ""), ("TREC", "x"))
@@ -70,9 +68,7 @@ def test_an_average_with_a_degenerate_task_is_degenerate() -> None:
 
 
 @pytest.mark.parametrize("squared", [0.0, 1e-4])
-def test_geometry_of_collapsed_vectors_says_so(
-    squared: float, tmp_path, table_encoder: type
-) -> None:
+def test_geometry_of_collapsed_vectors_says_so(squared, tmp_path, table_encoder):
     from sentbed_evaluators.geometry import Geometry
 
     path = tmp_path / "pairs.tsv"
@@ -81,7 +77,7 @@ def test_geometry_of_collapsed_vectors_says_so(
     encoder = table_encoder(width=6)
     plain = encoder.encode
 
-    def near(texts: list[str]) -> np.ndarray:
+    def near(texts):
         return (1 + squared * plain(texts)).astype(np.float32)
 
     evaluator = Geometry(path=FilePath(str(path)))
@@ -101,7 +97,7 @@ def test_geometry_of_collapsed_vectors_says_so(
     assert said == {"alignment": True, "anisotropy": False, "top-singular-share": False}
 
 
-def test_vectors_that_are_close_rank_and_equal_ones_do_not() -> None:
+def test_vectors_that_are_close_rank_and_equal_ones_do_not():
     rng = np.random.default_rng(1)
     close = (1 + 1e-2 * rng.normal(size=(40, 16))).astype(np.float32)
     assert collapsed(close)
@@ -111,7 +107,7 @@ def test_vectors_that_are_close_rank_and_equal_ones_do_not() -> None:
     assert equal_cosines(cosines(equal[:20], equal[20:]))
 
 
-def test_alignment_of_cosines_between_09997_and_1_means_nothing() -> None:
+def test_alignment_of_cosines_between_09997_and_1_means_nothing():
     """As a pooler gave them: before, `alignment` called it the best."""
     rng = np.random.default_rng(2)
     vectors = (1 + 0.0115 * rng.normal(size=(60, 64))).astype(np.float32)

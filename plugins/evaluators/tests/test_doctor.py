@@ -15,7 +15,7 @@ EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_te
 ]["optional-dependencies"]
 
 
-def names(requirements: list[str]) -> list[str]:
+def names(requirements):
     return [re.split(r"[^\w-]", requirement)[0] for requirement in requirements]
 
 
@@ -26,7 +26,7 @@ def test_the_hook_returns_findings_every_time_that_it_is_called():
 
 
 def test_mteb_is_found_with_its_version_or_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     assert names(EXTRAS["mteb"])[0] == "mteb"
     pytest.importorskip("mteb", reason="needs the extra `mteb`")

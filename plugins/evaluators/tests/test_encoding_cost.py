@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import toy_plugin
-from numpy.typing import NDArray
 from sentbed import RunError, build_encoder
-from sentbed.protocols import PlacedEncoder, Score, TextEncoder, TokenBatch
+from sentbed.protocols import PlacedEncoder, TextEncoder, TokenBatch
 from sentbed_evaluators import encoding_cost
 from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.sts import STS
@@ -26,10 +23,10 @@ class Lengths(PlacedEncoder):
     width = 1
     shares_prefix = True
 
-    def __init__(self) -> None:
-        self.prefixes: list[list[int] | None] = []
+    def __init__(self):
+        self.prefixes = []
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch):
         self.prefixes.append(None if batch.prefix is None else batch.prefix.tolist())
         return batch.input_ids.astype(np.float32).sum(1, keepdims=True)
 
@@ -39,30 +36,26 @@ class Batches(TextEncoder):
 
     machine: dict[str, Any] = {"device": "an abacus"}  # noqa: RUF012 - as the property of the base class
 
-    def __init__(
-        self, *batches: TokenBatch, placed: PlacedEncoder | None = None
-    ) -> None:
+    def __init__(self, *batches, placed=None):
         self.batches = batches
         self.placed = placed or Lengths()
-        self.asked: list[list[str]] = []
-        self.told: list[tuple[str, int, int]] = []
+        self.asked = []
+        self.told = []
 
-    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> TextEncoder:
+    def through(self, wrap):
         other = Batches(*self.batches, placed=wrap(self.placed))
         other.asked = self.asked
         return other
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts):
         self.asked.append(list(texts))
         return np.concatenate(list(self.placed.encode_batches(self.batches)))
 
-    def progress(self, what: str, done: int, total: int) -> None:
+    def progress(self, what, done, total):
         self.told.append((what, done, total))
 
 
-def batch(
-    lengths: Sequence[int], prefix: NDArray[np.int64] | None = None
-) -> TokenBatch:
+def batch(lengths, prefix=None):
     """A batch of rows with so many tokens, padded to the longest."""
     mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
     return TokenBatch(
@@ -73,18 +66,18 @@ def batch(
 
 
 @pytest.fixture
-def pairs(write: Callable[..., Path]) -> STS:
+def pairs(write):
     """Three pairs with four distinct sentences: a, b, c, d."""
     return STS(
         str(write("p.tsv", "sentence1\tsentence2\tscore\nd\tb\t1\na\tb\t2\nc\ta\t3\n"))
     )
 
 
-def values(scores: Sequence[Score]) -> dict[str, float]:
+def values(scores):
     return {score.task: score.value for score in scores}
 
 
-def test_passes_tokens_and_padding_are_those_of_the_batches(pairs: STS) -> None:
+def test_passes_tokens_and_padding_are_those_of_the_batches(pairs):
     # Two prompts for four texts: the first has five tokens in common, the second none.
     first = batch([3, 3], PREFIX), batch([2, 1], PREFIX)
     second = batch([6, 5, 5, 4])
@@ -100,9 +93,9 @@ def test_passes_tokens_and_padding_are_those_of_the_batches(pairs: STS) -> None:
 
 
 def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
-    pairs: STS, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def clock(*passes: float) -> Callable[[], float]:
+    pairs, monkeypatch
+):
+    def clock(*passes):
         readings = iter(
             [reading for seconds in passes for reading in (100.0, 100.0 + seconds)]
         )
@@ -122,7 +115,7 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
     assert encoder.told == [("encoding-cost", done, 5) for done in range(1, 6)]
 
 
-def test_every_timed_pass_computes_the_prefix_anew(pairs: STS) -> None:
+def test_every_timed_pass_computes_the_prefix_anew(pairs):
     placed = Lengths()
     EncodingCost(pairs, repeats=2).prepare().evaluate(
         Batches(batch([2, 2], PREFIX), placed=placed)
@@ -131,7 +124,7 @@ def test_every_timed_pass_computes_the_prefix_anew(pairs: STS) -> None:
     assert placed.prefixes == [whole, shorter, whole, shorter, whole]
 
 
-def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs: STS) -> None:
+def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs):
     scores = (
         EncodingCost(pairs, repeats=1)
         .prepare()
@@ -150,9 +143,7 @@ def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs: STS) -> No
     ("sample", "texts"),
     [(2, ["a", "c"]), (3, ["a", "b", "c"]), (9, ["a", "b", "c", "d"])],
 )
-def test_the_sample_is_of_the_distinct_texts_evenly_spaced(
-    pairs: STS, sample: int, texts: list[str]
-) -> None:
+def test_the_sample_is_of_the_distinct_texts_evenly_spaced(pairs, sample, texts):
     encoder = Batches(batch([1] * len(texts)))
     prepared = EncodingCost(pairs, sample, repeats=1).prepare()
     prepared.evaluate(encoder)
@@ -160,9 +151,7 @@ def test_the_sample_is_of_the_distinct_texts_evenly_spaced(
     assert list(prepared.texts()) == ["a", "b", "c", "d"]
 
 
-def test_an_encoder_whose_batches_cannot_be_seen_is_refused(
-    pairs: STS, table_encoder: Any
-) -> None:
+def test_an_encoder_whose_batches_cannot_be_seen_is_refused(pairs, table_encoder):
     with pytest.raises(
         RunError, match=r"needs an encoder whose batches it can see \(`through`\)"
     ):
@@ -170,17 +159,15 @@ def test_an_encoder_whose_batches_cannot_be_seen_is_refused(
 
 
 def test_an_evaluator_without_lists_or_texts_is_refused(
-    write: Callable[..., Path],
-) -> None:
+    write,
+):
     with pytest.raises(RunError, match="`throughput`, which drives the encoder itself"):
         EncodingCost(Throughput()).prepare()
 
 
-def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(
-    pairs: STS, tmp_path: Path
-) -> None:
+def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(pairs, tmp_path):
     class Development(STS):
-        def files(self) -> Iterator[Path]:
+        def files(self):
             yield tmp_path
 
     own = EncodingCost(Development(pairs.path))
@@ -188,9 +175,7 @@ def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(
     assert own.traits.development is pairs.traits.development
 
 
-def test_texts_are_measured_with_the_prompts_of_their_evaluation(
-    pairs: STS, recipe_of: Callable[..., Any]
-) -> None:
+def test_texts_are_measured_with_the_prompts_of_their_evaluation(pairs, recipe_of):
     prompts = 'task_prompts = { sts = { template = "xx{text}" } }'
     encoder = build_encoder(
         recipe_of(toy_plugin.RECIPE.replace("pooler", f"{prompts}\npooler", 1))

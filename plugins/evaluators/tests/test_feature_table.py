@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +15,7 @@ FIRST = np.array([0, 6, 2, 2, 5])
 SECOND = np.array([1, 1, 3, 2, 0])
 
 
-def naive(first: np.ndarray, second: np.ndarray) -> list[list[float]]:
+def naive(first, second):
     rows = []
     for i, j in zip(first, second, strict=True):
         u, v = VECTORS[i], VECTORS[j]
@@ -34,8 +33,8 @@ def naive(first: np.ndarray, second: np.ndarray) -> list[list[float]]:
 @pytest.mark.parametrize("block", [1, 2, 4096])
 @pytest.mark.parametrize("limit", [0, 1 << 30])
 def test_pairs_have_both_vectors_their_product_and_their_distance(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, limit: int
-) -> None:
+    tmp_path, monkeypatch, block, limit
+):
     monkeypatch.setattr(module, "_BLOCK", block)
     monkeypatch.setattr(module, "IN_MEMORY", limit)
     table = feature_table(VECTORS, [FIRST, SECOND], tmp_path)
@@ -44,9 +43,7 @@ def test_pairs_have_both_vectors_their_product_and_their_distance(
     np.testing.assert_array_equal(table, np.array(naive(FIRST, SECOND), np.float32))
 
 
-def test_the_kind_of_features_is_the_callers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kind_of_features_is_the_callers(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "IN_MEMORY", 5 * 6 * 4)
     table = feature_table(VECTORS, [FIRST, SECOND], tmp_path, "senteval")
     assert not isinstance(table, np.memmap)
@@ -55,21 +52,21 @@ def test_the_kind_of_features_is_the_callers(
     )
 
 
-def test_a_concatenation_is_the_two_vectors_side_by_side(tmp_path: Path) -> None:
+def test_a_concatenation_is_the_two_vectors_side_by_side(tmp_path):
     table = feature_table(VECTORS, [FIRST, SECOND], tmp_path, "concatenation")
     expected = [[*VECTORS[i], *VECTORS[j]] for i, j in zip(FIRST, SECOND, strict=True)]
     np.testing.assert_array_equal(table, np.array(expected, np.float32))
 
 
-def test_a_single_sentence_has_its_vector(tmp_path: Path) -> None:
+def test_a_single_sentence_has_its_vector(tmp_path):
     np.testing.assert_array_equal(
         feature_table(VECTORS, [FIRST], tmp_path), VECTORS[FIRST]
     )
 
 
 def test_a_table_that_the_disk_cannot_hold_is_refused_before_it_is_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(module, "IN_MEMORY", 0)
     monkeypatch.setattr(
         shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 12 * 4 - 1)

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from sentbed import DataError, RunError
 from sentbed_evaluators.geometry import Geometry
 
-Write = Callable[[str, str | bytes], Path]
 
-
-def naive_uniformity(vectors: np.ndarray, power: int) -> float:
+def naive_uniformity(vectors, power):
     unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
     terms = [
         math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
@@ -23,7 +17,7 @@ def naive_uniformity(vectors: np.ndarray, power: int) -> float:
     return math.log(sum(terms) / len(terms))
 
 
-def test_a_file_is_measured_under_both_conventions(write: Write, encoder: Any) -> None:
+def test_a_file_is_measured_under_both_conventions(write, encoder):
     gold = [5, 4, 4.5, 0, 4.2, 1]
     rows = [f"a{i}\tb{i % 4}\t{score}\n" for i, score in enumerate(gold)]
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
@@ -58,7 +52,7 @@ def test_a_file_is_measured_under_both_conventions(write: Write, encoder: Any) -
     assert result.scores[0].task == "pairs"
 
 
-def test_only_the_named_convention_is_reported(write: Write, encoder: Any) -> None:
+def test_only_the_named_convention_is_reported(write, encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
     result = (
         Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own")
@@ -71,8 +65,8 @@ def test_only_the_named_convention_is_reported(write: Write, encoder: Any) -> No
 
 
 def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
-    write: Write, tmp_path: Path, encoder: Any
-) -> None:
+    write, tmp_path, encoder
+):
     for split, text in (("test", "t"), ("dev", "d")):
         write(f"STS/STSBenchmark/sts-{split}.csv", f"g\tf\ty\t1\t5\t{text}1\t{text}2\n")
     for task, split, texts in (
@@ -89,7 +83,7 @@ def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
         assert result.scores[0].protocol["split"] == split
 
 
-def test_no_positive_pair_is_an_error(write: Write, encoder: Any) -> None:
+def test_no_positive_pair_is_an_error(write, encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t4\nc\td\t0\n")
     with pytest.raises(
         DataError, match="no pair of `pairs` has a gold score above `threshold` = 4"
@@ -97,7 +91,7 @@ def test_no_positive_pair_is_an_error(write: Write, encoder: Any) -> None:
         Geometry(path=str(path)).prepare().evaluate(encoder)
 
 
-def test_a_zero_vector_is_an_error(write: Write, table_encoder: Any) -> None:
+def test_a_zero_vector_is_an_error(write, table_encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\n")
     with pytest.raises(
         RunError, match=r"1 of 2 embeddings are zero vectors.* that of 'b'"
@@ -106,8 +100,8 @@ def test_a_zero_vector_is_an_error(write: Write, table_encoder: Any) -> None:
 
 
 def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(
-    write: Write, table_encoder: Any
-) -> None:
+    write, table_encoder
+):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\ta\t0\n")
     encoder = table_encoder({"a": [2.0, 0.0], "b": [0.0, 3.0], "c": [-1.0, 0.0]})
     result = (
@@ -148,18 +142,14 @@ def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(
         ),
     ],
 )
-def test_only_what_is_asked_for_is_measured(
-    measures: Any, metrics: list[str], main: list[int], write: Write, encoder: Any
-) -> None:
+def test_only_what_is_asked_for_is_measured(measures, metrics, main, write, encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\n")
     result = Geometry(path=str(path), measures=measures).prepare().evaluate(encoder)
     assert [score.metric for score in result.scores] == metrics
     assert result.primary == -sum(result.scores[i].value for i in main)
 
 
-def test_without_alignment_no_pair_needs_to_be_positive(
-    write: Write, encoder: Any
-) -> None:
+def test_without_alignment_no_pair_needs_to_be_positive(write, encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
     result = (
         Geometry(path=str(path), measures=("uniformity",)).prepare().evaluate(encoder)
@@ -167,7 +157,7 @@ def test_without_alignment_no_pair_needs_to_be_positive(
     assert result.scores[0].protocol["positive_pairs"] == 0
 
 
-def test_the_items_of_alignment_are_its_distances(write: Write, encoder: Any) -> None:
+def test_the_items_of_alignment_are_its_distances(write, encoder):
     path = write(
         "pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\ne\tf\t4.5\n"
     )
@@ -189,16 +179,16 @@ def test_the_items_of_alignment_are_its_distances(write: Write, encoder: Any) ->
         assert float(score.items.x.mean()) == pytest.approx(score.value)
 
 
-def test_check_names_measures_that_do_not_exist() -> None:
+def test_check_names_measures_that_do_not_exist():
     problems = list(
         Geometry(measures=("anisotrophy", "anisotrophy"), path="x.tsv").check()
-    )  # type: ignore
+    )
     assert "Did you mean `anisotropy`?" in problems[0]
     assert "measure `anisotrophy` is listed twice" in problems[2]
 
 
 @pytest.mark.usefixtures("no_data")
-def test_check_names_every_problem(tmp_path: Path) -> None:
+def test_check_names_every_problem(tmp_path):
     (tmp_path / "SICK").mkdir()
     cases = [
         (Geometry(), "no data directory is known"),
@@ -239,12 +229,12 @@ def test_check_names_every_problem(tmp_path: Path) -> None:
     ],
 )
 def test_it_is_development_on_such_a_task_and_on_files_that_are_said_to_be(
-    fields: dict[str, Any], development: bool
-) -> None:
+    fields, development
+):
     assert Geometry(**fields).traits.development is development
 
 
-def parallel(write: Write, first: str, second: str, **fields: Any) -> Geometry:
+def parallel(write, first, second, **fields):
     paths = write("val.en", first), write("val.zh", second)
     return Geometry(parallel=(str(paths[0]), str(paths[1])), **fields)
 
@@ -253,8 +243,8 @@ EAST, NORTH, WEST, SOUTH = [2.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, -1.0]
 
 
 def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
-    write: Write, table_encoder: Any
-) -> None:
+    write, table_encoder
+):
     encoder = table_encoder({"a0": EAST, "a1": NORTH, "a2": WEST})
     encoder.second = table_encoder({"b0": NORTH, "b1": NORTH, "b2": EAST, "b3": SOUTH})
     # Beside a2 only b3 may stand: b0 and b1 are aligned, b2 is its translation.
@@ -294,18 +284,14 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
     assert result.scores[0].task == "val"
 
 
-def test_one_encoder_encodes_both_sides_of_parallel_files(
-    write: Write, encoder: Any
-) -> None:
+def test_one_encoder_encodes_both_sides_of_parallel_files(write, encoder):
     parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(
         encoder
     )
     assert encoder.calls == [["a", "b", "c", "d"]]
 
 
-def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(
-    write: Write, encoder: Any
-) -> None:
+def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write, encoder):
     lines = range(40)
     sides = "".join(f"a{i}\n" for i in lines), "".join(f"b{i}\n" for i in lines)
     drawn = {}
@@ -343,24 +329,22 @@ def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(
     ],
 )
 def test_parallel_files_that_cannot_be_paired_are_an_error(
-    first: str, second: str, problem: str, write: Write, encoder: Any
-) -> None:
+    first, second, problem, write, encoder
+):
     with pytest.raises(DataError, match=problem):
         parallel(write, first, second, pairs=3, positives=1).prepare().evaluate(encoder)
 
 
-def test_a_last_pair_is_not_left_with_its_own_line(write: Write, encoder: Any) -> None:
+def test_a_last_pair_is_not_left_with_its_own_line(write, encoder):
     with pytest.raises(DataError, match="2 lines, but 2 pairs with 1 positives need 3"):
         parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1).prepare().evaluate(
             encoder
         )
 
 
-def test_check_names_what_is_wrong_with_parallel_files(
-    write: Write, tmp_path: Path
-) -> None:
+def test_check_names_what_is_wrong_with_parallel_files(write, tmp_path):
     assert list(parallel(write, "a\n", "b\n").check()) == []
-    cases: list[tuple[dict[str, Any], str]] = [
+    cases = [
         ({"positives": 0}, "give at least one positive pair"),
         ({"pairs": 3, "positives": 4}, "`positives` is 4 and `pairs` is 3"),
         (
@@ -380,9 +364,7 @@ def test_check_names_what_is_wrong_with_parallel_files(
     ]
 
 
-def test_two_sides_of_different_width_are_an_error(
-    write: Write, table_encoder: Any
-) -> None:
+def test_two_sides_of_different_width_are_an_error(write, table_encoder):
     encoder = table_encoder(width=4)
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match=r"width 4, that of the second ones of width 5"):

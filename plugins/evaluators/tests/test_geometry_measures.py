@@ -12,7 +12,7 @@ from sentbed_evaluators.geometry_measures import (
 )
 
 
-def naive_uniformity(vectors: np.ndarray, power: int) -> float:
+def naive_uniformity(vectors, power):
     unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
     terms = [
         math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
@@ -24,22 +24,20 @@ def naive_uniformity(vectors: np.ndarray, power: int) -> float:
 
 @pytest.mark.parametrize("block", [1, 4, 7, 23, 100])
 @pytest.mark.parametrize(("squared", "power"), [(True, 2), (False, 1)])
-def test_uniformity_in_blocks_equals_a_double_loop(
-    block: int, squared: bool, power: int
-) -> None:
+def test_uniformity_in_blocks_equals_a_double_loop(block, squared, power):
     vectors = np.random.default_rng(1).normal(size=(23, 4)).astype(np.float32)
     found = uniformity(vectors, squared=squared, block=block)
     assert found == pytest.approx(naive_uniformity(vectors, power), abs=1e-12)
 
 
-def test_uniformity_of_opposite_and_of_equal_vectors() -> None:
+def test_uniformity_of_opposite_and_of_equal_vectors():
     opposite = np.array([[3.0, 0.0], [-2.0, 0.0]])
     assert uniformity(opposite, squared=True) == pytest.approx(-8)
     assert uniformity(opposite, squared=False) == pytest.approx(-4)
     assert uniformity(np.ones((5, 3)), squared=True) == pytest.approx(0)
 
 
-def test_distances_are_of_unit_vectors_over_more_than_one_block() -> None:
+def test_distances_are_of_unit_vectors_over_more_than_one_block():
     east, north = np.array([[2.0, 0.0]]), np.array([[0.0, 5.0]])
     vectors = np.concatenate(
         [np.repeat(east, 1500, axis=0), np.repeat(north, 1500, axis=0)]
@@ -53,7 +51,7 @@ def test_distances_are_of_unit_vectors_over_more_than_one_block() -> None:
     )
 
 
-def test_the_mean_cosine_equals_a_double_loop_over_more_than_one_block() -> None:
+def test_the_mean_cosine_equals_a_double_loop_over_more_than_one_block():
     vectors = (
         np.random.default_rng(2).normal(loc=0.1, size=(1100, 3)).astype(np.float32)
     )
@@ -66,14 +64,14 @@ def test_the_mean_cosine_equals_a_double_loop_over_more_than_one_block() -> None
     )
 
 
-def test_the_mean_cosine_of_known_vectors() -> None:
+def test_the_mean_cosine_of_known_vectors():
     assert mean_cosine(
         np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0]])
     ) == pytest.approx(-1 / 3)
     assert mean_cosine(np.array([[1.0, 1.0], [2.0, 2.0]])) == pytest.approx(1)
 
 
-def test_the_top_share_of_a_diagonal_matrix_needs_no_computation() -> None:
+def test_the_top_share_of_a_diagonal_matrix_needs_no_computation():
     assert top_singular_share(np.diag([3.0, 2.0, -6.0])) == pytest.approx(36 / 49)
     line = np.outer(np.arange(1.0, 6.0), [1.0, -2.0, 3.0])
     assert top_singular_share(line) == pytest.approx(1)
@@ -81,8 +79,8 @@ def test_the_top_share_of_a_diagonal_matrix_needs_no_computation() -> None:
 
 @pytest.mark.parametrize("shape", [(2500, 6), (4, 9)])
 def test_the_top_share_equals_the_singular_values_uncentred(
-    shape: tuple[int, int],
-) -> None:
+    shape,
+):
     vectors = np.random.default_rng(3).normal(loc=0.7, size=shape).astype(np.float32)
     values = np.linalg.svd(vectors.astype(np.float64), compute_uv=False)
     assert top_singular_share(vectors) == pytest.approx(

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from sentbed import DataError
 from sentbed_evaluators.glue_files import TASKS, find_files, read_rows
 
-Write = Callable[[str, str | bytes], Path]
 
-
-def test_the_tasks_stand_in_the_order_of_the_papers_table() -> None:
+def test_the_tasks_stand_in_the_order_of_the_papers_table():
     assert list(TASKS) == [
         "CoLA",
         "SST-2",
@@ -25,9 +20,7 @@ def test_the_tasks_stand_in_the_order_of_the_papers_table() -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_real_files_have_the_published_number_of_rows(
-    real_data: Path, name: str
-) -> None:
+def test_real_files_have_the_published_number_of_rows(real_data, name):
     files = find_files(str(real_data))
     if files.missing([name]):
         pytest.skip(f"the GLUE directory has no complete {name}")
@@ -41,7 +34,7 @@ def test_real_files_have_the_published_number_of_rows(
         assert set(rows.labels) == set(range(len(TASKS[name].classes)))
 
 
-def test_real_rows_are_what_the_files_show(real_data: Path) -> None:
+def test_real_rows_are_what_the_files_show(real_data):
     root = find_files(str(real_data)).root
     cola = read_rows(root, "CoLA", "dev", check_size=True)
     assert (cola.sides[0][0], cola.labels[0]) == (
@@ -59,18 +52,14 @@ def test_real_rows_are_what_the_files_show(real_data: Path) -> None:
     assert sts.scores[:2] == (5.0, 4.75)
 
 
-def test_a_regression_needs_the_training_rows_of_sts_b(
-    write: Write, tmp_path: Path
-) -> None:
+def test_a_regression_needs_the_training_rows_of_sts_b(write, tmp_path):
     write("STS-B/dev.tsv", "")
     assert find_files(str(tmp_path)).missing(["STS-B"]) == {}
     (message,) = find_files(str(tmp_path), True).missing(["STS-B"]).values()
     assert message.startswith("task `STS-B` needs `STS-B/train.tsv`, missing in")
 
 
-def test_columns_are_found_by_name_behind_a_byte_order_mark(
-    write: Write, tmp_path: Path
-) -> None:
+def test_columns_are_found_by_name_behind_a_byte_order_mark(write, tmp_path):
     lines = [
         "\ufeff#2 String\tQuality\t#1 ID\t#1 String\r",
         'b " b\t1\t7\t"a\x85a\r',
@@ -82,9 +71,7 @@ def test_columns_are_found_by_name_behind_a_byte_order_mark(
     assert rows.labels == (1, 0)
 
 
-def test_cola_has_no_header_and_its_label_in_the_second_field(
-    write: Write, tmp_path: Path
-) -> None:
+def test_cola_has_no_header_and_its_label_in_the_second_field(write, tmp_path):
     write("CoLA/train.tsv", "gj04\t1\t\tfine one\nw_80\t0\t*\tbad the\n")
     rows = read_rows(tmp_path, "CoLA", "train", check_size=False)
     assert (rows.sides, rows.labels) == ((("fine one", "bad the"),), (1, 0))
@@ -105,9 +92,7 @@ def test_cola_has_no_header_and_its_label_in_the_second_field(
         ),
     ],
 )
-def test_the_two_sets_of_mnli_have_their_own_file(
-    write: Write, tmp_path: Path, name: str, file: str, header: str
-) -> None:
+def test_the_two_sets_of_mnli_have_their_own_file(write, tmp_path, name, file, header):
     row = {
         "sentence1": "p",
         "sentence2": "h",
@@ -129,9 +114,7 @@ def test_the_two_sets_of_mnli_have_their_own_file(
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 
 
-def test_broken_rows_of_qqp_are_left_out_and_counted(
-    write: Write, tmp_path: Path
-) -> None:
+def test_broken_rows_of_qqp_are_left_out_and_counted(write, tmp_path):
     write(
         "QQP/train.tsv",
         QQP + "1\t2\t3\ta?\tb?\t1\n4\t5\t6\tc?\td\nd?\t0\n7\t8\t9\te?\tf?\t0\n",
@@ -198,18 +181,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_file_is_named_with_its_line(
-    write: Write, tmp_path: Path, case: str
-) -> None:
+def test_a_broken_file_is_named_with_its_line(write, tmp_path, case):
     name, content, message = BROKEN[case]
     write(f"{name}/dev.tsv", content.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=message):
         read_rows(tmp_path, name, "dev", check_size=False)
 
 
-def test_a_wrong_number_of_rows_says_where_the_right_file_is(
-    write: Write, tmp_path: Path
-) -> None:
+def test_a_wrong_number_of_rows_says_where_the_right_file_is(write, tmp_path):
     write("QQP/train.tsv", QQP + "1\t2\t3\ta?\tb?\t1\n")
     with pytest.raises(
         DataError,

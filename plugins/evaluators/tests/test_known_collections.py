@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
-from sentbed_common import KnownData, KnownFile
 from sentbed_data.find_collections import KNOWN, PRESENT, WRONG, inspect_collection
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
@@ -25,17 +22,17 @@ KNOWN_DATA = {known.name: known for known in known_collections()}
 ALL = pytest.mark.parametrize("known", KNOWN_DATA.values(), ids=KNOWN_DATA)
 
 
-def files_of(name: str) -> dict[str, KnownFile]:
+def files_of(name):
     return {file.path: file for file in KNOWN_DATA[name].files}
 
 
-def touch(directory: Path, paths: Iterable[str]) -> None:
+def touch(directory, paths):
     for path in paths:
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / path).write_bytes(b"")
 
 
-def needed(known: KnownData) -> list[str]:
+def needed(known):
     return [file.path for file in known.files if not file.optional]
 
 
@@ -51,7 +48,7 @@ def test_the_collections_are_those_of_the_evaluators():
 
 
 @ALL
-def test_paths_are_told_apart_and_digests_are_digests(known: KnownData):
+def test_paths_are_told_apart_and_digests_are_digests(known):
     paths = [file.path for file in known.files]
     assert len(set(paths)) == len(paths) > 0
     assert all(
@@ -66,7 +63,7 @@ def test_paths_are_told_apart_and_digests_are_digests(known: KnownData):
 
 
 @ALL
-def test_every_file_has_a_source_or_the_collection_has_advice(known: KnownData):
+def test_every_file_has_a_source_or_the_collection_has_advice(known):
     if all(known.can_download(file.path) for file in known.files):
         assert known.remedy == f"`sentbed data get {known.name}` downloads it"
     else:
@@ -84,7 +81,7 @@ def test_every_file_has_a_source_or_the_collection_has_advice(known: KnownData):
 
 
 @pytest.mark.parametrize("place", KNOWN_DATA["senteval"].places)
-def test_senteval_is_found_where_the_readers_find_it(tmp_path: Path, place: str):
+def test_senteval_is_found_where_the_readers_find_it(tmp_path, place):
     known = KNOWN_DATA["senteval"]
     touch(tmp_path / place, needed(known))
     found = inspect_collection(known, tmp_path)
@@ -93,7 +90,7 @@ def test_senteval_is_found_where_the_readers_find_it(tmp_path: Path, place: str)
         assert not files.missing(files.by_task)
 
 
-def test_every_file_of_senteval_has_a_reader_unless_it_is_optional(tmp_path: Path):
+def test_every_file_of_senteval_has_a_reader_unless_it_is_optional(tmp_path):
     needed_files = needed(KNOWN_DATA["senteval"])
     touch(tmp_path, needed_files)
     read = set()
@@ -103,7 +100,7 @@ def test_every_file_of_senteval_has_a_reader_unless_it_is_optional(tmp_path: Pat
     assert {tmp_path / path for path in needed_files} == read
 
 
-def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path: Path):
+def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path):
     touch(tmp_path / "downstream", ["STSBenchmark/sts-dev.csv", "SICK/SICK_train.txt"])
     found = {
         item.file.path: item
@@ -116,7 +113,7 @@ def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path: Path):
 
 
 @pytest.mark.parametrize("task", TRANSFER)
-def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task: str):
+def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task):
     known = files_of("senteval")
     for split, names in TRANSFER[task].files.items():
         rows = [known[f"{TRANSFER[task].folder}/{name}"].rows for name in names]
@@ -128,9 +125,7 @@ def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task
 
 
 @pytest.mark.parametrize("place", KNOWN_DATA["senteval-probing"].places)
-def test_the_probing_files_are_found_where_the_reader_finds_them(
-    tmp_path: Path, place: str
-):
+def test_the_probing_files_are_found_where_the_reader_finds_them(tmp_path, place):
     known = KNOWN_DATA["senteval-probing"]
     assert needed(known) == [file for file, _ in PROBING.values()]
     touch(tmp_path / place, needed(known))
@@ -143,9 +138,7 @@ def test_the_probing_files_are_found_where_the_reader_finds_them(
 @pytest.mark.parametrize(
     ("rows", "state"), [(119_988, PRESENT), (120_006, PRESENT), (110_000, WRONG)]
 )
-def test_a_probing_file_may_be_some_rows_off_but_not_cut(
-    tmp_path: Path, rows: int, state: str
-):
+def test_a_probing_file_may_be_some_rows_off_but_not_cut(tmp_path, rows, state):
     (tmp_path / "word_content.txt").write_bytes(b"\n" * rows)
     found = {
         item.file.path: item
@@ -155,7 +148,7 @@ def test_a_probing_file_may_be_some_rows_off_but_not_cut(
 
 
 @pytest.mark.parametrize("place", KNOWN_DATA["glue"].places)
-def test_glue_is_found_where_the_reader_finds_it(tmp_path: Path, place: str):
+def test_glue_is_found_where_the_reader_finds_it(tmp_path, place):
     known = KNOWN_DATA["glue"]
     touch(tmp_path / place, needed(known))
     assert (
@@ -164,23 +157,23 @@ def test_glue_is_found_where_the_reader_finds_it(tmp_path: Path, place: str):
 
 
 @pytest.mark.parametrize("task", GLUE)
-def test_rows_and_headers_of_glue_are_those_that_the_reader_expects(task: str):
+def test_rows_and_headers_of_glue_are_those_that_the_reader_expects(task):
     known = files_of("glue")
     for split, rows in zip(("train", "dev"), GLUE[task].sizes[0], strict=True):
-        file = known[GLUE[task].path(split)]  # type: ignore[arg-type]
+        file = known[GLUE[task].path(split)]
         # Line ends inside the questions of QQP are no rows.
         assert file.rows == (None if task == "QQP" else rows)
         assert (file.header, file.optional) == (GLUE[task].header, False)
 
 
 def test_every_file_of_glue_that_is_needed_has_a_reader():
-    read = {GLUE[task].path(split) for task in GLUE for split in ("train", "dev")}  # type: ignore[arg-type]
+    read = {GLUE[task].path(split) for task in GLUE for split in ("train", "dev")}
     assert set(needed(KNOWN_DATA["glue"])) == read
 
 
 @pytest.mark.parametrize(("task", "source"), SOURCES.items(), ids=SOURCES)
 def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(
-    tmp_path: Path, task: str, source
+    tmp_path, task, source
 ):
     known = KNOWN_DATA[source.data]
     for place in known.places:
@@ -192,7 +185,7 @@ def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(
         )
 
 
-def test_the_earlier_story_cloze_test_is_found_too(tmp_path: Path):
+def test_the_earlier_story_cloze_test_is_found_too(tmp_path):
     name = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
     touch(tmp_path / "rocstories", [name])
     assert inspect_collection(KNOWN_DATA["rocstories"], tmp_path).state == PRESENT
@@ -202,7 +195,7 @@ def test_the_earlier_story_cloze_test_is_found_too(tmp_path: Path):
 # --- MRPC --------------------------------------------------------------------------------------------------
 
 
-def test_mrpc_is_split_by_the_list_of_development_pairs(tmp_path: Path):
+def test_mrpc_is_split_by_the_list_of_development_pairs(tmp_path):
     head = b"\xef\xbb\xbfQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     touch(tmp_path, ["MRPC/dev_ids.tsv"])
     folder = tmp_path / "MRPC"
@@ -220,7 +213,7 @@ def test_mrpc_is_split_by_the_list_of_development_pairs(tmp_path: Path):
     }
 
 
-def test_mrpc_is_split_as_in_the_known_copies(tmp_path: Path, real_data: Path):
+def test_mrpc_is_split_as_in_the_known_copies(tmp_path, real_data):
     glue, original = (
         real_data / "glue" / "MRPC",
         real_data / "senteval" / "downstream" / "MRPC",
@@ -254,7 +247,7 @@ def test_mrpc_is_split_as_in_the_known_copies(tmp_path: Path, real_data: Path):
 
 
 def test_the_files_that_are_there_have_the_rows_and_digests_that_are_known(
-    real_data: Path,
+    real_data,
 ):
     found = [
         item

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import resource
 import sys
-from typing import Any
 
 import pytest
 from sentbed import RunError
@@ -10,15 +9,15 @@ from sentbed_evaluators import memory
 from sentbed_evaluators.memory import Memory
 
 
-def peak() -> float:
+def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         2**30 if sys.platform == "darwin" else 2**20
     )
 
 
 def test_on_a_processor_the_process_is_measured_and_the_rest_left_out(
-    table_encoder: Any,
-) -> None:
+    table_encoder,
+):
     before = peak()
     evaluation = Memory().prepare().evaluate(table_encoder())
     (score,) = evaluation.scores
@@ -34,9 +33,7 @@ def test_on_a_processor_the_process_is_measured_and_the_rest_left_out(
     assert 0 < before <= evaluation.primary == score.value <= peak()
 
 
-def test_where_nothing_can_be_measured_it_is_refused(
-    table_encoder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nothing_can_be_measured_it_is_refused(table_encoder, monkeypatch):
     monkeypatch.setattr(memory, "_process_peak", lambda: None)
     with pytest.raises(
         RunError,

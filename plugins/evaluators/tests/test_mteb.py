@@ -8,16 +8,14 @@ import random
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import toy_plugin
 from scipy import stats
 from sentbed import DataError, RunError, build_encoder
-from sentbed.protocols import Score, Similarity
+from sentbed.protocols import Similarity
 from sentbed_evaluators.mteb import MTEB, as_mteb_model
 from sentbed_evaluators.sts import STS
 
@@ -44,7 +42,7 @@ TABLE = {
 }
 
 
-def sts_data(rows: Sequence[tuple[str, str, float]]) -> Any:
+def sts_data(rows):
     import datasets
 
     first, second, scores = zip(*rows, strict=True)
@@ -54,7 +52,7 @@ def sts_data(rows: Sequence[tuple[str, str, float]]) -> Any:
 
 
 @pytest.fixture
-def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
+def local(monkeypatch):
     """A module of mteb's tasks on data that is made here."""
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
     import datasets
@@ -63,7 +61,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     from mteb.abstasks.aggregate_task_metadata import AggregateTaskMetadata
     from mteb.abstasks.aggregated_task import AbsTaskAggregate
 
-    def about(name: str, kind: str, main_score: str, **more: Any) -> TaskMetadata:
+    def about(name, kind, main_score, **more):
         where = {"path": f"local/{name}", "revision": "1"}
         more = {"eval_langs": ["eng-Latn"], **more}
         return TaskMetadata(
@@ -78,7 +76,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     class Pairs(AbsTaskSTS):
         metadata = about("Pairs", "STS", "cosine_spearman")
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             self.dataset = datasets.DatasetDict(
                 test=sts_data(PAIRS), dev=sts_data(PAIRS[:4])
             )
@@ -87,7 +85,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     class Shifted(Pairs):
         metadata = about("Shifted", "STS", "cosine_spearman")
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             self.dataset = datasets.DatasetDict(test=sts_data(PAIRS[2:]))
             self.data_loaded = True
 
@@ -99,7 +97,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
             eval_langs={"en": ["eng-Latn"], "de": ["deu-Latn"]},
         )
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             parts = {"en": PAIRS[:4], "de": PAIRS[2:]}
             self.dataset = {
                 name: datasets.DatasetDict(test=sts_data(rows))
@@ -110,8 +108,8 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     class Search(AbsTaskRetrieval):
         metadata = about("Search", "Retrieval", "ndcg_at_10")
 
-        def load_data(self, **_: Any) -> None:
-            def texts(rows: dict[str, str]) -> datasets.Dataset:
+        def load_data(self, **_):
+            def texts(rows):
                 return datasets.Dataset.from_dict(
                     {"id": list(rows), "text": list(rows.values())}
                 )
@@ -130,7 +128,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
         samples_per_label = 2
         n_experiments = 2
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             rows = datasets.Dataset.from_dict(
                 {"text": ["x", "y", "z", "w"], "label": [0, 0, 1, 1]}
             )
@@ -140,7 +138,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     class Gone(Pairs):
         metadata = about("Gone", "STS", "cosine_spearman")
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             raise ConnectionError("Couldn't reach 'local/Gone' on the Hub\nand more")
 
     class Both(AbsTaskAggregate):
@@ -161,18 +159,16 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     return module
 
 
-def named(*names: str, **fields: Any) -> MTEB:
+def named(*names, **fields):
     return MTEB(tasks=tuple(f"local_tasks:{name}" for name in names), **fields)
 
 
-def found(scores: Sequence[Score]) -> dict[tuple[str, str], float]:
+def found(scores):
     return {(score.task, score.metric): score.value for score in scores}
 
 
 @pytest.mark.slow
-def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(
-    local: types.ModuleType, encoder: Any, write: Callable[..., Path]
-) -> None:
+def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(local, encoder, write):
     lines = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in PAIRS)
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\n" + lines)
     ours = STS(path=str(path)).prepare().evaluate(encoder)
@@ -201,13 +197,13 @@ class Near(Similarity):
 
     name = "near"
 
-    def similarity(self, first: Any, second: Any) -> Any:
+    def similarity(self, first, second):
         return -(first[:, None] - second).square().sum(dim=-1)
 
 
 def test_a_score_of_the_cosine_becomes_that_of_the_encoders_similarity(
-    local: types.ModuleType, table_encoder: Any
-) -> None:
+    local, table_encoder
+):
     texts = dict.fromkeys(text for row in PAIRS for text in row[:2])
     vectors = np.random.default_rng(0).normal(size=(len(texts), 3))
     table = dict(zip(texts, vectors, strict=True))
@@ -221,9 +217,7 @@ def test_a_score_of_the_cosine_becomes_that_of_the_encoders_similarity(
     assert score.value == pytest.approx(100 * expected, abs=1e-3)
 
 
-def test_tasks_keep_their_order_and_are_averaged(
-    local: types.ModuleType, table_encoder: Any
-) -> None:
+def test_tasks_keep_their_order_and_are_averaged(local, table_encoder):
     result = named("Search", "Pairs").prepare().evaluate(table_encoder(TABLE, width=2))
     search = 100 * (1 + 1 / math.log2(3)) / 2
     names = [(score.task, score.metric) for score in result.scores]
@@ -246,9 +240,7 @@ def test_tasks_keep_their_order_and_are_averaged(
     assert average.protocol["mteb"] == first.protocol["mteb"]
 
 
-def test_subsets_and_splits_have_scores_of_their_own(
-    local: types.ModuleType, encoder: Any
-) -> None:
+def test_subsets_and_splits_have_scores_of_their_own(local, encoder):
     scores = named("Languages").prepare().evaluate(encoder).scores
     values = found(scores)
     assert list(values) == [
@@ -268,9 +260,7 @@ def test_subsets_and_splits_have_scores_of_their_own(
     assert (dev.value, dev.protocol["split"]) == (english, "dev")
 
 
-def test_a_task_that_is_the_mean_of_others_is_scored_on_them(
-    local: types.ModuleType, encoder: Any
-) -> None:
+def test_a_task_that_is_the_mean_of_others_is_scored_on_them(local, encoder):
     (score,) = named("Both").prepare().evaluate(encoder).scores
     parts = [
         named(name).prepare().evaluate(encoder).primary for name in ("Pairs", "Shifted")
@@ -281,15 +271,13 @@ def test_a_task_that_is_the_mean_of_others_is_scored_on_them(
     assert not any(part.data_loaded for part in local.Both.metadata.tasks)
 
 
-def test_the_generators_of_a_training_are_left_as_they_were(
-    local: types.ModuleType, encoder: Any
-) -> None:
+def test_the_generators_of_a_training_are_left_as_they_were(local, encoder):
     import torch
 
-    def drawn() -> list[float]:
+    def drawn():
         return [random.random(), float(np.random.rand()), float(torch.rand(()))]
 
-    def seeded() -> None:
+    def seeded():
         random.seed(7), np.random.seed(7), torch.manual_seed(7)
 
     seeded()
@@ -299,9 +287,7 @@ def test_the_generators_of_a_training_are_left_as_they_were(
     assert drawn() == expected
 
 
-def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(
-    local: types.ModuleType, encoder: Any
-) -> None:
+def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(local, encoder):
     with pytest.raises(DataError) as caught:
         named("Pairs", "Gone").prepare().evaluate(encoder)
     message = str(caught.value)
@@ -314,9 +300,7 @@ def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(
     assert encoder.calls == []
 
 
-def test_data_that_cannot_be_had_may_be_left_out(
-    local: types.ModuleType, encoder: Any
-) -> None:
+def test_data_that_cannot_be_had_may_be_left_out(local, encoder):
     alone = named("Pairs").prepare().evaluate(encoder).primary
     result = named("Pairs", "Gone", skip_missing=True).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["Pairs", "AVG"]
@@ -369,37 +353,29 @@ def test_data_that_cannot_be_had_may_be_left_out(
         ({"tasks": ("CIFAR10",)}, "needs `image`, but an encoder reads `text`"),
     ],
 )
-def test_what_mteb_does_not_have_is_named(
-    local: types.ModuleType, encoder: Any, fields: dict[str, Any], message: str
-) -> None:
+def test_what_mteb_does_not_have_is_named(local, encoder, fields, message):
     with pytest.raises(DataError) as caught:
         MTEB(**fields).prepare().evaluate(encoder)
     assert message in str(caught.value)
     assert encoder.calls == []
 
 
-def test_a_zero_vector_is_refused_where_a_classifier_is_trained(
-    local: types.ModuleType, table_encoder: Any
-) -> None:
+def test_a_zero_vector_is_refused_where_a_classifier_is_trained(local, table_encoder):
     with pytest.raises(RunError, match="embedding of 'y' is a zero vector"):
         named("Topics").prepare().evaluate(table_encoder({"y": [0.0] * 5}))
     with pytest.raises(RunError, match="'it rains' has NaN"):
         named("Pairs").prepare().evaluate(table_encoder({"it rains": [math.nan] * 5}))
 
 
-def test_a_collapsed_encoder_scores_zero_with_a_note(
-    local: types.ModuleType, table_encoder: Any
-) -> None:
+def test_a_collapsed_encoder_scores_zero_with_a_note(local, table_encoder):
     texts = {text: [1.0, 0.0] for first, second, _ in PAIRS for text in (first, second)}
     (score,) = named("Pairs").prepare().evaluate(table_encoder(texts)).scores
     assert score.value == 0.0
     assert "not a number" in score.note
 
 
-def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(
-    local: types.ModuleType, encoder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any, **__: Any) -> None:
+def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(local, encoder, monkeypatch):
+    def broken(*_, **__):
         raise KeyError("score")
 
     monkeypatch.setattr(local.Pairs, "_evaluate_subset", broken)
@@ -409,9 +385,7 @@ def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(
         named("Pairs").prepare().evaluate(encoder)
 
 
-def test_an_encoder_is_a_model_that_mteb_itself_evaluates(
-    local: types.ModuleType, encoder: Any, tmp_path: Path
-) -> None:
+def test_an_encoder_is_a_model_that_mteb_itself_evaluates(local, encoder, tmp_path):
     import mteb
 
     model = as_mteb_model(encoder, "me/hash")
@@ -439,11 +413,11 @@ def test_an_encoder_is_a_model_that_mteb_itself_evaluates(
 
 
 def test_encoders_share_a_revision_only_where_their_vectors_are_the_same(
-    table_encoder: Any,
-) -> None:
+    table_encoder,
+):
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
 
-    def revision(encoder: Any) -> Any:
+    def revision(encoder):
         return as_mteb_model(encoder).mteb_model_meta.revision
 
     assert revision(table_encoder()) == revision(table_encoder())
@@ -453,14 +427,14 @@ def test_encoders_share_a_revision_only_where_their_vectors_are_the_same(
 
 
 def test_prompts_of_tasks_are_part_of_a_revision_without_a_fingerprint(
-    recipe_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    recipe_of, monkeypatch
+):
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
     monkeypatch.setattr(
         "sentbed_evaluators._mteb.adapter.fingerprint_of", lambda _: None
     )
 
-    def revision(prompts: str) -> Any:
+    def revision(prompts):
         recipe = toy_plugin.RECIPE.replace("pooler", f"{prompts}\npooler", 1)
         encoder = build_encoder(recipe_of(recipe))
         return as_mteb_model(encoder).mteb_model_meta.revision
@@ -470,9 +444,7 @@ def test_prompts_of_tasks_are_part_of_a_revision_without_a_fingerprint(
     assert revision(query) != revision(query.replace("q {", "p {"))
 
 
-def test_without_the_library_it_says_how_to_install_it(
-    encoder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_library_it_says_how_to_install_it(encoder, monkeypatch):
     monkeypatch.setattr("sentbed_evaluators.mteb.find_spec", lambda _: None)
     (problem,) = MTEB(tasks=("STS12",)).check()
     assert "pip install 'sentbed-evaluators[mteb]'" in problem
@@ -496,14 +468,12 @@ def test_without_the_library_it_says_how_to_install_it(
         ),
     ],
 )
-def test_parameters_that_exclude_each_other_are_reported(
-    fields: dict[str, Any], message: str
-) -> None:
+def test_parameters_that_exclude_each_other_are_reported(fields, message):
     (problem,) = MTEB(**fields).check()
     assert message in problem
 
 
-def test_it_is_checked_without_loading_mteb_or_torch() -> None:
+def test_it_is_checked_without_loading_mteb_or_torch():
     code = (
         "import sys\nfrom sentbed_evaluators.mteb import MTEB\nlist(MTEB(tasks=('STS12',)).check())\n"
         "print([m for m in ('mteb', 'torch', 'numpy', 'datasets') if m in sys.modules])"
@@ -549,9 +519,7 @@ print(result.primary, result.scores[-1].protocol["missing"])
 
 @pytest.mark.slow
 @needs_mteb
-def test_a_process_that_is_offline_hears_nothing_and_writes_nothing(
-    write: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_process_that_is_offline_hears_nothing_and_writes_nothing(write, tmp_path):
     write("loud.py", LOUD)
     kept = tmp_path / "kept"
     places = {
@@ -578,9 +546,7 @@ def test_a_process_that_is_offline_hears_nothing_and_writes_nothing(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the reference library
-def test_a_published_model_scores_as_on_the_leaderboard(
-    real_data: Path, local: types.ModuleType
-) -> None:
+def test_a_published_model_scores_as_on_the_leaderboard(real_data, local):
     import datasets
 
     library = pytest.importorskip(
@@ -603,8 +569,8 @@ def test_a_published_model_scores_as_on_the_leaderboard(
     rows = [(line[5], line[6], float(line[4])) for line in lines]
     assert len(rows) == 1379
 
-    class STSB(local.Pairs):  # type: ignore[misc,name-defined]
-        def load_data(self, **_: Any) -> None:
+    class STSB(local.Pairs):
+        def load_data(self, **_):
             self.dataset = datasets.DatasetDict(test=sts_data(rows))
             self.data_loaded = True
 

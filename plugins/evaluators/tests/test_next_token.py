@@ -4,14 +4,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sentbed import DataError, RunError
 from sentbed.protocols import (
     Backbone,
@@ -26,8 +23,6 @@ from sentbed_evaluators.next_token_tables import keep, sections, shown
 
 WORDS = ("horse", " rain", "the", "", "\n", "\ufffd")
 
-Write = Callable[[str, str | bytes], Path]
-
 
 class Linear(BuiltBackbone):
     """A head whose logits are the states themselves."""
@@ -35,10 +30,10 @@ class Linear(BuiltBackbone):
     vocabulary = WORDS
     width = len(WORDS)
 
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
+    def __init__(self):
+        self.sizes = []
 
-    def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+    def logits(self, states):
         self.sizes.append(len(states))
         return states
 
@@ -50,7 +45,7 @@ class Model(Backbone):
     name: ClassVar[str] = "model"
     traits = BackboneTraits(predicts=True)
 
-    def build(self, context: Any) -> BuiltBackbone:
+    def build(self, context):
         """Return the linear head."""
         return Linear()
 
@@ -71,19 +66,19 @@ class Asks(Pooler):
     need: str
 
     @property
-    def traits(self) -> PoolerTraits:
+    def traits(self):
         return PoolerTraits(needs=frozenset({self.need}))
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return nothing."""
-        return None
+        return
 
 
 @pytest.fixture
-def predict(table_encoder: Any) -> Callable[..., Any]:
+def predict(table_encoder):
     """Evaluate sentences whose logits are given."""
 
-    def run(table: dict[str, Sequence[float]], **fields: Any) -> NextTokenEvaluation:
+    def run(table, **fields):
         encoder = table_encoder(table)
         encoder.backbone = Linear()
         found = NextToken(texts=tuple(table), **fields).prepare().evaluate(encoder)
@@ -94,8 +89,8 @@ def predict(table_encoder: Any) -> Callable[..., Any]:
 
 
 def test_predictions_and_scores_are_those_of_a_naive_loop(
-    predict: Callable[..., Any],
-) -> None:
+    predict,
+):
     table = {
         "a": [2.0, 0.5, -1.0, 0.0, 3.0, -400.0],
         "b": [0.0, 1.5, 0.1, 0.2, 0.3, -500.0],
@@ -133,8 +128,8 @@ def test_predictions_and_scores_are_those_of_a_naive_loop(
 
 
 def test_one_answer_to_all_sentences_is_not_distinct(
-    predict: Callable[..., Any],
-) -> None:
+    predict,
+):
     found = predict(
         {text: [0.0, 0.0, 5.0, 0.0, 0.0, float(n)] for n, text in enumerate("abcd")}
     )
@@ -142,8 +137,8 @@ def test_one_answer_to_all_sentences_is_not_distinct(
 
 
 def test_many_sentences_are_scored_in_blocks_and_more_tokens_than_there_are_cannot_be_listed(
-    table_encoder: Any,
-) -> None:
+    table_encoder,
+):
     texts = tuple(f"text {k}" for k in range(2 * BLOCK + 3))
     encoder = table_encoder({}, width=len(WORDS))
     encoder.backbone = Linear()
@@ -157,7 +152,7 @@ def test_many_sentences_are_scored_in_blocks_and_more_tokens_than_there_are_cann
     )
 
 
-def test_sentences_may_be_the_lines_of_a_file(write: Write) -> None:
+def test_sentences_may_be_the_lines_of_a_file(write):
     path = write("sentences.txt", "One.\nTwo.\n")
     prepared = NextToken(path=str(path)).prepare()
     assert tuple(prepared.texts()) == ("One.", "Two.")
@@ -172,9 +167,7 @@ def test_sentences_may_be_the_lines_of_a_file(write: Write) -> None:
         ({"path": "."}, "is a directory"),
     ],
 )
-def test_sentences_that_cannot_be_read_are_refused(
-    fields: dict[str, Any], said: str
-) -> None:
+def test_sentences_that_cannot_be_read_are_refused(fields, said):
     problems = list(NextToken(**fields).check())
     assert said in problems[0]
     with pytest.raises(DataError):
@@ -182,7 +175,7 @@ def test_sentences_that_cannot_be_read_are_refused(
 
 
 @pytest.mark.parametrize("need", ["causal", "mask-token"])
-def test_a_language_model_with_a_prompt_fits(need: str) -> None:
+def test_a_language_model_with_a_prompt_fits(need):
     assert list(NextToken().misfits(Model(), Asks(need), Head())) == []
 
 
@@ -204,24 +197,20 @@ def test_a_language_model_with_a_prompt_fits(need: str) -> None:
         (Model(), "causal", Head(normalize=True), "take `head` out"),
     ],
 )
-def test_parts_that_predict_nothing_are_refused(
-    backbone: Backbone, need: str, head: Head, said: str
-) -> None:
+def test_parts_that_predict_nothing_are_refused(backbone, need, head, said):
     (problem,) = NextToken().misfits(backbone, Asks(need), head)
     assert re.search(said, problem)
 
 
-def test_an_encoder_without_a_backbone_is_refused(encoder: Any) -> None:
+def test_an_encoder_without_a_backbone_is_refused(encoder):
     with pytest.raises(RunError, match="this encoder has none"):
         NextToken().prepare().evaluate(encoder)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_logits_that_are_not_finite_are_refused(
-    table_encoder: Any, value: float
-) -> None:
+def test_logits_that_are_not_finite_are_refused(table_encoder, value):
     class Broken(Linear):
-        def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        def logits(self, states):
             return np.full((len(states), 6), value, np.float32)
 
     encoder = table_encoder({"a": [0.0] * 6})
@@ -233,9 +222,7 @@ def test_logits_that_are_not_finite_are_refused(
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def said(
-    evaluation: NextTokenEvaluation, encoder: str, template: str = '{text} "'
-) -> list[Any]:
+def said(evaluation, encoder, template='{text} "'):
     """Return the scores as a run has them."""
     how = {"prompt": {"template": template, "normalizer": "none"}}
     return [
@@ -250,8 +237,8 @@ def said(
 
 
 def test_each_list_of_sentences_has_a_table_with_a_column_per_encoder(
-    predict: Callable[..., Any], tmp_path: Path
-) -> None:
+    predict, tmp_path
+):
     one = predict({"a": [5.0, 0, 0, 0, 0, 0], "b": [0, 5.0, 0, 0, 0, 0]}, count=2)
     two = predict({"a": [0, 0, 5.0, 0, 0, 0], "b": [0, 0, 0, 0, 5.0, 0]}, count=1)
     other = predict({"c": [0, 0, 0, 0, 0, 5.0]}, count=1)
@@ -274,16 +261,14 @@ def test_each_list_of_sentences_has_a_table_with_a_column_per_encoder(
     assert second.rows == (("c", (("(bytes)", pytest.approx(chance)),)),)
 
 
-def test_a_token_without_a_visible_character_has_a_name() -> None:
+def test_a_token_without_a_visible_character_has_a_name():
     tokens = (" Horse", "", " ", "\n", "\t\t", "\ufffd", "a\ufffd", "\x07")
     assert [shown(token) for token in tokens] == [
         "Horse", "(nothing)", "(space)", "(line end)", "(white space)", "(bytes)", "a\ufffd", "(bytes)",
     ]  # fmt: skip
 
 
-def test_predictions_that_have_been_lost_are_named(
-    predict: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_predictions_that_have_been_lost_are_named(predict, tmp_path):
     evaluation = predict({"a": [5.0, 0, 0, 0, 0, 0]})
     with pytest.raises(RunError, match=r"next-token/m-.*\.json` cannot be read"):
         sections(tmp_path, said(evaluation, "m"))

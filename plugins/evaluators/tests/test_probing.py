@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +11,9 @@ from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.probing_files import TASKS
 
-Write = Callable[[str, str | bytes], Path]
-
 
 @pytest.fixture
-def directory(write: Write, tmp_path: Path) -> Path:
+def directory(write, tmp_path):
     """All ten tasks, small, with three labels each."""
     for task, (file, _) in TASKS.items():
         lines = [
@@ -32,7 +28,7 @@ def directory(write: Write, tmp_path: Path) -> Path:
 class Spy:
     """Finds class 0 everywhere, and keeps what it was given."""
 
-    def __init__(self, *made: Any) -> None:
+    def __init__(self, *made):
         self.made = made
         self.suffix = Classifier(*made).suffix
 
@@ -40,12 +36,12 @@ class Spy:
 
     def split(
         self,
-        train: Examples,
-        development: Examples,
-        test: Examples,
-        classes: int,
-        progress: Any,
-    ) -> Outcome:
+        train,
+        development,
+        test,
+        classes,
+        progress,
+    ):
         if progress:
             progress(1, 1)
         self.calls.append((self.made, train, development, test, classes))
@@ -54,18 +50,18 @@ class Spy:
             round(100 * float(right.mean()), 2), 0.0, np.zeros(len(test), np.int64)
         )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self):
         return {"spy": True}
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+def calls(monkeypatch):
     monkeypatch.setattr(Spy, "calls", [], raising=False)
     monkeypatch.setattr(shared, "Classifier", Spy)
     return Spy.calls
 
 
-def evaluator(directory: Path, *tasks: str, **fields: Any) -> SentEvalProbing:
+def evaluator(directory, *tasks, **fields):
     return SentEvalProbing(
         tasks=tasks or tuple(TASKS),
         data_dir=str(directory),
@@ -74,7 +70,7 @@ def evaluator(directory: Path, *tasks: str, **fields: Any) -> SentEvalProbing:
     )
 
 
-def rows(directory: Path, task: str, part: str) -> list[tuple[int, str, str]]:
+def rows(directory, task, part):
     """Words, label and sentence of a part, sorted as Python sorts the first two."""
     lines = [
         line.split("\t")
@@ -88,9 +84,7 @@ def rows(directory: Path, task: str, part: str) -> list[tuple[int, str, str]]:
     return sorted(kept, key=lambda row: row[:2])
 
 
-def test_ten_tasks_and_their_plain_mean_in_sentevals_order(
-    directory: Path, encoder: Any, calls: Any
-) -> None:
+def test_ten_tasks_and_their_plain_mean_in_sentevals_order(directory, encoder, calls):
     result = evaluator(directory).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == [*TASKS, "AVG"]
     *scores, average = result.scores
@@ -102,16 +96,14 @@ def test_ten_tasks_and_their_plain_mean_in_sentevals_order(
     }
 
 
-def test_some_of_the_tasks_have_no_average(
-    directory: Path, encoder: Any, calls: Any
-) -> None:
+def test_some_of_the_tasks_have_no_average(directory, encoder, calls):
     result = evaluator(directory, "Tense", "Length").prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["Tense", "Length"]
 
 
 def test_each_part_has_its_vectors_and_labels_sorted_by_length(
-    directory: Path, encoder: Any, calls: Any
-) -> None:
+    directory, encoder, calls
+):
     evaluator(directory, "Depth").prepare().evaluate(encoder)
     ((_, *parts, classes),) = calls
     assert classes == 3
@@ -124,8 +116,8 @@ def test_each_part_has_its_vectors_and_labels_sorted_by_length(
 
 
 def test_the_score_is_the_classifiers_accuracy_and_its_items_say_what_was_found(
-    directory: Path, encoder: Any, calls: Any
-) -> None:
+    directory, encoder, calls
+):
     (score,) = evaluator(directory, "OddManOut").prepare().evaluate(encoder).scores
     right = [float(label == "A") for _, label, _ in rows(directory, "OddManOut", "te")]
     assert 0 < sum(right) < 12
@@ -133,9 +125,7 @@ def test_the_score_is_the_classifiers_accuracy_and_its_items_say_what_was_found(
     assert score.value == round(100 * sum(right) / 12, 2)
 
 
-def test_a_protocol_says_what_makes_the_number_comparable(
-    directory: Path, encoder: Any, calls: Any
-) -> None:
+def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder, calls):
     fields = {"protocol": "logistic", "mode": "fast", "seed": 3}
     (score,) = (
         evaluator(directory, "Tense", **fields)
@@ -169,9 +159,9 @@ def test_a_protocol_says_what_makes_the_number_comparable(
     assert changed.protocol["data"] != data
 
 
-def test_what_the_vectors_say_is_found(directory: Path) -> None:
+def test_what_the_vectors_say_is_found(directory):
     class Telling:
-        def encode(self, texts: Sequence[str]) -> np.ndarray:
+        def encode(self, texts):
             return (
                 10
                 * np.eye(3, dtype=np.float32)[
@@ -188,9 +178,7 @@ def test_what_the_vectors_say_is_found(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
-def test_the_classifier_is_sentevals_split_one(
-    directory: Path, encoder: Any, protocol: Any
-) -> None:
+def test_the_classifier_is_sentevals_split_one(directory, encoder, protocol):
     (score,) = (
         evaluator(directory, "Depth", protocol=protocol)
         .prepare()
@@ -212,8 +200,8 @@ def test_the_classifier_is_sentevals_split_one(
     assert score.protocol["classifier"] == Classifier(protocol).describe()
 
 
-def test_progress_names_the_task(directory: Path, encoder: Any, calls: Any) -> None:
-    told: list[tuple[str, int, int]] = []
+def test_progress_names_the_task(directory, encoder, calls):
+    told = []
     encoder.progress = lambda *args: told.append(args)
     evaluator(directory, "Tense").prepare().evaluate(encoder, progress=encoder.progress)
     assert told == [("Tense: classifiers", 1, 1)]
@@ -223,15 +211,15 @@ def test_progress_names_the_task(directory: Path, encoder: Any, calls: Any) -> N
     ("value", "message"), [(float("nan"), "has NaN"), (0.0, "is a zero vector")]
 )
 def test_a_vector_that_is_none_is_named(
-    directory: Path, table_encoder: Any, calls: Any, value: float, message: str
-) -> None:
+    directory, table_encoder, calls, value, message
+):
     encoder = table_encoder({"Length va 5 w": [value] * 5})
     with pytest.raises(RunError, match=f"'Length va 5 w' {message}"):
         evaluator(directory, "Length").prepare().evaluate(encoder)
     assert calls == []
 
 
-def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) -> None:
+def test_sizes_are_checked_unless_told_otherwise(directory, encoder):
     strict = SentEvalProbing(tasks=("Length",), data_dir=str(directory))
     with pytest.raises(DataError, match=r"found 30 rows of `tr`.* about 100,000"):
         strict.prepare().evaluate(encoder)

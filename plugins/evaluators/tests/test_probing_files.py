@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from sentbed import DataError
 from sentbed_evaluators import probing_files
 from sentbed_evaluators.probing_files import TASKS, find_files, read_task
 
-Write = Callable[[str, str | bytes], Path]
-
 ROWS = "tr\tb\tone two\ntr\ta\tone\nva\tb\tx\nte\ta\ty\n"
 
 
-def test_the_tasks_stand_in_sentevals_order() -> None:
+def test_the_tasks_stand_in_sentevals_order():
     assert list(TASKS) == [
         "Length",
         "WordContent",
@@ -28,14 +23,14 @@ def test_the_tasks_stand_in_sentevals_order() -> None:
     ]
 
 
-def test_it_is_found_from_downstream_beside_it(write: Write, tmp_path: Path) -> None:
+def test_it_is_found_from_downstream_beside_it(write, tmp_path):
     write("senteval/probing/tree_depth.txt", ROWS)
     (tmp_path / "senteval" / "downstream").mkdir()
     found = find_files(str(tmp_path / "senteval" / "downstream"))
     assert found.root.samefile(tmp_path / "senteval" / "probing")
 
 
-def test_rows_are_sorted_by_words_then_class_then_place(write: Write) -> None:
+def test_rows_are_sorted_by_words_then_class_then_place(write):
     file = write(
         "x.txt",
         "tr\tNNS\tthree words here\n"
@@ -60,7 +55,7 @@ def test_rows_are_sorted_by_words_then_class_then_place(write: Write) -> None:
     assert (test.texts, test.labels.tolist()) == (("last one",), [0])
 
 
-def test_labels_are_numbered_in_the_order_of_their_characters(write: Write) -> None:
+def test_labels_are_numbered_in_the_order_of_their_characters(write):
     rows = [f"tr\t{label}\tw\n" for label in ("9", "10", "5", "Z", "a", "11")]
     train, *_ = read_task(write("x.txt", "".join(rows) + "va\t9\tw\nte\t10\tw\n"), None)
     assert train.labels.tolist() == list(range(6))
@@ -71,7 +66,7 @@ def test_labels_are_numbered_in_the_order_of_their_characters(write: Write) -> N
     assert (development.labels.tolist(), test.labels.tolist()) == ([3], [0])
 
 
-def test_the_sentence_is_the_last_field(write: Write) -> None:
+def test_the_sentence_is_the_last_field(write):
     train, *_ = read_task(
         write("x.txt", ROWS.replace("tr\tb\t", "tr\tb\tsource 7\t")), None
     )
@@ -100,23 +95,21 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_file_is_named_with_its_line(write: Write, case: str) -> None:
+def test_a_broken_file_is_named_with_its_line(write, case):
     content, message = BROKEN[case]
     file = write("x.txt", content.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=message):
         read_task(file, None)
 
 
-def sized(train: int, development: int, test: int) -> str:
+def sized(train, development, test):
     parts = (("tr", train), ("va", development), ("te", test))
     return "".join(
         f"{part}\t{'ab'[i % 2]}\tw {i}\n" for part, count in parts for i in range(count)
     )
 
 
-def test_sentevals_sizes_are_checked_up_to_what_balancing_takes(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sentevals_sizes_are_checked_up_to_what_balancing_takes(write, monkeypatch):
     monkeypatch.setattr(probing_files, "SPLITS", {"tr": 100, "va": 50, "te": 50})
     train, *_ = read_task(write("x.txt", sized(102, 52, 44)), 2)
     assert len(train.texts) == 102

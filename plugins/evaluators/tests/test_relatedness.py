@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -22,7 +19,7 @@ from sentbed_evaluators.relatedness import (
 from sentbed_evaluators.sentglue import SentGLUE
 
 
-def pairs(seed: int, count: int, signal: float) -> EncodedPairs:
+def pairs(seed, count, signal):
     """Pairs of words and vectors; `signal` is how much of the score the vectors show."""
     generator = np.random.default_rng(seed)
     first = generator.normal(size=(count, 6)).astype(np.float32)
@@ -39,15 +36,13 @@ def pairs(seed: int, count: int, signal: float) -> EncodedPairs:
     return EncodedPairs((first, second), (texts[0], texts[1]), scores.tolist())
 
 
-def by_hand(
-    train: EncodedPairs, dev: EncodedPairs, test: EncodedPairs, seed: int
-) -> tuple[np.ndarray, int]:
+def by_hand(train, dev, test, seed):
     """The arithmetic of SentEval's `SICKRelatednessEval` and `RelatednessPytorch`, pair by pair.
 
     Returns the expected grades of the test pairs, and how often the development pairs were looked at.
     """
 
-    def prepared(part: EncodedPairs) -> tuple[torch.Tensor, torch.Tensor, list[float]]:
+    def prepared(part):
         rows = sorted(
             zip(*part.texts, part.scores, *part.vectors, strict=True),
             key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]),
@@ -115,7 +110,7 @@ class Epochs:
 
     seen: list[tuple[int, int]] = attrs.field(factory=list)
 
-    def __call__(self, epochs: int, most: int) -> None:
+    def __call__(self, epochs, most):
         self.seen.append((epochs, most))
 
 
@@ -123,9 +118,7 @@ class Epochs:
 @pytest.mark.parametrize(
     ("signal", "seed", "stops"), [(0.2, 3, True), (1.0, 1111, False)]
 )
-def test_the_regression_is_that_of_senteval(
-    signal: float, seed: int, stops: bool
-) -> None:
+def test_the_regression_is_that_of_senteval(signal, seed, stops):
     train, dev, test = pairs(0, 70, signal), pairs(1, 50, signal), pairs(2, 80, signal)
     expected, looks = by_hand(train, dev, test, seed)
     progress = Epochs()
@@ -136,9 +129,7 @@ def test_the_regression_is_that_of_senteval(
     assert found.std() > 0.1
 
 
-def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generators() -> (
-    None
-):
+def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generators():
     part = pairs(0, 40, 0.1)
     results = []
     for seed in (0, 1):
@@ -151,7 +142,7 @@ def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generato
     np.testing.assert_array_equal(*results)
 
 
-def test_targets_share_a_score_between_its_neighbours() -> None:
+def test_targets_share_a_score_between_its_neighbours():
     found = targets_of([0.0, 0.25, 1.0, 3.75, 4.0, 5.0])
     expected = [
         [0, 0, 0, 0, 0],
@@ -164,9 +155,7 @@ def test_targets_share_a_score_between_its_neighbours() -> None:
     np.testing.assert_array_equal(found, np.array(expected, np.float32))
 
 
-def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_score() -> (
-    None
-):
+def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_score():
     texts = (["a b", "a", "a", "a", "a b"], ["c", "c d", "c", "c", "c"])
     vectors = np.arange(5, dtype=np.float32)[:, None]
     found = in_order(
@@ -181,7 +170,7 @@ def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_scor
 
 
 @pytest.fixture
-def directory(write: Callable[[str, str], Path], tmp_path: Path) -> Path:
+def directory(write, tmp_path):
     """STS-B, small: the more letters two sentences share, the higher their score."""
     generator = np.random.default_rng(0)
     for split, count in (("train", 90), ("dev", 30)):
@@ -198,22 +187,20 @@ def directory(write: Callable[[str, str], Path], tmp_path: Path) -> Path:
     return tmp_path / "glue"
 
 
-def sts_b(directory: Path, **fields: Any) -> SentGLUE:
+def sts_b(directory, **fields):
     return SentGLUE(("STS-B",), data_dir=str(directory), check_sizes=False, **fields)
 
 
-def test_sts_b_is_scored_by_the_trained_relatedness(
-    directory: Path, encoder: Any
-) -> None:
+def test_sts_b_is_scored_by_the_trained_relatedness(directory, encoder):
     evaluator = sts_b(directory, similarity="relatedness", development_share=0.2)
-    progress: list[tuple[str, int, int]] = []
+    progress = []
     (score,) = (
         evaluator.prepare()
         .evaluate(encoder, progress=lambda *told: progress.append(told))
         .scores
     )
 
-    def part(split: str, rows: list[int] | None = None) -> EncodedPairs:
+    def part(split, rows=None):
         lines = [
             line.split("\t")
             for line in (directory / "STS-B" / f"{split}.tsv")
@@ -246,8 +233,8 @@ def test_sts_b_is_scored_by_the_trained_relatedness(
 
 
 def test_the_two_similarities_are_not_comparable_and_the_cosine_reads_no_training_set(
-    directory: Path, encoder: Any
-) -> None:
+    directory, encoder
+):
     (cosine,) = sts_b(directory).prepare().evaluate(encoder).scores
     (trained,) = (
         sts_b(directory, similarity="relatedness").prepare().evaluate(encoder).scores
@@ -263,6 +250,6 @@ def test_the_two_similarities_are_not_comparable_and_the_cosine_reads_no_trainin
         sts_b(directory, similarity="relatedness").prepare()
 
 
-def test_too_few_pairs_to_train_on_or_to_stop_on_are_refused(directory: Path) -> None:
+def test_too_few_pairs_to_train_on_or_to_stop_on_are_refused(directory):
     with pytest.raises(RunError, match="9 rows to train on and 1 to stop on"):
         sts_b(directory, similarity="relatedness", limit=10).prepare()

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +9,9 @@ from sentbed import DataError, RunError
 from sentbed_evaluators import retrieval
 from sentbed_evaluators.retrieval import Retrieval
 
-Write = Callable[[str, str | bytes], Path]
 
-
-def beir(
-    write: Write, documents: dict[str, str], queries: dict[str, str], judged: list[str]
-) -> str:
-    def rows(texts: dict[str, str]) -> str:
+def beir(write, documents, queries, judged):
+    def rows(texts):
         return "".join(
             json.dumps({"_id": name, "text": text}) + "\n"
             for name, text in texts.items()
@@ -34,7 +27,7 @@ def beir(
     )
 
 
-def at(degrees: float, length: float = 1.0) -> list[float]:
+def at(degrees, length=1.0):
     return [
         length * math.cos(math.radians(degrees)),
         length * math.sin(math.radians(degrees)),
@@ -55,13 +48,11 @@ JUDGED = ["q1\td2\t2", "q1\td4\t1", "q2\tq2\t1", "q2\td3\t1"]
 """q1 ranks d1 d2 d3 d4 q2: found at 2 (grade 2) and 4. q2 ranks d4 d3 d2 d1 without its own: found at 2."""
 
 
-def values(result: Any) -> dict[str, float]:
+def values(result):
     return {score.metric: score.value for score in result.scores}
 
 
-def test_graded_documents_are_scored_as_by_hand(
-    write: Write, table_encoder: Any
-) -> None:
+def test_graded_documents_are_scored_as_by_hand(write, table_encoder):
     path = beir(write, DOCUMENTS, {"q1": "low", "q2": "high", "q3": "unjudged"}, JUDGED)
     result = Retrieval(path=path, k=(1, 2, 10)).prepare().evaluate(table_encoder(TABLE))
     second, fourth = 1 / math.log2(3), 1 / math.log2(5)
@@ -105,9 +96,7 @@ def test_graded_documents_are_scored_as_by_hand(
     ) == (2, 5, 1)
 
 
-def test_the_inner_product_ranks_by_length_too(
-    write: Write, table_encoder: Any
-) -> None:
+def test_the_inner_product_ranks_by_length_too(write, table_encoder):
     path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td3\t1"])
     for similarity, rank in (("cosine", 3), ("dot", 1)):
         result = (
@@ -118,9 +107,7 @@ def test_the_inner_product_ranks_by_length_too(
         assert values(result)["mrr@5"] == pytest.approx(100 / rank)
 
 
-def test_the_main_cut_is_the_highest_where_ten_is_not_asked_for(
-    write: Write, table_encoder: Any
-) -> None:
+def test_the_main_cut_is_the_highest_where_ten_is_not_asked_for(write, table_encoder):
     path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td2\t1"])
     result = Retrieval(path=path, k=(5, 1)).prepare().evaluate(table_encoder(TABLE))
     assert [score.metric for score in result.scores][:2] == ["ndcg@5", "ndcg@1"]
@@ -128,8 +115,8 @@ def test_the_main_cut_is_the_highest_where_ten_is_not_asked_for(
 
 
 def test_documents_of_equal_similarity_are_ranked_in_the_order_of_the_file(
-    write: Write, table_encoder: Any
-) -> None:
+    write, table_encoder
+):
     documents = dict.fromkeys(("c", "a", "b"), "the same")
     for name, rank in (("c", 1), ("a", 2), ("b", 3)):
         path = beir(write, documents, {"q": "x"}, [f"q\t{name}\t1"])
@@ -137,23 +124,19 @@ def test_documents_of_equal_similarity_are_ranked_in_the_order_of_the_file(
         assert values(result)["mrr@3"] == pytest.approx(100 / rank)
 
 
-def test_a_corpus_of_the_own_document_alone_finds_nothing(
-    write: Write, encoder: Any
-) -> None:
+def test_a_corpus_of_the_own_document_alone_finds_nothing(write, encoder):
     path = beir(write, {"q": "x"}, {"q": "x"}, ["q\tq\t1"])
     assert set(values(Retrieval(path=path).prepare().evaluate(encoder)).values()) == {
         0.0
     }
 
 
-def test_a_corpus_in_chunks_is_scored_as_in_one(
-    write: Write, encoder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corpus_in_chunks_is_scored_as_in_one(write, encoder, monkeypatch):
     documents = {f"d{i}": f"document {i}" for i in range(50)}
     queries = {f"q{i}": f"query {i}" for i in range(20)}
     judged = [f"q{i}\td{(7 * i + j) % 50}\t{j}" for i in range(20) for j in (1, 2, 3)]
     path = beir(write, documents, queries, judged)
-    seen: list[tuple[str, int, int]] = []
+    seen = []
     encoder.progress = lambda *told: seen.append(told)
     whole = values(
         Retrieval(path=path, k=(5, 10))
@@ -190,7 +173,7 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(
 PAIRS = "sentence1\tsentence2\nlow\tten\nhigh\tfifty\nlow\tforty\nmore\tten\n"
 
 
-def test_pairs_are_merged_by_text(write: Write, table_encoder: Any) -> None:
+def test_pairs_are_merged_by_text(write, table_encoder):
     """low: ten and forty of ten, fifty, forty; high: fifty; more (at 44 degrees): ten."""
     encoder = table_encoder({**TABLE, "more": at(44)})
     result = (
@@ -220,9 +203,7 @@ def test_pairs_are_merged_by_text(write: Write, table_encoder: Any) -> None:
     assert result.scores[0].task == "qa"
 
 
-def test_pairs_with_a_label_have_irrelevant_documents_and_queries(
-    write: Write, table_encoder: Any
-) -> None:
+def test_pairs_with_a_label_have_irrelevant_documents_and_queries(write, table_encoder):
     """low: forty of forty and ten; high has no relevant document, and its document is searched."""
     rows = ["low\tten\t0", "low\tforty\t1", "high\tfifty\t0"]
     path = str(
@@ -241,7 +222,7 @@ def test_pairs_with_a_label_have_irrelevant_documents_and_queries(
         evaluator.prepare()
 
 
-def test_sparse_vectors_cost_what_is_not_zero(write: Write, table_encoder: Any) -> None:
+def test_sparse_vectors_cost_what_is_not_zero(write, table_encoder):
     encoder = table_encoder(
         {"a": [1.0, 0.0, 2.0], "b": [0.0, 1.0, 0.0], "c": [1.0, 1.0, 1.0]}
     )
@@ -257,9 +238,7 @@ def test_sparse_vectors_cost_what_is_not_zero(write: Write, table_encoder: Any) 
     assert size.protocol["task"] == "p"
 
 
-def test_documents_are_encoded_by_the_second_encoder(
-    write: Write, table_encoder: Any
-) -> None:
+def test_documents_are_encoded_by_the_second_encoder(write, table_encoder):
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(80), "b": at(5)})
     path = str(write("p.tsv", "sentence1\tsentence2\na\ta\nb\tb\n"))
@@ -273,9 +252,7 @@ def test_documents_are_encoded_by_the_second_encoder(
 
 
 @pytest.mark.parametrize(("text", "said"), [("low", "'low'"), ("fifty", "'fifty'")])
-def test_a_zero_vector_is_refused_by_name(
-    text: str, said: str, write: Write, table_encoder: Any
-) -> None:
+def test_a_zero_vector_is_refused_by_name(text, said, write, table_encoder):
     encoder = table_encoder({**TABLE, text: [0.0, 0.0]})
     with pytest.raises(RunError, match=f"the embedding of {said} is a zero vector"):
         Retrieval(
@@ -283,9 +260,9 @@ def test_a_zero_vector_is_refused_by_name(
         ).prepare().evaluate(encoder)
 
 
-def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
+def test_check_names_every_problem(write, tmp_path):
     pairs = str(write("qa.tsv", PAIRS))
-    cases: list[tuple[dict[str, Any], str]] = [
+    cases = [
         ({"path": pairs, "k": ()}, "give different ranks"),
         ({"path": pairs, "k": (1, 1)}, "give different ranks"),
         ({"path": pairs, "k": (0, 1)}, "give different ranks"),
@@ -301,14 +278,12 @@ def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
         (problem,) = Retrieval(**fields).check()
         assert expected in problem
     with pytest.raises(DataError, match=r"has no `corpus\.jsonl`"):
-        Retrieval(path=str(tmp_path)).prepare().evaluate(object())  # type: ignore[arg-type]
+        Retrieval(path=str(tmp_path)).prepare().evaluate(object())
     assert list(Retrieval(path=pairs, split="dev").check()) == []
 
 
 @pytest.mark.parametrize(
     ("split", "development"), [(None, False), ("test", False), ("dev", True)]
 )
-def test_it_is_development_where_the_split_says_so(
-    split: str | None, development: bool
-) -> None:
+def test_it_is_development_where_the_split_says_so(split, development):
     assert Retrieval(path="x", split=split).traits.development is development

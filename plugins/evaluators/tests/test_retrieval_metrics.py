@@ -12,7 +12,7 @@ RELEVANT = [{0: 2, 1: 1, 9: 3}, {3: 1}, {7: 1}]
 """Of the first query documents 0 and 1 are found at ranks 2 and 4, and 9 is not; of the last, none is."""
 
 
-def test_ndcg_of_graded_documents_is_the_hand_computed_one() -> None:
+def test_ndcg_of_graded_documents_is_the_hand_computed_one():
     ranking = Ranking.of(PLACES, RELEVANT, 4)
     gain = 2 / math.log2(3) + 1 / math.log2(5)
     ideal = 3 + 2 / math.log2(3) + 1 / 2
@@ -23,7 +23,7 @@ def test_ndcg_of_graded_documents_is_the_hand_computed_one() -> None:
     assert ranking.ndcg(1) == pytest.approx([0, 1, 0])
 
 
-def test_recall_mrr_and_map_are_the_hand_computed_ones() -> None:
+def test_recall_mrr_and_map_are_the_hand_computed_ones():
     ranking = Ranking.of(PLACES, RELEVANT, 4)
     assert ranking.recall(2) == pytest.approx([1 / 3, 1, 0])
     assert ranking.recall(4) == pytest.approx([2 / 3, 1, 0])
@@ -33,14 +33,14 @@ def test_recall_mrr_and_map_are_the_hand_computed_ones() -> None:
     assert ranking.map(3) == pytest.approx([(1 / 2) / 3, 1, 0])
 
 
-def test_a_cut_below_the_number_of_documents_still_has_the_whole_ideal() -> None:
+def test_a_cut_below_the_number_of_documents_still_has_the_whole_ideal():
     ranking = Ranking.of(np.array([[0]]), [{0: 1, 5: 1, 6: 1}], 10)
     assert ranking.ndcg(10) == pytest.approx([1 / (1 + 1 / math.log2(3) + 1 / 2)])
     assert ranking.ndcg(1) == pytest.approx([1])
     assert ranking.recall(10) == pytest.approx([1 / 3])
 
 
-def random_case(queries: int, documents: int) -> tuple[np.ndarray, np.ndarray]:
+def random_case(queries, documents):
     """Grades 0 to 3, at least one of them positive, and similarities without ties."""
     generator = np.random.default_rng(11)
     grades = generator.integers(-1, 4, size=(queries, documents)).clip(0)
@@ -50,7 +50,7 @@ def random_case(queries: int, documents: int) -> tuple[np.ndarray, np.ndarray]:
     ).astype(float)
 
 
-def ranked(grades: np.ndarray, similarities: np.ndarray, depth: int) -> Ranking:
+def ranked(grades, similarities, depth):
     places = np.argsort(-similarities, axis=1)[:, :depth]
     relevant = [
         {j: int(grade) for j, grade in enumerate(row) if grade > 0} for row in grades
@@ -59,7 +59,7 @@ def ranked(grades: np.ndarray, similarities: np.ndarray, depth: int) -> Ranking:
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 30])
-def test_ndcg_equals_that_of_scikit_learn(k: int) -> None:
+def test_ndcg_equals_that_of_scikit_learn(k):
     grades, similarities = random_case(20, 30)
     found = ranked(grades, similarities, 30).ndcg(k)
     expected = [
@@ -69,7 +69,7 @@ def test_ndcg_equals_that_of_scikit_learn(k: int) -> None:
     assert found == pytest.approx(expected)
 
 
-def test_all_measures_equal_those_of_trec_eval() -> None:
+def test_all_measures_equal_those_of_trec_eval():
     reference = pytest.importorskip(
         "pytrec_eval", reason="needs pytrec_eval, which comes with mteb"
     )

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sentbed import DataError
 from sentbed_evaluators.scored_pair_files import PairFile
-
-Write = Callable[[str, str | bytes], Path]
 
 CONTENTS = {
     "pairs.csv": 'score,sentence1,sentence2\n4.5,"a ""b"", c","d\ne"\n1,f,g\n',
@@ -20,7 +17,7 @@ SECOND = {"pairs.csv": "d\ne", "pairs.tsv": 'd"e', "pairs.jsonl": "d\ne"}
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_each_suffix_is_read_by_its_own_quoting_rules(write: Write, name: str) -> None:
+def test_each_suffix_is_read_by_its_own_quoting_rules(write, name):
     pairs = PairFile(str(write(name, CONTENTS[name])), COLUMNS).read()
     assert pairs.first == ('a "b", c', "f")
     assert pairs.second == (SECOND[name], "g")
@@ -28,16 +25,14 @@ def test_each_suffix_is_read_by_its_own_quoting_rules(write: Write, name: str) -
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_windows_line_ends_and_a_byte_order_mark_change_nothing(
-    write: Write, name: str
-) -> None:
+def test_windows_line_ends_and_a_byte_order_mark_change_nothing(write, name):
     content = "\ufeff" + CONTENTS[name].replace("\n", "\r\n") + "\r\n"
     pairs = PairFile(str(write(name, content)), COLUMNS).read()
     assert pairs.second == (SECOND[name], "g")
     assert (pairs.first[1], pairs.scores) == ("f", (4.5, 1.0))
 
 
-def test_columns_without_header_are_positions(write: Write) -> None:
+def test_columns_without_header_are_positions(write):
     path = write(
         "sts-dev.csv",
         'x\ty\tz\t1\t2.5\tsays "hi\tno " end\nx\ty\tz\t2\t0\ta\tb\tlicence\turl\n',
@@ -48,14 +43,14 @@ def test_columns_without_header_are_positions(write: Write) -> None:
     assert pairs.scores == (2.5, 0.0)
 
 
-def test_separator_may_have_several_characters(write: Write) -> None:
+def test_separator_may_have_several_characters(write):
     path = write("cnsd.txt", "id-1||一个女人。||两个|女人。||5\nid-2||a||b||0\n")
     pairs = PairFile(str(path), ("1", "2", "3"), header=False, separator="||").read()
     assert pairs.second[0] == "两个|女人。"
     assert pairs.scores == (5.0, 0.0)
 
 
-def test_other_line_separators_stay_inside_a_sentence(write: Write) -> None:
+def test_other_line_separators_stay_inside_a_sentence(write):
     sentence = "a\x85b\u2028c\x0cd\x1ce"
     pairs = PairFile(
         str(write("p.tsv", f"sentence1\tsentence2\tscore\n{sentence}\tx\t1\n")), COLUMNS
@@ -63,7 +58,7 @@ def test_other_line_separators_stay_inside_a_sentence(write: Write) -> None:
     assert pairs.first == (sentence,)
 
 
-def test_another_encoding_is_used_where_named(write: Write) -> None:
+def test_another_encoding_is_used_where_named(write):
     path = write("p.tsv", "sentence1\tsentence2\tscore\ncafé\tx\t1\n".encode("latin-1"))
     assert PairFile(str(path), COLUMNS, encoding="latin-1").read().first == ("café",)
 
@@ -169,19 +164,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_file_is_named_with_its_line(write: Write, case: str) -> None:
+def test_a_broken_file_is_named_with_its_line(write, case):
     name, content, message = BROKEN[case]
     with pytest.raises(DataError, match=message):
         PairFile(str(write(name, content)), COLUMNS).read()
 
 
-def test_a_short_row_without_header_is_named(write: Write) -> None:
+def test_a_short_row_without_header_is_named(write):
     path = write("p.txt", "a\tb\t1\na\tb\n")
     with pytest.raises(DataError, match=r"2 columns, but 3 were expected.*p\.txt:2$"):
         PairFile(str(path), ("0", "1", "2"), header=False, separator="\t").read()
 
 
-def test_a_score_out_of_its_range_is_named(write: Write) -> None:
+def test_a_score_out_of_its_range_is_named(write):
     path = write("p.tsv", HEADER + "a\tb\t5\na\tb\t5.1\n")
     with pytest.raises(
         DataError, match=r"score is 5\.1, but scores here go from 0 to 5.*:3$"
@@ -208,9 +203,7 @@ def test_a_score_out_of_its_range_is_named(write: Write) -> None:
         (PairFile("folder.tsv", COLUMNS), "is a directory"),
     ],
 )
-def test_problems_are_seen_without_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: PairFile, problem: str
-) -> None:
+def test_problems_are_seen_without_reading(tmp_path, monkeypatch, file, problem):
     monkeypatch.chdir(tmp_path)
     for name in ("p.txt", "p.tsv", "p.jsonl"):
         Path(name).touch()
@@ -220,7 +213,7 @@ def test_problems_are_seen_without_reading(
         raise DataError(found)
 
 
-def test_blank_lines_between_json_objects_are_skipped_and_counted(write: Write) -> None:
+def test_blank_lines_between_json_objects_are_skipped_and_counted(write):
     row = '{"sentence1": "a", "sentence2": "b", "score": %s}\n'
     assert PairFile(
         str(write("p.jsonl", row % 1 + "\n \n" + row % 2)), COLUMNS

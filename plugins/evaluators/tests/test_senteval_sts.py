@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +9,9 @@ from sentbed import DataError, RunError
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.senteval_sts_files import YEARS
 
-Write = Callable[[str, str | bytes], Path]
-
 
 @pytest.fixture
-def directory(write: Write, tmp_path: Path) -> Path:
+def directory(write, tmp_path):
     """STS15 and STS16 with unscored pairs, first, in the middle and last, and STS-B."""
     for year in ("STS15", "STS16"):
         for i, name in enumerate(YEARS[year]):
@@ -38,12 +34,12 @@ def directory(write: Write, tmp_path: Path) -> Path:
     return tmp_path / "d"
 
 
-def naive_cosine(u: Sequence[float], v: Sequence[float]) -> float:
+def naive_cosine(u, v):
     dot = sum(float(x) * float(y) for x, y in zip(u, v, strict=True))
     return dot / (sum(float(x) ** 2 for x in u) * sum(float(y) ** 2 for y in v)) ** 0.5
 
 
-def test_yearly_scores_equal_a_naive_loop(directory: Path, encoder: Any) -> None:
+def test_yearly_scores_equal_a_naive_loop(directory, encoder):
     result = (
         SentEvalSTS(
             tasks=("STS15", "STS16"), data_dir=str(directory), check_sizes=False
@@ -86,9 +82,7 @@ def test_yearly_scores_equal_a_naive_loop(directory: Path, encoder: Any) -> None
     assert result.primary == pytest.approx(np.mean(main))
 
 
-def test_every_score_follows_from_its_items(
-    directory: Path, encoder: Any, table_encoder: Any
-) -> None:
+def test_every_score_follows_from_its_items(directory, encoder, table_encoder):
     evaluator = SentEvalSTS(
         tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False
     )
@@ -107,9 +101,7 @@ def test_every_score_follows_from_its_items(
             assert len(score.items.x) == score.protocol["pairs"]
 
 
-def test_each_task_is_encoded_in_a_call_of_its_own(
-    directory: Path, encoder: Any
-) -> None:
+def test_each_task_is_encoded_in_a_call_of_its_own(directory, encoder):
     result = (
         SentEvalSTS(tasks=("STSB", "STS16"), data_dir=str(directory), check_sizes=False)
         .prepare()
@@ -133,9 +125,7 @@ def test_each_task_is_encoded_in_a_call_of_its_own(
     )
 
 
-def test_a_protocol_says_what_makes_the_number_comparable(
-    directory: Path, encoder: Any
-) -> None:
+def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder):
     evaluator = SentEvalSTS(tasks=("STSB",), data_dir=str(directory), check_sizes=False)
     (score,) = evaluator.prepare().evaluate(encoder).scores
     protocol = dict(score.protocol)
@@ -157,11 +147,9 @@ def test_a_protocol_says_what_makes_the_number_comparable(
     assert changed.protocol["data"] != data
 
 
-def test_a_collapsed_encoder_scores_zero_and_says_so(
-    directory: Path, table_encoder: Any
-) -> None:
+def test_a_collapsed_encoder_scores_zero_and_says_so(directory, table_encoder):
     class Collapsed:
-        def encode(self, texts: Sequence[str]) -> np.ndarray:
+        def encode(self, texts):
             return np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (len(texts), 1))
 
     result = (
@@ -173,7 +161,7 @@ def test_a_collapsed_encoder_scores_zero_and_says_so(
     assert {score.note for score in result.scores} == {"constant similarity"}
 
 
-def test_zero_vectors_are_counted(directory: Path, table_encoder: Any) -> None:
+def test_zero_vectors_are_counted(directory, table_encoder):
     encoder = table_encoder({"other 3": [0.0] * 5})
     (score,) = (
         SentEvalSTS(tasks=("STSB",), data_dir=str(directory), check_sizes=False)
@@ -186,7 +174,7 @@ def test_zero_vectors_are_counted(directory: Path, table_encoder: Any) -> None:
     )
 
 
-def test_a_nan_embedding_is_named(directory: Path, table_encoder: Any) -> None:
+def test_a_nan_embedding_is_named(directory, table_encoder):
     encoder = table_encoder({"other 3": [float("nan")] * 5})
     with pytest.raises(RunError, match="'other 3' has NaN"):
         SentEvalSTS(
@@ -194,9 +182,7 @@ def test_a_nan_embedding_is_named(directory: Path, table_encoder: Any) -> None:
         ).prepare().evaluate(encoder)
 
 
-def test_equal_gold_scores_are_an_error_that_names_the_subset(
-    directory: Path, encoder: Any
-) -> None:
+def test_equal_gold_scores_are_an_error_that_names_the_subset(directory, encoder):
     gold = directory / "STS" / "STS15-en-test" / "STS.gs.belief.txt"
     gold.write_text("2\n" * len(gold.read_text().split("\n")[:-1]))
     with pytest.raises(DataError, match=r"1 different scores.*STS\.gs\.belief\.txt$"):
@@ -206,7 +192,7 @@ def test_equal_gold_scores_are_an_error_that_names_the_subset(
 
 
 @pytest.mark.usefixtures("no_data")
-def test_check_says_where_data_was_looked_for(tmp_path: Path) -> None:
+def test_check_says_where_data_was_looked_for(tmp_path):
     (problem,) = SentEvalSTS().check()
     assert problem.startswith("no data directory is known; set `data_dir`")
     (problem,) = SentEvalSTS(data_dir=str(tmp_path)).check()
@@ -217,7 +203,7 @@ def test_check_says_where_data_was_looked_for(tmp_path: Path) -> None:
     assert "`tasks` is empty" in empty
 
 
-def test_evaluate_refuses_what_check_reports(directory: Path, encoder: Any) -> None:
+def test_evaluate_refuses_what_check_reports(directory, encoder):
     with pytest.raises(DataError, match="Did you mean `STSB`"):
         SentEvalSTS(
             tasks=("STS-B",), data_dir=str(directory), check_sizes=False
@@ -234,7 +220,7 @@ REFERENCE = [  # all-MiniLM-L6-v2, SimCSE's fork of SentEval
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the reference library
-def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
+def test_a_published_model_scores_as_in_senteval(real_data):
     library = pytest.importorskip(
         "sentence_transformers", reason="needs sentence-transformers"
     )
@@ -263,19 +249,17 @@ def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
         (("STS12",), False),
     ],
 )
-def test_it_is_development_where_every_task_is(
-    tasks: tuple[str, ...], development: bool
-) -> None:
+def test_it_is_development_where_every_task_is(tasks, development):
     assert SentEvalSTS(tasks=tasks).traits.development is development
 
 
-def test_the_tasks_of_the_papers_are_no_development_data() -> None:
+def test_the_tasks_of_the_papers_are_no_development_data():
     assert SentEvalSTS().traits.development is False
 
 
 def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(
-    directory: Path, encoder: Any
-) -> None:
+    directory, encoder
+):
     tasks = ("STS12", "STS15", "STSB", "SICKR")
     asked = SentEvalSTS(
         tasks=tasks, data_dir=str(directory), check_sizes=False, skip_missing=True

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from sentbed import DataError
 from sentbed_evaluators import senteval_sts_files
@@ -12,8 +9,6 @@ from sentbed_evaluators.senteval_sts_files import (
     find_files,
     read_task,
 )
-
-Write = Callable[[str, str | bytes], Path]
 
 SIZES = {
     "STS12": 3108,
@@ -32,16 +27,14 @@ SIZES = {
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_real_files_have_the_published_number_of_pairs(
-    real_data: Path, task: str
-) -> None:
+def test_real_files_have_the_published_number_of_pairs(real_data, task):
     files = find_files(str(real_data))
     if files.missing([task]):
         pytest.skip(f"the SentEval directory has no {task}")
     assert len(read_task(files, task).pairs) == SIZES[task]
 
 
-def test_sts_benchmark_may_stand_outside_sts(write: Write, tmp_path: Path) -> None:
+def test_sts_benchmark_may_stand_outside_sts(write, tmp_path):
     write("STSBenchmark/sts-dev.csv", "g\tf\ty\t1\t2.500\tone\ttwo\n")
     (subset,) = read_task(
         find_files(str(tmp_path)), "STSB-dev", check_sizes=False
@@ -49,9 +42,7 @@ def test_sts_benchmark_may_stand_outside_sts(write: Write, tmp_path: Path) -> No
     assert (subset.first, subset.second, subset.scores) == (("one",), ("two",), (2.5,))
 
 
-def test_all_of_sick_is_train_then_trial_then_test(
-    write: Write, tmp_path: Path
-) -> None:
+def test_all_of_sick_is_train_then_trial_then_test(write, tmp_path):
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
     for i, name in enumerate(("train", "trial", "test_annotated")):
         write(f"SICK/SICK_{name}.txt", f"{header}{i}\t{name}\tb\t{i + 1}\tNEUTRAL\n")
@@ -67,8 +58,8 @@ def test_all_of_sick_is_train_then_trial_then_test(
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task != "SICKR-all"])
 def test_a_file_that_was_cut_is_refused_by_its_number_of_pairs(
-    task: str, real_data: Path, tmp_path: Path
-) -> None:
+    task, real_data, tmp_path
+):
     files = find_files(str(real_data))
     if files.missing([task]):
         pytest.skip(f"the SentEval directory has no {task}")
@@ -86,8 +77,8 @@ def test_a_file_that_was_cut_is_refused_by_its_number_of_pairs(
 
 
 def test_files_that_change_while_they_are_read_are_refused(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    write, tmp_path, monkeypatch
+):
     write_sts13(write, "a\tb\n", "1\n")
     files = find_files(str(tmp_path))
     before = digest(files["STS13"])
@@ -103,7 +94,7 @@ def test_files_that_change_while_they_are_read_are_refused(
         read_task(files, "STS13", check_sizes=False)
 
 
-def write_sts13(write: Write, texts: str, gold: str) -> None:
+def write_sts13(write, texts, gold):
     for name in ("FNWN", "headlines", "OnWN"):
         write(
             f"STS/STS13-en-test/STS.input.{name}.txt",
@@ -140,9 +131,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_yearly_file_is_named_with_its_line(
-    write: Write, tmp_path: Path, case: str
-) -> None:
+def test_a_broken_yearly_file_is_named_with_its_line(write, tmp_path, case):
     texts, gold, message = BROKEN[case]
     write_sts13(write, texts, gold)
     if message is None:
@@ -152,9 +141,7 @@ def test_a_broken_yearly_file_is_named_with_its_line(
         read_task(find_files(str(tmp_path)), "STS13")
 
 
-def test_a_missing_file_is_named_with_the_tasks_that_are_there(
-    write: Write, tmp_path: Path
-) -> None:
+def test_a_missing_file_is_named_with_the_tasks_that_are_there(write, tmp_path):
     write_sts13(write, "a\tb\n", "1\n")
     with pytest.raises(
         DataError,

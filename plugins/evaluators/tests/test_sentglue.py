@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -16,13 +14,11 @@ from sentbed_evaluators.classifier_training import Outcome
 from sentbed_evaluators.glue_files import TASKS
 from sentbed_evaluators.sentglue import SentGLUE
 
-Write = Callable[[str, str | bytes], Path]
-
 COUNTS = {"train": 60, "dev": 12}
 
 
 @pytest.fixture
-def directory(write: Write, tmp_path: Path) -> Path:
+def directory(write, tmp_path):
     """All nine tasks, small; sentences recur in pairs and across splits."""
     for name, task in TASKS.items():
         columns = [*task.texts, task.label]
@@ -55,37 +51,35 @@ class Spy:
 
     calls: list[dict[str, Any]] = attrs.field(factory=list)
 
-    def build(self, *args: Any) -> Spy:
+    def build(self, *args):
         self.made = args
         return self
 
     made: tuple[Any, ...] = ()
     folds: int = 10
 
-    def folded(
-        self, train: Examples, test: Examples, classes: int, progress: Any
-    ) -> Outcome:
+    def folded(self, train, test, classes, progress):
         return self._fit("folded", train, None, test, classes, progress)
 
     def split(
         self,
-        train: Examples,
-        held: Examples,
-        test: Examples,
-        classes: int,
-        progress: Any,
-    ) -> Outcome:
+        train,
+        held,
+        test,
+        classes,
+        progress,
+    ):
         return self._fit("split", train, held, test, classes, progress)
 
     def _fit(
         self,
-        how: str,
-        train: Examples,
-        held: Examples | None,
-        test: Examples,
-        classes: int,
-        progress: Any,
-    ) -> Outcome:
+        how,
+        train,
+        held,
+        test,
+        classes,
+        progress,
+    ):
         if progress:
             progress(1, 1)
         copies = [
@@ -104,18 +98,18 @@ class Spy:
         distances = np.linalg.norm(test.features[:, None] - means, axis=2)
         return Outcome(0.0, 0.0, distances.argmin(axis=1))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self):
         return {"spy": True}
 
 
 @pytest.fixture
-def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
+def spy(monkeypatch):
     spy = Spy()
     monkeypatch.setattr(shared, "Classifier", spy.build)
     return spy
 
 
-def evaluator(directory: Path, *tasks: str, **fields: Any) -> SentGLUE:
+def evaluator(directory, *tasks, **fields):
     return SentGLUE(
         tasks=tasks or tuple(TASKS),
         data_dir=str(directory),
@@ -124,13 +118,11 @@ def evaluator(directory: Path, *tasks: str, **fields: Any) -> SentGLUE:
     )
 
 
-def table(path: Path, header: bool = True) -> list[list[str]]:
+def table(path, header=True):
     return [line.split("\t") for line in path.read_text().split("\n")[header:-1]]
 
 
-def test_nine_tasks_and_their_plain_mean_in_the_papers_order(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory, encoder, spy):
     result = evaluator(directory).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == [*TASKS, "AVG"]
     metrics = [
@@ -151,8 +143,8 @@ def test_nine_tasks_and_their_plain_mean_in_the_papers_order(
 
 
 def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+    directory, encoder, spy
+):
     forward = evaluator(directory).prepare().evaluate(encoder)
     tasks = (
         "STS-B",
@@ -181,9 +173,7 @@ def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
     )
 
 
-def test_some_of_the_tasks_have_no_average(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+def test_some_of_the_tasks_have_no_average(directory, encoder, spy):
     result = evaluator(directory, "RTE", "STS-B").prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["RTE", "STS-B"]
     assert result.primary == pytest.approx(
@@ -192,8 +182,8 @@ def test_some_of_the_tasks_have_no_average(
 
 
 def test_single_sentences_are_their_vectors_and_pairs_their_features(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+    directory, encoder, spy
+):
     evaluator(directory, "CoLA", "RTE").prepare().evaluate(encoder)
     cola, rte = spy.calls
     rows = table(directory / "CoLA" / "train.tsv", header=False)
@@ -215,18 +205,14 @@ def test_single_sentences_are_their_vectors_and_pairs_their_features(
         ]
 
 
-def test_a_task_encodes_each_sentence_once(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+def test_a_task_encodes_each_sentence_once(directory, encoder, spy):
     evaluator(directory, "MNLI-m", "MNLI-mm", "STS-B").prepare().evaluate(encoder)
     mnli, sts = encoder.calls
     assert len(set(mnli)) == len(mnli) == 60 + 12 + 12 + 9
     assert len(sts) == 2 * 12
 
 
-def test_mnli_is_trained_once_and_scored_twice(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+def test_mnli_is_trained_once_and_scored_twice(directory, encoder, spy):
     matched, mismatched = (
         evaluator(directory, "MNLI-m", "MNLI-mm").prepare().evaluate(encoder).scores
     )
@@ -242,8 +228,8 @@ def test_mnli_is_trained_once_and_scored_twice(
 
 
 def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+    directory, encoder, spy
+):
     result = (
         evaluator(directory, *TASKS, development_share=0.25).prepare().evaluate(encoder)
     )
@@ -260,8 +246,8 @@ def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
 
 
 def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+    directory, encoder, spy
+):
     evaluator(directory, "SST-2").prepare().evaluate(encoder)
     evaluator(directory, "SST-2").prepare().evaluate(encoder)
     evaluator(directory, "SST-2", seed=2).prepare().evaluate(encoder)
@@ -275,9 +261,7 @@ def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
     np.testing.assert_array_equal(first["test"].features, dev)
 
 
-def test_a_limit_draws_training_rows_and_encodes_no_others(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+def test_a_limit_draws_training_rows_and_encodes_no_others(directory, encoder, spy):
     (score,) = (
         evaluator(directory, "SST-2", limit=20).prepare().evaluate(encoder).scores
     )
@@ -292,8 +276,8 @@ def test_a_limit_draws_training_rows_and_encodes_no_others(
 
 
 def test_too_few_rows_of_a_class_are_refused_before_anything_is_encoded(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+    directory, encoder, spy
+):
     with pytest.raises(
         RunError,
         match=r"`RTE` has \d rows of class `\w+` .* at least 10 .*raise `limit`",
@@ -302,9 +286,7 @@ def test_too_few_rows_of_a_class_are_refused_before_anything_is_encoded(
     assert encoder.calls == []
 
 
-def test_cola_is_scored_by_matthews_correlation(
-    directory: Path, encoder: Any, spy: Spy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cola_is_scored_by_matthews_correlation(directory, encoder, spy, monkeypatch):
     # Gold is 0, 1, 0, 1, ...: 4 true positives, 3 true negatives, 3 false positives, 2 false negatives.
     found = np.array([0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0])
     monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, found))
@@ -319,8 +301,8 @@ def test_cola_is_scored_by_matthews_correlation(
 
 
 def test_one_class_throughout_is_a_matthews_correlation_of_zero_and_is_noted(
-    directory: Path, encoder: Any, spy: Spy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    directory, encoder, spy, monkeypatch
+):
     monkeypatch.setattr(
         Spy, "folded", lambda *_: Outcome(0.0, 0.0, np.ones(12, np.int64))
     )
@@ -328,9 +310,7 @@ def test_one_class_throughout_is_a_matthews_correlation_of_zero_and_is_noted(
     assert (score.value, score.note) == (0.0, "the classifier found one class only")
 
 
-def test_accuracy_counts_the_rows_that_were_found(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+def test_accuracy_counts_the_rows_that_were_found(directory, encoder, spy):
     (score,) = evaluator(directory, "MRPC").prepare().evaluate(encoder).scores
     (call,) = spy.calls
     means = [
@@ -347,8 +327,8 @@ def test_accuracy_counts_the_rows_that_were_found(
 
 
 def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+    directory, encoder, spy
+):
     (score,) = evaluator(directory, "STS-B").prepare().evaluate(encoder).scores
     rows = table(directory / "STS-B" / "dev.tsv")
     cosines = []
@@ -362,9 +342,7 @@ def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
     np.testing.assert_allclose(score.items.y, cosines)
 
 
-def test_a_protocol_says_what_makes_the_number_comparable(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
+def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder, spy):
     (score,) = (
         evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3)
         .prepare()
@@ -397,12 +375,12 @@ def test_a_protocol_says_what_makes_the_number_comparable(
 
 
 def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
-    directory: Path,
-    encoder: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    spy: Spy,
-) -> None:
+    directory,
+    encoder,
+    tmp_path,
+    monkeypatch,
+    spy,
+):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
@@ -415,14 +393,14 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
 class Telling:
     """Gives a sentence a vector that says which number it ends in, modulo 6, and so its class."""
 
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
+    def encode(self, texts):
         return (
             10
             * np.eye(6, dtype=np.float32)[[int(text.split()[-1]) % 6 for text in texts]]
         )
 
 
-def test_what_the_vectors_say_is_found(directory: Path) -> None:
+def test_what_the_vectors_say_is_found(directory):
     tasks = [task for task in TASKS if task != "STS-B"]
     result = (
         evaluator(directory, *tasks, protocol="logistic").prepare().evaluate(Telling())
@@ -435,8 +413,8 @@ def test_what_the_vectors_say_is_found(directory: Path) -> None:
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_both_classifiers_take_features_from_disk(
-    directory: Path, encoder: Any, monkeypatch: pytest.MonkeyPatch, protocol: str
-) -> None:
+    directory, encoder, monkeypatch, protocol
+):
     expected = (
         evaluator(directory, "RTE", "QNLI", protocol=protocol)
         .prepare()
@@ -456,9 +434,9 @@ def test_both_classifiers_take_features_from_disk(
 
 
 def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
-    directory: Path, encoder: Any, spy: Spy
-) -> None:
-    told: list[tuple[str, int, int]] = []
+    directory, encoder, spy
+):
+    told = []
     encoder.progress = lambda *args: told.append(args)
     evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(
         encoder, device="cuda:1", progress=encoder.progress
@@ -474,20 +452,20 @@ def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
     ("task", "text"), [("RTE", "RTE 3"), ("STS-B", "STS-B 3"), ("CoLA", 'CoLA "dev 5')]
 )
 def test_a_vector_that_is_none_is_named(
-    directory: Path,
-    table_encoder: Any,
-    spy: Spy,
-    task: str,
-    text: str,
-    value: float,
-    message: str,
-) -> None:
+    directory,
+    table_encoder,
+    spy,
+    task,
+    text,
+    value,
+    message,
+):
     encoder = table_encoder({text: [value] * 5})
     with pytest.raises(RunError, match=f"{text}.*{message}"):
         evaluator(directory, task).prepare().evaluate(encoder)
 
 
-def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) -> None:
+def test_sizes_are_checked_unless_told_otherwise(directory, encoder):
     strict = SentGLUE(tasks=("RTE",), data_dir=str(directory))
     with pytest.raises(
         DataError, match=r"found 60 rows, but GLUE's `RTE/train\.tsv` has 2,490"
@@ -495,7 +473,7 @@ def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) 
         strict.prepare().evaluate(encoder)
 
 
-def test_check_names_every_problem(directory: Path) -> None:
+def test_check_names_every_problem(directory):
     (directory / "MNLI" / "train.tsv").unlink()
     tasks = ("MNLI", "RTE", "RTE", "MNLI-m", "MNLI-mm")
     found = list(
@@ -512,9 +490,7 @@ def test_check_names_every_problem(directory: Path) -> None:
     assert list(SentGLUE(tasks=("RTE", "STS-B"), data_dir=str(directory)).check()) == []
 
 
-def test_the_development_sets_are_what_papers_report_so_nothing_may_be_chosen_on_them() -> (
-    None
-):
+def test_the_development_sets_are_what_papers_report_so_nothing_may_be_chosen_on_them():
     assert not getattr(SentGLUE(), "development", False)
 
 
@@ -523,8 +499,8 @@ def test_the_development_sets_are_what_papers_report_so_nothing_may_be_chosen_on
     [("CoLA", 8551, 1043), ("MRPC", 3668, 408), ("RTE", 2490, 277)],
 )
 def test_real_tasks_are_trained_and_scored_whole(
-    real_data: Path, encoder: Any, spy: Spy, task: str, train: int, dev: int
-) -> None:
+    real_data, encoder, spy, task, train, dev
+):
     if not (real_data / "glue").is_dir():
         pytest.skip(
             "needs the GLUE files: set SENTBED_DATA to the directory that holds glue"
@@ -545,8 +521,8 @@ def test_real_tasks_are_trained_and_scored_whole(
 
 
 def test_incomplete_real_data_is_refused_with_the_files_that_are_missing(
-    real_data: Path, encoder: Any
-) -> None:
+    real_data, encoder
+):
     if not (real_data / "glue").is_dir() or (real_data / "glue" / "QQP").is_dir():
         pytest.skip("needs the GLUE files without QQP")
     with pytest.raises(

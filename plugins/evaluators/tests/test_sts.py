@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +11,8 @@ from sentbed import DataError
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.sts import STS
 
-Write = Callable[[str, str | bytes], Path]
 
-
-def test_scores_equal_those_of_known_cosines(write: Write, table_encoder: Any) -> None:
+def test_scores_equal_those_of_known_cosines(write, table_encoder):
     cosines, gold = [0.9, 0.1, 0.5, -0.3], [5, 2, 1, 0]
     table = {f"b{i}": [c, (1 - c * c) ** 0.5] for i, c in enumerate(cosines)} | {
         "a": [2.0, 0.0]
@@ -44,7 +40,7 @@ def test_scores_equal_those_of_known_cosines(write: Write, table_encoder: Any) -
     )
 
 
-def test_every_score_follows_from_its_items(write: Write, encoder: Any) -> None:
+def test_every_score_follows_from_its_items(write, encoder):
     rows = [f"a{i}\tb{i}\t{i % 4}\n" for i in range(20)]
     path = write("mine.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
     for score in STS(path=str(path)).prepare().evaluate(encoder).scores:
@@ -53,9 +49,7 @@ def test_every_score_follows_from_its_items(write: Write, encoder: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
-def test_pairs_of_one_passage_are_items_of_one_cluster(
-    write: Write, encoder: Any, suffix: str
-) -> None:
+def test_pairs_of_one_passage_are_items_of_one_cluster(write, encoder, suffix):
     rows = [(f"a{i}", f"b{i}", i % 4, i // 5) for i in range(20)]
     names = ("sentence1", "sentence2", "score", "passage")
     if suffix == "tsv":
@@ -83,7 +77,7 @@ def test_pairs_of_one_passage_are_items_of_one_cluster(
 
 
 @pytest.mark.parametrize("cluster", [None, "", [1], {"a": 1}, 1.5])
-def test_a_pair_without_a_cluster_is_an_error(write: Write, cluster: Any) -> None:
+def test_a_pair_without_a_cluster_is_an_error(write, cluster):
     rows = [
         {"sentence1": "a", "sentence2": f"b{i}", "score": i, "passage": "p"}
         for i in range(3)
@@ -97,15 +91,13 @@ def test_a_pair_without_a_cluster_is_an_error(write: Write, cluster: Any) -> Non
     assert "mine.jsonl:3" in str(caught.value)
 
 
-def test_a_cluster_column_that_is_missing_is_a_problem(write: Write) -> None:
+def test_a_cluster_column_that_is_missing_is_a_problem(write):
     path = str(write("mine.tsv", "sentence1\tsentence2\tscore\na\tb\t1\n"))
     (problem,) = STS(path=path, cluster="passage").check()
     assert problem.startswith("column `passage` is not in the header")
 
 
-def test_a_second_encoder_encodes_the_second_sentences(
-    write: Write, table_encoder: Any
-) -> None:
+def test_a_second_encoder_encodes_the_second_sentences(write, table_encoder):
     path = write("cross.tsv", "sentence1\tsentence2\tscore\na\tx\t5\nb\ty\t1\n")
     encoder = table_encoder({"a": [1.0, 0.0], "b": [0.0, 1.0]})
     encoder.second = table_encoder({"x": [3.0, 4.0], "y": [4.0, -3.0]})
@@ -114,9 +106,7 @@ def test_a_second_encoder_encodes_the_second_sentences(
     np.testing.assert_allclose(result.scatters[0].y, [0.6, -0.6], atol=1e-6)
 
 
-def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(
-    write: Write, encoder: Any
-) -> None:
+def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write, encoder):
     path = write("sts-dev.csv", 'g\tf\ty\t1\t2.5\ta "b\tc\ng\tf\ty\t2\t1\td\te\tx\ty\n')
     sts = STS(
         path=str(path),
@@ -131,9 +121,7 @@ def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(
     assert result.scores[0].task == "STSB-dev"
 
 
-def test_constant_similarity_and_zero_vectors_are_noted(
-    write: Write, table_encoder: Any
-) -> None:
+def test_constant_similarity_and_zero_vectors_are_noted(write, table_encoder):
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     encoder = table_encoder({"a": [0.0], "b": [1.0], "c": [2.0]})
     result = STS(path=str(path)).prepare().evaluate(encoder)
@@ -143,13 +131,13 @@ def test_constant_similarity_and_zero_vectors_are_noted(
     )
 
 
-def test_equal_gold_scores_are_an_error(write: Write, encoder: Any) -> None:
+def test_equal_gold_scores_are_an_error(write, encoder):
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t1\n")
     with pytest.raises(DataError, match=r"1 different scores.*p\.tsv$"):
         STS(path=str(path)).prepare().evaluate(encoder)
 
 
-def test_a_missing_file_is_a_problem_and_an_error(tmp_path: Path, encoder: Any) -> None:
+def test_a_missing_file_is_a_problem_and_an_error(tmp_path, encoder):
     sts = STS(path=str(tmp_path / "nowhere.tsv"))
     (problem,) = sts.check()
     assert "does not exist" in problem
@@ -162,8 +150,8 @@ def test_a_missing_file_is_a_problem_and_an_error(tmp_path: Path, encoder: Any) 
     [("train", True), ("dev", True), ("test", False), (None, False)],
 )
 def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_development(
-    write: Write, encoder: Any, split: Any, development: bool
-) -> None:
+    write, encoder, split, development
+):
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     sts = STS(path=str(path), split=split)
     assert sts.traits.development is development
@@ -173,7 +161,7 @@ def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_de
     assert found == {split or "whole file"}
 
 
-def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write: Write) -> None:
+def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write):
     from sentbed._document.structuring import make_converter
     from sentbed._registry.registry import load_plugins
 
@@ -185,14 +173,12 @@ def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write: Write) ->
         converter.structure({"path": "p.tsv", "split": "validation"}, STS)
 
 
-def test_the_protocol_has_the_hash_of_what_was_parsed(
-    write: Write, encoder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_protocol_has_the_hash_of_what_was_parsed(write, encoder, monkeypatch):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
     parsed = hashlib.sha256(path.read_bytes()).hexdigest()
     read = PairFile.read
 
-    def change_afterwards(file: PairFile, *arguments: Any) -> Any:
+    def change_afterwards(file, *arguments):
         found = read(file, *arguments)
         write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t0\nc\td\t1\n")
         return found
@@ -217,8 +203,8 @@ def test_the_protocol_has_the_hash_of_what_was_parsed(
     ],
 )
 def test_a_column_that_the_file_lacks_is_a_problem_of_the_recipe(
-    name: str, content: str, columns: tuple[str, str, str], message: str, tmp_path: Path
-) -> None:
+    name, content, columns, message, tmp_path
+):
     (tmp_path / name).write_text(content)
     (problem,) = STS(str(tmp_path / name), columns).check()
     assert message in problem

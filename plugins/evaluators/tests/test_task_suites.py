@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import attrs
 import numpy as np
 import pytest
@@ -21,12 +18,12 @@ from sentbed_evaluators.task_suites import (
 from sentbed_evaluators.transfer import SentEvalTransfer
 
 
-def score(task: str, right: list[float], groups: Any = None, **protocol: Any) -> Score:
+def score(task, right, groups=None, **protocol):
     items = Items("mean", np.array(right), groups=groups)
     return Score(task, "accuracy", 100 * float(np.mean(right)), protocol, items=items)
 
 
-def test_every_problem_of_a_list_of_tasks_is_named_once() -> None:
+def test_every_problem_of_a_list_of_tasks_is_named_once():
     assert list(task_problems(("Abc", "B", "B"), ("ABC", "B"), "some")) == [
         "`Abc` is not a task of `some`. Choose one of `ABC`, `B`.",
         "task `B` is listed twice; remove one",
@@ -39,7 +36,7 @@ def test_every_problem_of_a_list_of_tasks_is_named_once() -> None:
     ]
 
 
-def test_an_average_says_once_what_its_tasks_agree_on() -> None:
+def test_an_average_says_once_what_its_tasks_agree_on():
     first = score(
         "A", [1, 0], id="some", classifier={"seed": 1}, data="1", test=2, note="odd"
     )
@@ -60,7 +57,7 @@ def test_an_average_says_once_what_its_tasks_agree_on() -> None:
     assert found.items.groups.tolist() == [0, 0, 1, 1, 1, 1]
 
 
-def test_an_average_of_other_than_plain_means_has_no_items() -> None:
+def test_an_average_of_other_than_plain_means_has_no_items():
     plain = score("A", [1, 0])
     others = [
         score("B", [1, 0], np.array([0, 1])),
@@ -75,17 +72,15 @@ def test_an_average_of_other_than_plain_means_has_no_items() -> None:
 
 
 @pytest.mark.parametrize("device", ["cuda:1", "cpu"])
-def test_a_classifier_computes_where_the_encoder_does(
-    device: str, encoder: Any
-) -> None:
+def test_a_classifier_computes_where_the_encoder_does(device, encoder):
     vectors = Vectors({}, encoder, device=device)
     assert classifier_of(vectors, "logistic", "fast", 3) == Classifier(
         "logistic", "fast", 3, device
     )
 
 
-def test_progress_is_told_under_the_name_of_the_part(encoder: Any) -> None:
-    told: list[tuple[str, int, int]] = []
+def test_progress_is_told_under_the_name_of_the_part(encoder):
+    told = []
     part_progress(Vectors({}, encoder, progress=lambda *args: told.append(args)), "MR")(
         1, 2
     )
@@ -130,15 +125,15 @@ def test_progress_is_told_under_the_name_of_the_part(encoder: Any) -> None:
     ],
 )
 def test_a_suite_names_every_problem_of_its_tasks(
-    suite: Any,
-    misspelt: str,
-    task: str,
-    missing_file: str,
-    present: str,
-    present_files: list[str],
-    write: Any,
-    tmp_path: Path,
-) -> None:
+    suite,
+    misspelt,
+    task,
+    missing_file,
+    present,
+    present_files,
+    write,
+    tmp_path,
+):
     for file in present_files:
         write(file, "")
     assert list(suite(tasks=(present,), data_dir=str(tmp_path)).check()) == []

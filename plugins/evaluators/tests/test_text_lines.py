@@ -3,18 +3,14 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
-from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
-from sentbed_evaluators.text_lines import Hashes, lines, read_lines
-
-Write = Callable[[str, str | bytes], Path]
+from sentbed_evaluators.text_lines import lines, read_lines
 
 
 @pytest.mark.parametrize(
@@ -31,17 +27,13 @@ Write = Callable[[str, str | bytes], Path]
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_lines_end_at_line_feeds_alone(
-    write: Write, content: str, expected: list[str], encoding: str
-) -> None:
+def test_lines_end_at_line_feeds_alone(write, content, expected, encoding):
     found = lines(write("a.txt", content.encode(encoding)), encoding)
     assert list(found) == list(enumerate(expected, start=1))
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
-def test_an_encoding_of_single_bytes_may_begin_with_the_mark_of_utf_8(
-    write: Write, encoding: str
-) -> None:
+def test_an_encoding_of_single_bytes_may_begin_with_the_mark_of_utf_8(write, encoding):
     path = write("a.txt", codecs.BOM_UTF8 + b"caf\xe9\n\xef\xbb\xbf\n")
     assert list(lines(path, encoding)) == [(1, "café"), (2, "ï»¿")]
 
@@ -50,8 +42,8 @@ def test_an_encoding_of_single_bytes_may_begin_with_the_mark_of_utf_8(
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("bad", [b"ok \xe9 bad", b"\xe9", b"cut \xc3"])
 def test_a_wrong_byte_is_named_with_its_line_after_those_before(
-    write: Write, before: int, end: bytes, bad: bytes
-) -> None:
+    write, before, end, bad
+):
     content = b"".join("é%d".encode() % n + end for n in range(before)) + bad
     found = lines(
         write("a.txt", content + (b"" if bad[-1] == 0xC3 else end + b"more" + end))
@@ -69,10 +61,10 @@ def test_a_wrong_byte_is_named_with_its_line_after_those_before(
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_hash_is_that_of_the_bytes_that_were_parsed(
-    write: Write, encoding: str, content: str, repeated: int
-) -> None:
+    write, encoding, content, repeated
+):
     path = write("a.txt", (content * repeated).encode(encoding, "replace"))
-    hashes: Hashes = {}
+    hashes = {}
     for _ in lines(path, encoding, hashes):
         assert hashes == {}
     assert hashes == {path: hashlib.sha256(path.read_bytes()).hexdigest()}
@@ -80,7 +72,7 @@ def test_the_hash_is_that_of_the_bytes_that_were_parsed(
 
 @pytest.mark.parametrize("before", [0, 1, 5000])
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-def test_a_nul_is_no_text(write: Write, before: int, encoding: str) -> None:
+def test_a_nul_is_no_text(write, before, encoding):
     path = write("a.txt", b"fine\n" * before + b"abc\0def\n")
     with pytest.raises(
         DataError, match=rf"character 4 of the line is NUL, .*a\.txt:{before + 1}$"
@@ -88,7 +80,7 @@ def test_a_nul_is_no_text(write: Write, before: int, encoding: str) -> None:
         list(lines(path, encoding))
 
 
-def test_utf_16_without_a_mark_is_not_read_as_utf_8(write: Write) -> None:
+def test_utf_16_without_a_mark_is_not_read_as_utf_8(write):
     for encoding in ("utf-16-le", "utf-16-be", "utf-32-le"):
         with pytest.raises(
             DataError,
@@ -97,14 +89,12 @@ def test_utf_16_without_a_mark_is_not_read_as_utf_8(write: Write) -> None:
             list(lines(write("a.txt", "one\ntwo\n".encode(encoding))))
 
 
-def test_no_more_is_read_than_asked_for(write: Write) -> None:
+def test_no_more_is_read_than_asked_for(write):
     path = write("a.txt", b"fine\n" * 100_000 + b"\xff\n")
     assert list(islice(lines(path), 2)) == [(1, "fine"), (2, "fine")]
 
 
-def test_what_cannot_be_opened_or_decoded_is_an_error(
-    write: Write, tmp_path: Path
-) -> None:
+def test_what_cannot_be_opened_or_decoded_is_an_error(write, tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         list(lines(tmp_path))
     with pytest.raises(DataError, match=r"the file is not UTF-16 .*a\.txt$"):
@@ -112,7 +102,7 @@ def test_what_cannot_be_opened_or_decoded_is_an_error(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
-def test_an_overlong_line_is_an_error_with_its_number(write: Write, encoding: str):
+def test_an_overlong_line_is_an_error_with_its_number(write, encoding):
     path = write(
         "long.txt", ("one\n" + "x" * LONGEST_LINE + "\nthree").encode(encoding)
     )
@@ -122,13 +112,13 @@ def test_an_overlong_line_is_an_error_with_its_number(write: Write, encoding: st
         list(lines(path, encoding))
 
 
-def test_a_pipe_is_not_opened(tmp_path: Path):
+def test_a_pipe_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(DataError, match=r"is a pipe or a device.*pipe\.txt$"):
         list(lines(tmp_path / "pipe.txt"))
 
 
-def test_the_lines_of_an_empty_file_are_an_error(write: Write) -> None:
+def test_the_lines_of_an_empty_file_are_an_error(write):
     assert read_lines(write("a.txt", "1\n\n2\r\n\n")) == ["1", "", "2", ""]
     with pytest.raises(DataError, match=r"the file is empty.*b\.txt$"):
         read_lines(write("b.txt", ""))

@@ -1,14 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from sentbed import DataError
 from sentbed_evaluators.text_pair_files import TextPairFile
-
-Write = Callable[[str, str | bytes], Path]
 
 CSV = 'id,answer,question\n1,"a, b","c\nd"\n2,e,f\n'
 JSONL = '{"question": "c\\nd", "answer": "a, b", "id": 1}\n\n{"answer": "e", "question": "f"}\n'
@@ -43,9 +37,7 @@ JSONL = '{"question": "c\\nd", "answer": "a, b", "id": 1}\n\n{"answer": "e", "qu
         ),
     ],
 )
-def test_each_format_is_read(
-    name: str, content: Any, columns: Any, fields: Any, expected: Any, write: Write
-) -> None:
+def test_each_format_is_read(name, content, columns, fields, expected, write):
     file = TextPairFile(str(write(name, content)), columns, **fields)
     assert list(file.problems()) == []
     assert file.read() == expected
@@ -83,8 +75,8 @@ def test_each_format_is_read(
     ],
 )
 def test_what_cannot_be_read_is_an_error_with_file_and_line(
-    name: str, content: Any, problem: str, write: Write
-) -> None:
+    name, content, problem, write
+):
     with pytest.raises(DataError, match=problem):
         TextPairFile(str(write(name, content)), ("q", "a")).read()
 
@@ -101,7 +93,7 @@ def test_what_cannot_be_read_is_an_error_with_file_and_line(
     ],
 )
 def test_problems_name_fields_that_cannot_be_used(
-    write: Write, path: str, columns: Any, fields: Any, problem: str
-) -> None:
+    write, path, columns, fields, problem
+):
     (found,) = TextPairFile(str(write(path, "")), columns, **fields).problems()
     assert problem in found

@@ -3,12 +3,10 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import TextEncoder
 from sentbed_evaluators import throughput
@@ -20,31 +18,31 @@ class Watched(TextEncoder):
 
     machine: ClassVar[dict[str, Any]] = {"device": "an abacus", "threads": 10}
 
-    def __init__(self) -> None:
-        self.calls: dict[int, list[list[str]]] = {}
-        self.told: list[tuple[str, int, int]] = []
+    def __init__(self):
+        self.calls = {}
+        self.told = []
 
-    def at_length(self, max_length: int) -> Any:
+    def at_length(self, max_length):
         calls = self.calls.setdefault(max_length, [])
 
         class Cut:
-            def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            def encode(self, texts):
                 calls.append(list(texts))
                 return np.zeros((len(texts), 1), np.float32)
 
         return Cut()
 
-    def progress(self, what: str, done: int, total: int) -> None:
+    def progress(self, what, done, total):
         self.told.append((what, done, total))
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts):
         raise AssertionError("vectors may come from the store")
 
 
-def clock(monkeypatch: pytest.MonkeyPatch, *passes: float) -> None:
+def clock(monkeypatch, *passes):
     """Let the passes take so many seconds."""
 
-    def readings() -> Iterator[float]:
+    def readings():
         now = 100.0
         for seconds in passes:
             yield now
@@ -56,8 +54,8 @@ def clock(monkeypatch: pytest.MonkeyPatch, *passes: float) -> None:
 
 
 def test_a_score_is_the_median_of_the_passes_after_the_warm_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     clock(monkeypatch, 50, 2, 1, 10, 50, 4, 5, 8)
     evaluation = Throughput((16, 32), examples=20).prepare().evaluate(Watched())
     assert [(s.task, s.metric, s.value) for s in evaluation.scores] == [
@@ -69,7 +67,7 @@ def test_a_score_is_the_median_of_the_passes_after_the_warm_up(
     assert evaluation.primary == 10.0
 
 
-def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive() -> None:
+def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive():
     encoder = Watched()
     Throughput((16, 24), (3, 10), examples=8, repeats=2, warmup=1).prepare().evaluate(
         encoder
@@ -85,13 +83,13 @@ def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive() -
     assert encoder.told == [("throughput", done, 12) for done in range(1, 13)]
 
 
-def test_all_examples_arrive_at_once_where_no_batch_size_is_given() -> None:
+def test_all_examples_arrive_at_once_where_no_batch_size_is_given():
     encoder = Watched()
     Throughput(examples=70, repeats=1, warmup=0).prepare().evaluate(encoder)
     assert [len(call) for call in encoder.calls[128]] == [70]
 
 
-def test_the_protocol_says_what_was_timed_and_on_what() -> None:
+def test_the_protocol_says_what_was_timed_and_on_what():
     score, _ = (
         Throughput((16,), (4,), examples=5, repeats=2, warmup=0)
         .prepare()
@@ -118,9 +116,7 @@ def test_the_protocol_says_what_was_timed_and_on_what() -> None:
 @pytest.mark.parametrize(
     ("batches", "coordinates"), [((4, 8), ["length", "batch"]), ((), ["length"])]
 )
-def test_a_rate_says_where_it_stands_and_its_spread_does_not(
-    batches: tuple[int, ...], coordinates: list[str]
-) -> None:
+def test_a_rate_says_where_it_stands_and_its_spread_does_not(batches, coordinates):
     found = (
         Throughput((16, 32), batches, examples=8, repeats=2, warmup=0)
         .prepare()
@@ -134,7 +130,7 @@ def test_a_rate_says_where_it_stands_and_its_spread_does_not(
             assert "coordinates" not in score.protocol
 
 
-def test_texts_differ_in_their_first_word_and_within_the_shortest_cut() -> None:
+def test_texts_differ_in_their_first_word_and_within_the_shortest_cut():
     texts = texts_of(5000, SHORTEST)
     assert all(
         first.split()[0] != second.split()[0]
@@ -145,13 +141,13 @@ def test_texts_differ_in_their_first_word_and_within_the_shortest_cut() -> None:
     assert len(set(WORDS)) == len(WORDS)
 
 
-def test_what_a_tokenizer_is_trained_on_has_every_word() -> None:
+def test_what_a_tokenizer_is_trained_on_has_every_word():
     assert {
         word for text in Throughput((16,)).prepare().texts() for word in text.split()
     } == set(WORDS)
 
 
-def test_an_encoder_that_cannot_be_told_where_to_cut_is_refused(encoder: Any) -> None:
+def test_an_encoder_that_cannot_be_told_where_to_cut_is_refused(encoder):
     with pytest.raises(RunError, match="needs an encoder that cuts texts"):
         Throughput().prepare().evaluate(encoder)
 
@@ -168,7 +164,7 @@ def test_an_encoder_that_cannot_be_told_where_to_cut_is_refused(encoder: Any) ->
         {"warmup": -1},
     ],
 )
-def test_a_field_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_field_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError, match=r"must be|Length of"):
         Throughput(**wrong)
 
@@ -184,9 +180,7 @@ def test_a_field_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
         ({"lengths": (16, 64), "batch_sizes": (1, 8)}, None),
     ],
 )
-def test_check_names_what_cannot_be_used(
-    parameters: dict[str, Any], message: str | None
-) -> None:
+def test_check_names_what_cannot_be_used(parameters, message):
     assert list(Throughput(**parameters).check()) == (
         [] if message is None else [message]
     )

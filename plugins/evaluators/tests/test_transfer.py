@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
-from pathlib import Path
-from typing import Literal
 
 import attrs
 import numpy as np
@@ -32,7 +29,7 @@ WORDS = (
 )
 
 
-def sentences(n: int, seed: int) -> list[str]:
+def sentences(n, seed):
     draw = np.random.default_rng(seed)
     return [
         " ".join(draw.choice(WORDS, size=draw.integers(2, 7))) + f" {seed}-{i}"
@@ -41,7 +38,7 @@ def sentences(n: int, seed: int) -> list[str]:
 
 
 @pytest.fixture
-def downstream(tmp_path: Path) -> Path:
+def downstream(tmp_path):
     """Every task, small, in SentEval's layout."""
     root = tmp_path / "downstream"
     for number, (name, task) in enumerate(TRANSFER.items()):
@@ -71,13 +68,11 @@ def downstream(tmp_path: Path) -> Path:
     return root
 
 
-def test_every_task_is_scored_in_the_papers_order(
-    downstream: Path, table_encoder: type
-) -> None:
+def test_every_task_is_scored_in_the_papers_order(downstream, table_encoder):
     evaluator = SentEvalTransfer(
         mode="fast", data_dir=str(downstream), check_sizes=False
     )
-    seen: set[str] = set()
+    seen = set()
     encoder = table_encoder(width=6)
     encoder.progress = lambda what, done, total: seen.add(what)
 
@@ -109,9 +104,7 @@ def test_every_task_is_scored_in_the_papers_order(
         )
 
 
-def test_mrpc_has_an_f1_beside_its_accuracy(
-    downstream: Path, table_encoder: type
-) -> None:
+def test_mrpc_has_an_f1_beside_its_accuracy(downstream, table_encoder):
     scores = (
         SentEvalTransfer(
             ("MRPC",), mode="fast", data_dir=str(downstream), check_sizes=False
@@ -126,9 +119,7 @@ def test_mrpc_has_an_f1_beside_its_accuracy(
     assert f1.protocol["features"] == "[|u-v|, u*v]"
 
 
-def test_the_accuracy_that_chose_the_penalty_says_on_what(
-    downstream: Path, table_encoder: type
-) -> None:
+def test_the_accuracy_that_chose_the_penalty_says_on_what(downstream, table_encoder):
     tasks = ("CR", "SST2", "TREC", "MRPC")
     scores = (
         SentEvalTransfer(
@@ -154,8 +145,8 @@ def test_the_accuracy_that_chose_the_penalty_says_on_what(
 
 @pytest.mark.parametrize("gold", ["0", "1"])
 def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
-    downstream: Path, table_encoder: type, monkeypatch: pytest.MonkeyPatch, gold: str
-) -> None:
+    downstream, table_encoder, monkeypatch, gold
+):
     file = downstream / "MRPC/msr_paraphrase_test.txt"
     head, *rows = file.read_text().splitlines()
     file.write_text("\n".join([head, *(gold + row[1:] for row in rows), ""]))
@@ -168,9 +159,7 @@ def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
     assert accuracy.note == ""
 
 
-def test_an_encoder_that_knows_the_class_scores_high(
-    downstream: Path, table_encoder: type
-) -> None:
+def test_an_encoder_that_knows_the_class_scores_high(downstream, table_encoder):
     positive = (downstream / "MR/rt-polarity.pos").read_text().splitlines()
     negative = (downstream / "MR/rt-polarity.neg").read_text().splitlines()
     table = {text: [5.0, 0.1 * (i % 3)] for i, text in enumerate(positive)}
@@ -182,7 +171,7 @@ def test_an_encoder_that_knows_the_class_scores_high(
         assert evaluator.prepare().evaluate(table_encoder(table)).scores[0].value == 100
 
 
-def test_examples_are_sorted_by_words_then_class(write: Callable[..., Path]) -> None:
+def test_examples_are_sorted_by_words_then_class(write):
     write("MR/rt-polarity.pos", "one two three\nb\n")
     write("MR/rt-polarity.neg", "\nc\nfour five\n")
     root = write("MR/x", "").parents[1]
@@ -193,7 +182,7 @@ def test_examples_are_sorted_by_words_then_class(write: Callable[..., Path]) -> 
     assert splits["all"].labels == (0, 0, 1, 0, 1)
 
 
-def test_pairs_are_sorted_by_the_words_of_both(write: Callable[..., Path]) -> None:
+def test_pairs_are_sorted_by_the_words_of_both(write):
     rows = ["1\t1\t2\ta b\tc d", "0\t1\t2\ta b\tc", "1\t1\t2\ta\tc d e"]
     for name in ("train", "test"):
         write(
@@ -208,7 +197,7 @@ def test_pairs_are_sorted_by_the_words_of_both(write: Callable[..., Path]) -> No
     assert splits["train"].labels == (1, 0, 1)
 
 
-def test_latin_1_is_read_and_0x85_ends_no_line(write: Callable[..., Path]) -> None:
+def test_latin_1_is_read_and_0x85_ends_no_line(write):
     write("MR/rt-polarity.pos", b"caf\xe9 na\xefve\x85 fin\n")
     write("MR/rt-polarity.neg", b"a\n")
     root = write("MR/x", "").parents[1]
@@ -218,7 +207,7 @@ def test_latin_1_is_read_and_0x85_ends_no_line(write: Callable[..., Path]) -> No
     assert splits["all"].sentences == (("a", "café naïve fin"),)
 
 
-def test_a_byte_order_mark_is_part_of_no_sentence(downstream: Path) -> None:
+def test_a_byte_order_mark_is_part_of_no_sentence(downstream):
     for name, file in (
         ("MR", "MR/rt-polarity.pos"),
         ("SST2", "SST/binary/sentiment-train"),
@@ -231,7 +220,7 @@ def test_a_byte_order_mark_is_part_of_no_sentence(downstream: Path) -> None:
         assert marked == plain
 
 
-def test_trec_takes_the_coarse_label(write: Callable[..., Path]) -> None:
+def test_trec_takes_the_coarse_label(write):
     write("TREC/train_5500.label", "NUM:dist How far : really ?\nABBR:exp What ?\n")
     write("TREC/TREC_10.label", "HUM:ind Who ?\n")
     root = write("TREC/x", "").parents[1]
@@ -290,9 +279,7 @@ def test_trec_takes_the_coarse_label(write: Callable[..., Path]) -> None:
         ),
     ],
 )
-def test_a_bad_line_is_named(
-    downstream: Path, file: str, content: str | bytes, message: str
-) -> None:
+def test_a_bad_line_is_named(downstream, file, content, message):
     (downstream / file).write_bytes(
         content.encode() if isinstance(content, str) else content
     )
@@ -303,7 +290,7 @@ def test_a_bad_line_is_named(
         read_transfer(find_files(str(downstream)), task, check_sizes=False)
 
 
-def test_a_wrong_number_of_examples_is_refused(downstream: Path) -> None:
+def test_a_wrong_number_of_examples_is_refused(downstream):
     with pytest.raises(
         DataError,
         match=r"found 120 examples in all of `CR`, expected 3,775.*sentbed data",
@@ -315,8 +302,8 @@ def test_a_wrong_number_of_examples_is_refused(downstream: Path) -> None:
     ("vector", "message"), [([0.0] * 5, "zero vector"), ([np.nan] * 5, "NaN")]
 )
 def test_a_sentence_that_the_encoder_loses_is_named(
-    downstream: Path, table_encoder: type, vector: list[float], message: str
-) -> None:
+    downstream, table_encoder, vector, message
+):
     text = (downstream / "CR/custrev.pos").read_text().splitlines()[3]
     evaluator = SentEvalTransfer(
         ("CR",), mode="fast", data_dir=str(downstream), check_sizes=False
@@ -325,7 +312,7 @@ def test_a_sentence_that_the_encoder_loses_is_named(
         evaluator.prepare().evaluate(table_encoder({text: vector}))
 
 
-def test_the_protocol_says_how_the_classifier_is_trained() -> None:
+def test_the_protocol_says_how_the_classifier_is_trained():
     settings = Classifier().describe()
     assert settings["batch_size"] == 64
     assert settings["optimizer"] == "adam"
@@ -333,9 +320,7 @@ def test_the_protocol_says_how_the_classifier_is_trained() -> None:
     assert Classifier("logistic").describe()["solver"] == "lbfgs"
 
 
-def test_a_classifier_that_found_one_class_only_says_so(
-    downstream: Path, table_encoder: type
-) -> None:
+def test_a_classifier_that_found_one_class_only_says_so(downstream, table_encoder):
     """All sentences have one vector, as after a collapse: each classifier takes the largest class."""
     evaluator = SentEvalTransfer(
         tasks=("TREC", "MRPC"),
@@ -358,9 +343,7 @@ def test_a_classifier_that_found_one_class_only_says_so(
     assert set(found.values()) == {"the classifier found one class only"}
 
 
-def test_a_row_of_which_tasks_are_skipped_has_no_average(
-    downstream: Path, table_encoder: type
-) -> None:
+def test_a_row_of_which_tasks_are_skipped_has_no_average(downstream, table_encoder):
     (downstream / "CR/custrev.neg").unlink()
     evaluator = SentEvalTransfer(
         ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"),
@@ -378,8 +361,8 @@ def test_a_row_of_which_tasks_are_skipped_has_no_average(
 
 
 def test_the_training_part_is_scored_without_any_test_sentence(
-    downstream: Path, table_encoder: type
-) -> None:
+    downstream, table_encoder
+):
     evaluator = SentEvalTransfer(
         mode="fast", part="train", data_dir=str(downstream), check_sizes=False
     )
@@ -413,8 +396,8 @@ def test_the_training_part_is_scored_without_any_test_sentence(
 
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
-    downstream: Path, table_encoder: type, protocol: Literal["senteval", "logistic"]
-) -> None:
+    downstream, table_encoder, protocol
+):
     evaluator = SentEvalTransfer(
         ("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False
     )
@@ -436,8 +419,8 @@ def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
 
 
 def test_the_training_part_is_scored_as_the_penalty_is_chosen(
-    downstream: Path, table_encoder: type
-) -> None:
+    downstream, table_encoder
+):
     evaluator = SentEvalTransfer(
         ("TREC",), mode="fast", data_dir=str(downstream), check_sizes=False
     )

@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 from sentbed import RunError
 from sentbed_evaluators.geometry import Geometry
@@ -17,19 +13,15 @@ from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sts import STS
 from sentbed_evaluators.whitening import Whitening, fit_whitening
 
-Write = Callable[[str, str | bytes], Path]
 
-
-def drawn(rows: int, width: int, seed: int = 0) -> NDArray[np.float32]:
+def drawn(rows, width, seed=0):
     """Vectors with a mean and correlated components of different sizes, as those of a language model."""
     generator = np.random.default_rng(seed)
     mixing = generator.normal(size=(width, width)) * np.geomspace(5, 0.05, width)
     return (3 + generator.normal(size=(rows, width)) @ mixing).astype(np.float32)
 
 
-def naive(
-    fitted: NDArray[np.float32], vectors: NDArray[np.float32], width: int
-) -> list[list[float]]:
+def naive(fitted, vectors, width):
     """Whiten one vector after the other; mean and covariance are sums in a loop."""
     rows = fitted.astype(np.float64)
     size = rows.shape[1]
@@ -54,8 +46,8 @@ def naive(
 
 @pytest.mark.parametrize(("rows", "kept"), [(40, 6), (40, 3), (7, 6)])
 def test_the_vectors_are_those_of_a_naive_loop_up_to_the_sign_of_a_component(
-    rows: int, kept: int
-) -> None:
+    rows, kept
+):
     fitted, others = drawn(rows, 6), drawn(9, 6, seed=1)
     mean, kernel = fit_whitening(fitted, kept)
     ours, theirs = (others - mean) @ kernel, np.array(naive(fitted, others, kept))
@@ -63,7 +55,7 @@ def test_the_vectors_are_those_of_a_naive_loop_up_to_the_sign_of_a_component(
     np.testing.assert_allclose(ours * signs, theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_the_vectors_that_it_is_fitted_on_have_mean_0_and_covariance_1() -> None:
+def test_the_vectors_that_it_is_fitted_on_have_mean_0_and_covariance_1():
     fitted = drawn(50, 8)
     mean, kernel = fit_whitening(fitted, None)
     white = (fitted - mean) @ kernel
@@ -71,7 +63,7 @@ def test_the_vectors_that_it_is_fitted_on_have_mean_0_and_covariance_1() -> None
     np.testing.assert_allclose(white.T @ white / 50, np.eye(8), atol=1e-8)
 
 
-def test_components_without_variance_are_left_out_and_cannot_be_asked_for() -> None:
+def test_components_without_variance_are_left_out_and_cannot_be_asked_for():
     """Five vectors span four dimensions around their mean; a component that repeats another adds none."""
     assert fit_whitening(drawn(5, 8), None)[1].shape == (8, 4)
     repeated = np.repeat(drawn(40, 4), 2, axis=1)
@@ -81,7 +73,7 @@ def test_components_without_variance_are_left_out_and_cannot_be_asked_for() -> N
 
 
 @pytest.fixture
-def pairs(write: Write) -> STS:
+def pairs(write):
     rows = "".join(f"a {k}\tb {k}\t{k % 6}\n" for k in range(30))
     return STS(
         path=str(write("pairs.tsv", "sentence1\tsentence2\tscore\n" + rows)),
@@ -89,7 +81,7 @@ def pairs(write: Write) -> STS:
     )
 
 
-def spearman_of(first: Any, second: Any) -> float:
+def spearman_of(first, second):
     cosine = [
         np.dot(a, b) / (np.linalg.norm(a) * np.linalg.norm(b))
         for a, b in zip(first, second, strict=True)
@@ -97,14 +89,12 @@ def spearman_of(first: Any, second: Any) -> float:
     return 100 * float(stats.spearmanr([k % 6 for k in range(30)], cosine).statistic)
 
 
-def whole(pairs: STS, **fields: Any) -> Any:
+def whole(pairs, **fields):
     """Prepare the evaluation of whitened vectors."""
     return attrs.evolve(pairs, whitening=Whitening(**fields)).prepare()
 
 
-def test_without_a_file_it_is_fitted_on_the_texts_of_the_task(
-    pairs: STS, encoder: Any
-) -> None:
+def test_without_a_file_it_is_fitted_on_the_texts_of_the_task(pairs, encoder):
     texts = [f"{side} {k}" for side in "ab" for k in range(30)]
     evaluation = whole(pairs, width=4).evaluate(encoder)
     vectors = encoder.encode(texts)
@@ -129,9 +119,7 @@ def test_without_a_file_it_is_fitted_on_the_texts_of_the_task(
     assert [len(call) for call in encoder.calls] == [60, 60, 60]
 
 
-def test_a_file_is_what_it_is_fitted_on_and_the_score_says_so(
-    pairs: STS, encoder: Any, write: Write
-) -> None:
+def test_a_file_is_what_it_is_fitted_on_and_the_score_says_so(pairs, encoder, write):
     content = "".join(f"another sentence {k}\n" for k in range(20))
     evaluation = whole(pairs, path=str(write("nli.txt", content))).evaluate(encoder)
     fitted = encoder.encode(content.splitlines())
@@ -149,9 +137,7 @@ def test_a_file_is_what_it_is_fitted_on_and_the_score_says_so(
     }
 
 
-def test_each_task_is_whitened_on_its_own_texts(
-    write: Write, tmp_path: Path, encoder: Any
-) -> None:
+def test_each_task_is_whitened_on_its_own_texts(write, tmp_path, encoder):
     for part, other in (("dev", "test"), ("test", "dev")):
         rows = "".join(
             f"g\tf\ty\t{k}\t{k % 6}.0\t{part} says {k}\t{other} says {k}\n"
@@ -174,9 +160,7 @@ def test_each_task_is_whitened_on_its_own_texts(
     assert scores[0].transform != scores[1].transform
 
 
-def test_the_geometry_of_whitened_vectors_is_isotropic(
-    pairs: STS, encoder: Any
-) -> None:
+def test_the_geometry_of_whitened_vectors_is_isotropic(pairs, encoder):
     """Of n vectors of mean 0 the mean cosine is about 0, and no direction has more than its share."""
     geometry = Geometry(
         path=pairs.path, measures=("anisotropy",), whitening=Whitening()
@@ -186,9 +170,7 @@ def test_the_geometry_of_whitened_vectors_is_isotropic(
     assert top.value == pytest.approx(1 / 5, abs=1e-4)
 
 
-def test_an_evaluator_with_it_cites_it_and_looks_for_its_file(
-    pairs: STS, tmp_path: Path
-) -> None:
+def test_an_evaluator_with_it_cites_it_and_looks_for_its_file(pairs, tmp_path):
     assert pairs.traits.cites == ()
     traits = attrs.evolve(pairs, whitening=Whitening()).traits
     assert (traits.development, traits.cites) == (True, ("su2021whitening",))
@@ -200,9 +182,7 @@ def test_an_evaluator_with_it_cites_it_and_looks_for_its_file(
     assert "is a directory" in problem
 
 
-def test_vectors_that_are_all_equal_score_0_and_say_so(
-    pairs: STS, table_encoder: Any
-) -> None:
+def test_vectors_that_are_all_equal_score_0_and_say_so(pairs, table_encoder):
     texts = [f"{side} {k}" for side in "ab" for k in range(30)]
     score = (
         whole(pairs)
@@ -213,6 +193,6 @@ def test_vectors_that_are_all_equal_score_0_and_say_so(
     assert score.degenerate
 
 
-def test_a_vector_that_is_not_finite_is_named(pairs: STS, table_encoder: Any) -> None:
+def test_a_vector_that_is_not_finite_is_named(pairs, table_encoder):
     with pytest.raises(RunError, match="'b 7' has NaN"):
         whole(pairs).evaluate(table_encoder({"b 7": [float("nan")] * 5}))

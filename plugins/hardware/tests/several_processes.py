@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -18,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 from sentbed import RunError
 from sentbed.helpers import pad
-from sentbed.protocols import Head, TokenIds, TokenStates, Training, Transform
+from sentbed.protocols import Head, TokenStates, Training, Transform
 from sentbed_hardware._common.random_generators import draws
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.adafactor import Adafactor
@@ -53,20 +52,20 @@ COLUMNS = ("anchor", "positive", "negative")
 
 
 class Block(torch.nn.Module):
-    def __init__(self, width: int, dropout: float) -> None:
+    def __init__(self, width, dropout):
         super().__init__()
         self.dense = torch.nn.Linear(width, width)
         self.norm = torch.nn.LayerNorm(width)
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
+    def forward(self, states):
         return states + self.dropout(torch.tanh(self.dense(self.norm(states))))
 
 
 class Stack(torch.nn.Module):
     """Blocks over an embedding; 7 is a width, and 61 a number of words, that two processes share unevenly."""
 
-    def __init__(self, width: int, dropout: float) -> None:
+    def __init__(self, width, dropout):
         super().__init__()
         self.words = torch.nn.Embedding(64, width)
         self.layers = torch.nn.ModuleList(Block(width, dropout) for _ in range(3))
@@ -74,11 +73,11 @@ class Stack(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        hidden: torch.Tensor | None = None,
-        readings: torch.Tensor | None = None,
-    ) -> TokenStates:
+        input_ids,
+        attention_mask,
+        hidden=None,
+        readings=None,
+    ):
         states = self.words(input_ids)
         for layer in self.layers:
             states = layer(states)
@@ -91,12 +90,12 @@ class Stack(torch.nn.Module):
 
 
 def assemble(
-    engine: Any,
-    seed: int = 0,
-    dropout: float = 0.0,
-    pooler: Any = None,
-    head: Head | None = None,
-) -> Any:
+    engine,
+    seed=0,
+    dropout=0.0,
+    pooler=None,
+    head=None,
+):
     torch.manual_seed(seed)
     built = BuiltDense(7, 0.0)
     built.module = Stack(7, dropout)
@@ -106,9 +105,7 @@ def assemble(
     )
 
 
-def trainer_of(
-    engine: Any, encoders: Any, loss: Any, optimizer: Any = None, **options: Any
-) -> Any:
+def trainer_of(engine, encoders, loss, optimizer=None, **options):
     if not isinstance(encoders, dict):
         encoders = {"encoder": encoders}
     settings = {
@@ -124,7 +121,7 @@ def trainer_of(
     )
 
 
-def batch(rows: int, shift: int = 0) -> dict[str, Any]:
+def batch(rows, shift=0):
     """Rows of many lengths, no two columns alike."""
     texts = {
         name: [
@@ -136,7 +133,7 @@ def batch(rows: int, shift: int = 0) -> dict[str, Any]:
     return {name: HashTokenizer().encode(some, 32) for name, some in texts.items()}
 
 
-def gradients(engine: Any) -> Any:
+def gradients(engine):
     """Of an odd batch, of one with fewer rows than processes in most passes, and of both in small parts."""
     found = {}
     for rows in (7, 2, 1):
@@ -175,7 +172,7 @@ def gradients(engine: Any) -> Any:
     return found
 
 
-def steps(engine: Any, out: Path) -> Any:
+def steps(engine, out):
     """Losses, norms and weights after steps of every kind."""
     found = {}
     kinds = {
@@ -220,17 +217,17 @@ class Half(Transform):
 
     name: ClassVar[str] = "half"
 
-    def output_width(self, width: int) -> int:
+    def output_width(self, width):
         return 3
 
-    def fit(self, vectors: Any, backbone: Any) -> Any:
+    def fit(self, vectors, backbone):
         rng = np.random.default_rng(0)
         return rng.standard_normal(vectors.shape[1]), rng.standard_normal(
             (vectors.shape[1], 3)
         )
 
 
-def transformed(engine: Any, out: Path) -> Any:
+def transformed(engine, out):
     """Vectors before and after a transform is fitted, and what is saved of it."""
     head = Head(projection=5, bias=True, normalize=True, transform=Half())
     encoder = assemble(engine, head=head)
@@ -247,12 +244,12 @@ def transformed(engine: Any, out: Path) -> Any:
     }
 
 
-def padded(rows: int) -> Any:
+def padded(rows):
     tokens = batch(rows)["anchor"]
     return pad(tokens, torch.arange(rows).numpy(), 3)
 
 
-def with_fields(tokens: TokenIds) -> TokenIds:
+def with_fields(tokens):
     """Hide every second token but the last of each text, and let texts choose layers in turn."""
     hidden = np.arange(len(tokens.ids)) % 2 == 0
     hidden[tokens.offsets[1:] - 1] = False
@@ -260,7 +257,7 @@ def with_fields(tokens: TokenIds) -> TokenIds:
     return attrs.evolve(tokens, hidden=hidden, readings=readings)
 
 
-def fields(engine: Any) -> Any:
+def fields(engine):
     """Vectors and gradients of texts with hidden tokens and layers of their own."""
     columns = {name: with_fields(tokens) for name, tokens in batch(5).items()}
     encoder = assemble(engine)
@@ -276,16 +273,16 @@ def fields(engine: Any) -> Any:
     }
 
 
-def states_of(trainer: Any) -> Any:
+def states_of(trainer):
     """The state of the loss in this process."""
     return dict(trainer.state or {})
 
 
-def draws_of(trainer: Any) -> Any:
+def draws_of(trainer):
     return draws(), trainer.common
 
 
-def dropout(engine: Any) -> Any:
+def dropout(engine):
     trainer = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
     before = engine.processes.results(draws_of, trainer)
     losses = [trainer.gradients(batch(6))[0] for _ in range(2)]
@@ -298,7 +295,7 @@ def dropout(engine: Any) -> Any:
     }
 
 
-def resumed(engine: Any, out: Path) -> Any:
+def resumed(engine, out):
     """Steps after a state was saved, and the same by a trainer that has loaded it."""
     found = {}
     for name, optimizer in (
@@ -322,9 +319,9 @@ def resumed(engine: Any, out: Path) -> Any:
     return found
 
 
-def from_another(engine: Any, state: Path) -> Any:
+def from_another(engine, state):
     """Steps after a state that another number of processes has saved, and what is said of that."""
-    said: list[str] = []
+    said = []
     engine.report_to(said.append)
     trainer = trainer_of(
         engine,
@@ -337,7 +334,7 @@ def from_another(engine: Any, state: Path) -> Any:
     return [attrs.asdict(trainer.step(batch(7, step))) for step in range(2)], said
 
 
-def refused(engine: Any) -> Any:
+def refused(engine):
     """What fails in every process alike, and that the engine goes on."""
     encoder = assemble(engine)
     with_nothing = Training(
@@ -351,15 +348,15 @@ def refused(engine: Any) -> Any:
     return None
 
 
-def freeze(encoder: Any) -> None:
+def freeze(encoder):
     encoder.module.requires_grad_(False)
 
 
-def set_local(engine: Any, local: bool) -> None:
+def set_local(engine, local):
     engine.processes.local_gradient = local
 
 
-def fail(encoder: Any, rank: int) -> list[int]:
+def fail(encoder, rank):
     """Fail in one process, where the other waits for it."""
     if encoder.processes.rank == rank:
         raise ValueError("this one does not work")
@@ -368,7 +365,7 @@ def fail(encoder: Any, rank: int) -> list[int]:
     return list(numbers.tolist())
 
 
-def failing(engine: Any, rank: int) -> int:
+def failing(engine, rank):
     """Print what becomes of a call that one process fails in, and whether the first can still encode."""
     encoder = assemble(engine)
     expected = encoder.encode(padded(4))
@@ -383,7 +380,7 @@ def failing(engine: Any, rank: int) -> int:
     return 0
 
 
-def broken(engine: Any) -> list[str | None]:
+def broken(engine):
     """What is said of the weights before and after the last row of the embedding, of one process, breaks."""
     encoder = assemble(engine)
     before = encoder.broken_weight()
@@ -391,7 +388,7 @@ def broken(engine: Any) -> list[str | None]:
     return [before, encoder.broken_weight()]
 
 
-def break_last_row(encoder: Any) -> None:
+def break_last_row(encoder):
     processes = encoder.processes
     (weight,) = (
         weight
@@ -404,7 +401,7 @@ def break_last_row(encoder: Any) -> None:
         weight.to_local().data[-1] = torch.nan
 
 
-def scenarios(engine: Any, out: Path) -> dict[str, Any]:
+def scenarios(engine, out):
     return {
         "facts": dict(engine.describe()),
         "budget": engine.token_budget,
@@ -420,7 +417,7 @@ def scenarios(engine: Any, out: Path) -> dict[str, Any]:
     }
 
 
-def main(out: Path, fields: Mapping[str, Any], fails: str | None = None) -> int:
+def main(out, fields, fails=None):
     calls_in_all_processes.PATIENCE = 3.0
     runtime = Cpu(threads=1, **fields)
     code = runtime.launch([sys.executable, __file__, *sys.argv[1:]])
@@ -432,13 +429,13 @@ def main(out: Path, fields: Mapping[str, Any], fails: str | None = None) -> int:
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    both: Any = runtime.build()
+    both = runtime.build()
     if fails is not None:
         return failing(both, int(fails))
     alone = TorchEngine(
         torch.device("cpu"), torch.float32, False, {"precision": "fp32"}
     )
-    found: dict[str, Any] = {
+    found = {
         "one": scenarios(alone, out / "one"),
         "two": scenarios(both, out / "two"),
     }

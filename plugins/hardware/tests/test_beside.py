@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from sentbed import RunError
 from sentbed.protocols import BuildContext, Head
-from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
 TEXTS = (
     "a small house by the sea",
@@ -19,10 +14,9 @@ TEXTS = (
     "two birds sing in a tree today",
     "they play chess",
 )
-Engines = Callable[..., TorchEngine]
 
 
-def several(toys: Any, engine: TorchEngine, width: int = 8) -> list[TorchEncoder]:
+def several(toys, engine, width=8):
     """Encoders over one built backbone: poolers and heads with weights and without."""
     backbone = toys.backbone(width=width).build(BuildContext(tuple))
     parts = [
@@ -36,16 +30,14 @@ def several(toys: Any, engine: TorchEngine, width: int = 8) -> list[TorchEncoder
     return [engine.assemble(backbone, pooler, head) for pooler, head in parts]
 
 
-def beside(encoders: list[TorchEncoder]) -> TorchEncoder:
+def beside(encoders):
     together = encoders[0].beside(encoders[1:])
     assert together is not None
     return together
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_each_part_has_the_bits_of_its_own_encoder(
-    dtype: torch.dtype, toys: Any, engine_of: Engines
-) -> None:
+def test_each_part_has_the_bits_of_its_own_encoder(dtype, toys, engine_of):
     encoders = several(toys, engine_of(dtype), width=48)
     batch = toys.batch(*TEXTS)
     own = np.concatenate([encoder.encode(batch) for encoder in encoders], 1)
@@ -58,7 +50,7 @@ def test_each_part_has_the_bits_of_its_own_encoder(
     assert found.tobytes() == own.tobytes()
 
 
-def test_the_backbone_is_passed_through_once(toys: Any, engine: TorchEngine) -> None:
+def test_the_backbone_is_passed_through_once(toys, engine):
     encoders = several(toys, engine)
     together = beside(encoders)
     passes = []
@@ -73,7 +65,7 @@ def test_the_backbone_is_passed_through_once(toys: Any, engine: TorchEngine) -> 
     )
 
 
-def test_poolers_compute_as_for_encoding(toys: Any, engine: TorchEngine) -> None:
+def test_poolers_compute_as_for_encoding(toys, engine):
     encoders = several(toys, engine)
     batch = toys.batch(*TEXTS)
     own = encoders[-1].encode(batch)
@@ -82,7 +74,7 @@ def test_poolers_compute_as_for_encoding(toys: Any, engine: TorchEngine) -> None
     assert beside(encoders).encode(batch)[:, -8:].tobytes() == own.tobytes()
 
 
-def test_weights_that_changed_are_used(toys: Any, engine: TorchEngine) -> None:
+def test_weights_that_changed_are_used(toys, engine):
     encoders = several(toys, engine)
     together = beside(encoders)
     batch = toys.batch(*TEXTS)
@@ -97,27 +89,25 @@ def test_weights_that_changed_are_used(toys: Any, engine: TorchEngine) -> None:
 
 
 def test_fingerprints_are_those_of_each_and_shared_weights_are_hashed_once(
-    toys: Any, engine: TorchEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    toys, engine, monkeypatch
+):
     from sentbed_hardware._common import module_fingerprint as module
 
     encoders = several(toys, engine)
     own = [encoder.fingerprint() for encoder in encoders]
     assert len(set(own)) == len(encoders)
-    hashed: list[int] = []
+    hashed = []
     digest = module._digest
     monkeypatch.setattr(
         module, "_digest", lambda tensor: hashed.append(id(tensor)) or digest(tensor)
     )
-    assert beside(encoders).fingerprints() == own  # type: ignore[attr-defined]
+    assert beside(encoders).fingerprints() == own
     assert len(hashed) == len(set(hashed))
     backbone = {id(parameter) for parameter in encoders[0].module.backbone.parameters()}
     assert backbone < set(hashed)
 
 
-def test_encoders_of_another_backbone_or_engine_are_refused(
-    toys: Any, engine: TorchEngine, engine_of: Engines
-) -> None:
+def test_encoders_of_another_backbone_or_engine_are_refused(toys, engine, engine_of):
     first, *rest = several(toys, engine)
     other = several(toys, engine)[1]
     assert first.beside([*rest, other]) is None
@@ -127,14 +117,12 @@ def test_encoders_of_another_backbone_or_engine_are_refused(
     assert first.beside(rest) is not None
 
 
-def test_a_compiled_pass_promises_no_bits(toys: Any, engine_of: Engines) -> None:
+def test_a_compiled_pass_promises_no_bits(toys, engine_of):
     first, *rest = several(toys, engine_of(compile=True))
     assert first.beside(rest) is None
 
 
-def test_a_batch_that_does_not_fit_is_not_halved_for_several(
-    toys: Any, engine: TorchEngine, room_for: Callable[[int], list[int]]
-) -> None:
+def test_a_batch_that_does_not_fit_is_not_halved_for_several(toys, engine, room_for):
     encoders = several(toys, engine)
     room_for(10)
     budget = engine.token_budget
@@ -145,9 +133,7 @@ def test_a_batch_that_does_not_fit_is_not_halved_for_several(
     assert (engine.token_budget, engine.batch_size.most_tokens) == (budget, None)
 
 
-def test_a_batch_that_was_halved_before_is_cut_alike(
-    toys: Any, engine: TorchEngine, room_for: Callable[[int], list[int]]
-) -> None:
+def test_a_batch_that_was_halved_before_is_cut_alike(toys, engine, room_for):
     encoders = several(toys, engine)
     tried = room_for(14)
     batch = toys.batch(*TEXTS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sentbed_hardware
 import torch
 from sentbed_hardware.learning_rate_schedules import Linear
@@ -19,14 +17,14 @@ for runtime in offered(sentbed_hardware.runtimes()):
 
 
 @parametrize_with_rules(RUNTIMES)
-def test_a_runtime_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_a_runtime_keeps_the_contract(rule):
     rule()
 
 
 @parametrize_with_rules(
     offered(sentbed_hardware.optimizers()), example={"lr": 1e-3}, must_run=True
 )
-def test_an_optimizer_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_an_optimizer_keeps_the_contract(rule):
     rule()
 
 
@@ -37,5 +35,5 @@ def test_an_optimizer_keeps_the_contract(rule: Callable[[], None]) -> None:
     ],
     must_run=True,
 )
-def test_a_schedule_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_a_schedule_keeps_the_contract(rule):
     rule()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import pytest
 import torch
@@ -11,10 +10,10 @@ from sentbed_hardware.cpu import Cpu
 
 
 @pytest.fixture
-def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
+def processor(monkeypatch):
     """Let the processor have these instruction sets only."""
 
-    def have(*names: str) -> None:
+    def have(*names):
         capabilities = {
             "cpu_name": "Abacus",
             "avx2": True,
@@ -25,7 +24,7 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
     return have
 
 
-def test_bf16_without_instructions_is_refused_with_what_to_do(processor: Any) -> None:
+def test_bf16_without_instructions_is_refused_with_what_to_do(processor):
     processor()
     threads = torch.get_num_threads()
     with pytest.raises(RuntimeUnavailableError) as caught:
@@ -37,7 +36,7 @@ def test_bf16_without_instructions_is_refused_with_what_to_do(processor: Any) ->
     assert torch.get_num_threads() == threads
 
 
-def test_int8_is_refused_with_the_runtime_that_has_it() -> None:
+def test_int8_is_refused_with_the_runtime_that_has_it():
     (problem,) = Cpu(precision="int8").check()
     assert problem == (
         "the runtime `cpu` does not compute in int8; encode with "
@@ -49,9 +48,7 @@ def test_int8_is_refused_with_the_runtime_that_has_it() -> None:
 
 @pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16"])
 @pytest.mark.parametrize("precision", ["bf16", "auto"])
-def test_bf16_is_taken_where_the_processor_has_it(
-    processor: Any, name: str, precision: Any
-) -> None:
+def test_bf16_is_taken_where_the_processor_has_it(processor, name, precision):
     processor(name)
     engine = Cpu(precision=precision).build()
     assert engine.placement.dtype == torch.bfloat16
@@ -59,7 +56,7 @@ def test_bf16_is_taken_where_the_processor_has_it(
     assert engine.describe()["bf16_instructions"] == [name]
 
 
-def test_auto_is_fp32_where_bf16_is_emulated(processor: Any) -> None:
+def test_auto_is_fp32_where_bf16_is_emulated(processor):
     processor()
     engine = Cpu(precision="auto").build()
     assert engine.placement.dtype == torch.float32
@@ -67,7 +64,7 @@ def test_auto_is_fp32_where_bf16_is_emulated(processor: Any) -> None:
     assert engine.describe()["bf16_instructions"] == []
 
 
-def test_fp32_is_the_default_even_where_bf16_is_fast(processor: Any) -> None:
+def test_fp32_is_the_default_even_where_bf16_is_fast(processor):
     processor("amx_bf16", "avx512_bf16")
     engine = Cpu().build()
     assert engine.placement.dtype == torch.float32
@@ -75,7 +72,7 @@ def test_fp32_is_the_default_even_where_bf16_is_fast(processor: Any) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_number_of_threads_is_set(threads: int) -> None:
+def test_the_number_of_threads_is_set(threads):
     engine = Cpu(threads=threads).build()
     assert torch.get_num_threads() == threads
     assert engine.describe()["threads"] == threads
@@ -86,8 +83,8 @@ def test_the_number_of_threads_is_set(threads: int) -> None:
     reason="this system does not bind processes to cores",
 )
 def test_left_out_threads_are_the_cores_that_this_process_may_use(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
@@ -99,22 +96,22 @@ def test_left_out_threads_are_the_cores_that_this_process_may_use(
 
 
 def test_left_out_threads_are_those_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert Cpu().build().describe()["threads"] == 3
     assert Cpu(threads=2).build().describe()["threads"] == 2
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_determinism_is_set_as_asked(deterministic: bool) -> None:
+def test_determinism_is_set_as_asked(deterministic):
     torch.use_deterministic_algorithms(not deterministic)
     engine = Cpu(deterministic=deterministic).build()
     assert torch.are_deterministic_algorithms_enabled() == deterministic
     assert engine.describe()["deterministic"] == deterministic
 
 
-def test_the_description_holds_what_the_manifest_needs(processor: Any) -> None:
+def test_the_description_holds_what_the_manifest_needs(processor):
     processor("avx512_bf16")
     assert dict(
         Cpu(precision="auto", threads=1, deterministic=True).build().describe()
@@ -129,12 +126,12 @@ def test_the_description_holds_what_the_manifest_needs(processor: Any) -> None:
     }
 
 
-def test_no_threads_are_refused() -> None:
+def test_no_threads_are_refused():
     with pytest.raises(ValueError, match="threads"):
         Cpu(threads=0)
 
 
-def test_threads_are_given_only_where_the_recipe_does_not_say() -> None:
+def test_threads_are_given_only_where_the_recipe_does_not_say():
     assert Cpu(precision="fp32").with_threads(3) == Cpu(precision="fp32", threads=3)
     assert Cpu(threads=2).with_threads(3) == Cpu(threads=2)
 
@@ -142,9 +139,7 @@ def test_threads_are_given_only_where_the_recipe_does_not_say() -> None:
 @pytest.mark.parametrize(
     ("given", "streams"), [({}, 2), ({"streams": 1}, 1), ({"streams": 3}, 2)]
 )
-def test_streams_are_those_of_the_threads_unless_the_recipe_says(
-    given: dict[str, int], streams: int
-) -> None:
+def test_streams_are_those_of_the_threads_unless_the_recipe_says(given, streams):
     engine = Cpu(threads=2, **given).build()
     assert isinstance(engine, TorchEngine)
     assert engine.batch_size.streams == engine.describe()["streams"] == streams

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ BATCH, HEADS, WIDTH = 3, 2, 8
 
 
 @pytest.fixture(autouse=True)
-def two_threads() -> Any:
+def two_threads():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     torch.manual_seed(0)
@@ -30,9 +29,7 @@ def two_threads() -> Any:
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_a_mask_drops_at_the_rate_and_keeps_the_mean(
-    rate: float, dtype: torch.dtype
-) -> None:
+def test_a_mask_drops_at_the_rate_and_keeps_the_mean(rate, dtype):
     count = 2 * BLOCK + 5
     mask = CpuDropoutAndAttention().mask((count,), rate, dtype)
     assert mask.dtype == dtype
@@ -49,8 +46,8 @@ def test_a_mask_drops_at_the_rate_and_keeps_the_mean(
         assert abs(together - rate**2) < 5 * math.sqrt(rate**2 * (1 - rate**2) / count)
 
 
-def test_masks_follow_the_seed_and_not_the_number_of_threads() -> None:
-    def masks(seed: int, threads: int) -> list[torch.Tensor]:
+def test_masks_follow_the_seed_and_not_the_number_of_threads():
+    def masks(seed, threads):
         torch.manual_seed(seed)
         torch.set_num_threads(threads)
         with CpuDropoutAndAttention():
@@ -65,7 +62,7 @@ def test_masks_follow_the_seed_and_not_the_number_of_threads() -> None:
     assert not torch.equal(masks(2, 1)[0], first)
 
 
-def test_the_gradient_of_dropout_has_the_mask_of_its_output() -> None:
+def test_the_gradient_of_dropout_has_the_mask_of_its_output():
     x = torch.rand(50, 40).add(1).requires_grad_()
     with CpuDropoutAndAttention():
         y = functional.dropout(x, 0.3)
@@ -79,9 +76,7 @@ def test_the_gradient_of_dropout_has_the_mask_of_its_output() -> None:
     ("rate", "training", "expected"),
     [(0.0, True, 1.0), (0.4, False, 1.0), (1.0, True, 0.0)],
 )
-def test_what_needs_no_mask_draws_nothing(
-    rate: float, training: bool, expected: float
-) -> None:
+def test_what_needs_no_mask_draws_nothing(rate, training, expected):
     state = torch.get_rng_state()
     with CpuDropoutAndAttention():
         found = functional.dropout(torch.ones(7, 5), rate, training)
@@ -92,7 +87,7 @@ def test_what_needs_no_mask_draws_nothing(
 # attention
 
 
-def inputs_of(length: int, dtype: torch.dtype) -> list[torch.Tensor]:
+def inputs_of(length, dtype):
     """Queries, keys and values as a model has them: `(batch, heads, length, width)`, not contiguous."""
     return [
         torch.randn(BATCH, length, HEADS, WIDTH)
@@ -104,11 +99,11 @@ def inputs_of(length: int, dtype: torch.dtype) -> list[torch.Tensor]:
 
 
 def naive(
-    parts: list[torch.Tensor],
-    allowed: torch.Tensor,
-    dropout: torch.Tensor,
-    scale: float,
-) -> torch.Tensor:
+    parts,
+    allowed,
+    dropout,
+    scale,
+):
     """One head of one text at a time, in fp64."""
     texts = []
     for text in range(BATCH):
@@ -132,12 +127,12 @@ def naive(
     ],
 )
 def test_attention_and_its_gradients_are_those_of_a_naive_loop(
-    kind: str, dtype: torch.dtype, dropout: float, tolerance: float
-) -> None:
+    kind, dtype, dropout, tolerance
+):
     length = 11
     parts = inputs_of(length, dtype)
     allowed = torch.ones(BATCH, length, length, dtype=torch.bool)
-    given: dict[str, Any] = {}
+    given = {}
     if kind in ("padding", "added"):
         allowed[1, :, 5:] = False
         given["attn_mask"] = allowed[:, None]
@@ -172,7 +167,7 @@ def test_attention_and_its_gradients_are_those_of_a_naive_loop(
         assert (one.double() - other).norm() < tolerance * other.norm()
 
 
-def test_texts_that_see_nothing_have_finite_attention() -> None:
+def test_texts_that_see_nothing_have_finite_attention():
     parts = inputs_of(6, torch.bfloat16)
     nothing = torch.zeros(BATCH, 1, 6, 6, dtype=torch.bool)
     with CpuDropoutAndAttention():
@@ -190,8 +185,8 @@ def test_texts_that_see_nothing_have_finite_attention() -> None:
     ],
 )
 def test_what_has_no_faster_form_is_pytorchs_to_the_bit(
-    options: dict[str, Any],
-) -> None:
+    options,
+):
     parts = inputs_of(9, torch.float32)
     if "attn_mask" in options:
         options = {
@@ -210,14 +205,14 @@ def test_what_has_no_faster_form_is_pytorchs_to_the_bit(
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("family", ["bert", "opt", "t5"])
 def test_a_models_bf16_gradient_is_as_near_to_fp32_as_with_pytorchs_attention(
-    family: str,
-) -> None:
-    sizes: dict[str, Any] = {
+    family,
+):
+    sizes = {
         "vocab_size": 50,
         "hidden_size": 32,
         "num_attention_heads": 2,
     }
-    config: Any = {
+    config = {
         "bert": lambda: transformers.BertConfig(
             **sizes, num_hidden_layers=2, intermediate_size=64
         ),
@@ -240,7 +235,7 @@ def test_a_models_bf16_gradient_is_as_near_to_fp32_as_with_pytorchs_attention(
     }[family]()
     if family == "bert":
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    model: Any = (
+    model = (
         transformers.T5EncoderModel
         if family == "t5"
         else transformers.AutoModel.from_config
@@ -251,7 +246,7 @@ def test_a_models_bf16_gradient_is_as_near_to_fp32_as_with_pytorchs_attention(
     mask[1, 7:] = 0
     weights = torch.randn(4, 12, 32)
 
-    def gradient(dtype: torch.dtype, own: bool) -> torch.Tensor:
+    def gradient(dtype, own):
         model.zero_grad()
         with torch.autocast("cpu", dtype, dtype != torch.float32):
             if own:

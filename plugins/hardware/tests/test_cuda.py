@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
 from sentbed._encoder.batching import encode_into
-from sentbed.protocols import BuildContext, Head, TokenBatch
+from sentbed.protocols import BuildContext, Head
 from sentbed_hardware._torch.cuda import AHEAD, CudaEngine, budget
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
@@ -29,17 +27,17 @@ TEXTS = (
 
 
 @pytest.fixture(autouse=True)
-def _same_products_afterwards() -> Iterator[None]:
+def _same_products_afterwards():
     yield
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+def gpu(monkeypatch):
     """Let there be GPUs of a capability; returns which one is made the current one."""
 
-    def have(major: int = 9, count: int = 1, memory: int = 80 * GIB) -> list[int]:
-        chosen: list[int] = []
+    def have(major=9, count=1, memory=80 * GIB):
+        chosen = []
         about = SimpleNamespace(
             name="Colossus", major=major, minor=0, total_memory=memory
         )
@@ -58,15 +56,15 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     return have
 
 
-def refused(runtime: Cuda) -> str:
+def refused(runtime):
     with pytest.raises(RuntimeUnavailableError) as caught:
         runtime.build()
     return str(caught.value)
 
 
 def test_a_pytorch_without_cuda_is_refused_with_what_to_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: False)
     assert refused(Cuda()) == (
         f"this PyTorch ({torch.__version__}) is built without CUDA; install a build for your driver as "
@@ -75,10 +73,8 @@ def test_a_pytorch_without_cuda_is_refused_with_what_to_do(
 
 
 @pytest.mark.parametrize("visible", [None, "7"])
-def test_a_machine_without_a_gpu_is_refused_with_what_to_do(
-    visible: str | None, gpu: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails() -> None:
+def test_a_machine_without_a_gpu_is_refused_with_what_to_do(visible, gpu, monkeypatch):
+    def fails():
         raise RuntimeError("No CUDA GPUs are available")
 
     gpu(count=0)
@@ -93,7 +89,7 @@ def test_a_machine_without_a_gpu_is_refused_with_what_to_do(
     )
 
 
-def test_bf16_on_a_gpu_without_it_is_refused_with_what_to_do(gpu: Any) -> None:
+def test_bf16_on_a_gpu_without_it_is_refused_with_what_to_do(gpu):
     gpu(major=7)
     assert refused(Cuda(precision="bf16")) == (
         "this GPU (Colossus, compute capability 7.0) has no bf16 instructions, which came with 8.0; use "
@@ -102,8 +98,8 @@ def test_bf16_on_a_gpu_without_it_is_refused_with_what_to_do(gpu: Any) -> None:
 
 
 def test_a_process_that_has_no_gpu_of_its_own_is_refused_with_what_to_do(
-    gpu: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    gpu, monkeypatch
+):
     gpu(count=2)
     torchrun = {
         "RANK": "6",
@@ -130,8 +126,8 @@ def test_a_process_that_has_no_gpu_of_its_own_is_refused_with_what_to_do(
     ],
 )
 def test_the_precision_is_the_one_asked_for_and_auto_is_bf16_where_it_is(
-    precision: Any, major: int, dtype: torch.dtype, gpu: Any
-) -> None:
+    precision, major, dtype, gpu
+):
     chosen = gpu(major)
     engine = Cuda(precision=precision).build()
     assert (engine.placement.dtype, engine.device, chosen) == (
@@ -143,7 +139,7 @@ def test_the_precision_is_the_one_asked_for_and_auto_is_bf16_where_it_is(
     assert engine.describe()["precision"] == names[dtype]
 
 
-def test_fp32_without_tf32_is_the_default(gpu: Any) -> None:
+def test_fp32_without_tf32_is_the_default(gpu):
     gpu()
     torch.backends.cuda.matmul.allow_tf32 = True
     assert dict(Cuda().build().describe()) == {
@@ -159,7 +155,7 @@ def test_fp32_without_tf32_is_the_default(gpu: Any) -> None:
     assert torch.backends.cuda.matmul.fp32_precision == "ieee"
 
 
-def test_tf32_is_set_so_that_every_part_of_torch_can_ask_for_it(gpu: Any) -> None:
+def test_tf32_is_set_so_that_every_part_of_torch_can_ask_for_it(gpu):
     gpu()
     assert Cuda(tf32=True).build().describe()["tf32"] is True
     assert torch.backends.cuda.matmul.fp32_precision == "tf32"
@@ -168,9 +164,7 @@ def test_tf32_is_set_so_that_every_part_of_torch_can_ask_for_it(gpu: Any) -> Non
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_determinism_is_set_as_asked(
-    deterministic: bool, gpu: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_determinism_is_set_as_asked(deterministic, gpu, monkeypatch):
     gpu()
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
@@ -196,15 +190,13 @@ def test_determinism_is_set_as_asked(
         (8, 4, 80, 131072),
     ],
 )
-def test_the_budget_follows_width_and_memory(
-    width: int, number: int, memory: int, tokens: int
-) -> None:
+def test_the_budget_follows_width_and_memory(width, number, memory, tokens):
     assert budget(width, number, memory * GIB) == tokens
 
 
 def test_the_narrowest_budget_of_all_encoders_holds_and_one_that_is_given_stays(
-    toys: Any, gpu: Any, assemble: Callable[..., Any]
-) -> None:
+    toys, gpu, assemble
+):
     gpu(memory=GIB)
     found, given = (
         CudaEngine(torch.device("cpu"), torch.float32, False, {}, n)
@@ -223,17 +215,15 @@ def test_the_narrowest_budget_of_all_encoders_holds_and_one_that_is_given_stays(
 
 
 @pytest.fixture
-def encoder(assemble: Callable[..., Any]) -> Any:
+def encoder(assemble):
     """An encoder of the engine for a GPU, on the host."""
     return assemble(on=CudaEngine(torch.device("cpu"), torch.float32, False, {}, 4096))
 
 
-def test_batches_are_taken_ahead_and_vectors_come_in_order(
-    toys: Any, encoder: Any
-) -> None:
-    taken: list[int] = []
+def test_batches_are_taken_ahead_and_vectors_come_in_order(toys, encoder):
+    taken = []
 
-    def batches() -> Iterator[TokenBatch]:
+    def batches():
         for number, text in enumerate(TEXTS):
             taken.append(number)
             yield toys.batch(text)
@@ -250,11 +240,11 @@ def test_batches_are_taken_ahead_and_vectors_come_in_order(
 
 
 def test_texts_are_encoded_as_on_a_processor(
-    toys: Any,
-    encoder: Any,
-    assemble: Callable[..., Any],
-    room_for: Callable[[int], list[int]],
-) -> None:
+    toys,
+    encoder,
+    assemble,
+    room_for,
+):
     tokenizer, plain = encoder.backbone.tokenizer, assemble()
     expected, found = (
         np.full((len(TEXTS), encoder.width), np.nan, np.float32) for _ in range(2)
@@ -262,7 +252,7 @@ def test_texts_are_encoded_as_on_a_processor(
     encode_into(expected, TEXTS, tokenizer, plain, 32, 4096)
     # The batches that are planned do not fit; the engine halves them.
     tried = room_for(8)
-    said: list[str] = []
+    said = []
     encoder.say = said.append
     encode_into(found, TEXTS, tokenizer, encoder, 32, 4096)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
@@ -281,14 +271,12 @@ def test_texts_are_encoded_as_on_a_processor(
         (torch.float16, ScalingTrainer),
     ],
 )
-def test_fp16_is_trained_with_a_scale(
-    toys: Any, dtype: torch.dtype, kind: type, assemble: Callable[..., Any]
-) -> None:
+def test_fp16_is_trained_with_a_scale(toys, dtype, kind, assemble):
     engine = CudaEngine(torch.device("cpu"), dtype, False, {}, 4096)
     assert type(toys.train(assemble(on=engine), toys.loss(), toys.sgd())) is kind
 
 
-def test_several_machines_need_a_place_to_meet() -> None:
+def test_several_machines_need_a_place_to_meet():
     assert list(Cuda(devices=8).check()) == []
     assert [problem.split(",")[0] for problem in Cuda(nodes=2).check()] == [
         "`nodes` is 2"

@@ -11,16 +11,16 @@ from sentbed_hardware.cuda import Cuda
 
 
 @pytest.fixture(autouse=True)
-def _no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_limit(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
 
 
-def built(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def built(version, monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda name: version)
 
 
-def test_a_build_for_processors_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_for_processors_is_named(monkeypatch):
     built("2.13.0+cpu", monkeypatch)
     assert Cuda().unavailable() == (
         "this PyTorch (2.13.0+cpu) is built without CUDA; install a build for your driver as "
@@ -29,8 +29,8 @@ def test_a_build_for_processors_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_build_for_a_system_without_cuda_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     built("2.13.0", monkeypatch)
     monkeypatch.setattr(sys, "platform", "darwin")
     assert str(Cuda().unavailable()).startswith(
@@ -38,7 +38,7 @@ def test_a_build_for_a_system_without_cuda_is_named(
     )
 
 
-def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_named(monkeypatch):
     built("2.13.0", monkeypatch)
     monkeypatch.setattr(
         cuda_presence, "DRIVERS", {"linux": "libcuda-that-is-not-there.so"}
@@ -50,9 +50,7 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.13.0", "2.13.0+cu128"])
-def test_a_driver_that_is_there_may_do(
-    version: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_is_there_may_do(version, monkeypatch):
     built(version, monkeypatch)
     # A library that every Linux has in the place of the driver's.
     monkeypatch.setattr(cuda_presence, "DRIVERS", {"linux": "libc.so.6"})
@@ -60,8 +58,8 @@ def test_a_driver_that_is_there_may_do(
 
 
 def test_a_build_for_gpus_of_another_maker_needs_no_driver_of_nvidia(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     built("2.13.0+rocm6.4", monkeypatch)
     monkeypatch.setattr(
         cuda_presence, "DRIVERS", {"linux": "libcuda-that-is-not-there.so"}
@@ -70,17 +68,15 @@ def test_a_build_for_gpus_of_another_maker_needs_no_driver_of_nvidia(
 
 
 @pytest.mark.parametrize("visible", ["", "-1"])
-def test_gpus_that_are_hidden_are_named(
-    visible: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_that_are_hidden_are_named(visible, monkeypatch):
     built("2.13.0", monkeypatch)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     expected = f"`CUDA_VISIBLE_DEVICES` is {visible!r} and hides every GPU; "
     assert str(Cuda().unavailable()).startswith(expected)
 
 
-def test_no_pytorch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
+def test_no_pytorch_is_named(monkeypatch):
+    def missing(name):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +24,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", params=["ddp", "fsdp"])
-def found(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def found(request, tmp_path_factory):
     """What one process finds, and two of them."""
     place = tmp_path_factory.mktemp("processes")
     runtime = {"devices": 2, "parallel": request.param}
@@ -36,12 +32,12 @@ def found(
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
-    results: dict[str, Any] = torch.load(place / "found.pt", weights_only=False)
+    results = torch.load(place / "found.pt", weights_only=False)
     assert results["two"]["facts"]["parallel"] == request.param
     return results
 
 
-def close(found: Any, expected: Any, tolerance: float, path: str = "") -> None:
+def close(found, expected, tolerance, path=""):
     """Compare two results part by part."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys(), path
@@ -60,14 +56,14 @@ def close(found: Any, expected: Any, tolerance: float, path: str = "") -> None:
         assert found == expected, path
 
 
-def numbers_of(gradients: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def numbers_of(gradients):
     for case, (_, named) in gradients.items():
         assert named
         for name, value in named.items():
             yield f"{case}: {name}", value
 
 
-def test_loss_and_gradient_are_those_of_one_process(found: dict[str, Any]) -> None:
+def test_loss_and_gradient_are_those_of_one_process(found):
     assert len(found["one"]["gradients"]) == 17
     moving = [
         np.abs(value).max()
@@ -78,7 +74,7 @@ def test_loss_and_gradient_are_those_of_one_process(found: dict[str, Any]) -> No
     close(found["two"]["gradients"], found["one"]["gradients"], 1e-5)
 
 
-def test_five_steps_end_at_the_weights_of_one_process(found: dict[str, Any]) -> None:
+def test_five_steps_end_at_the_weights_of_one_process(found):
     for case, expected in found["one"]["steps"].items():
         ours = found["two"]["steps"][case]
         for part in ("steps", "weights", "head"):
@@ -86,7 +82,7 @@ def test_five_steps_end_at_the_weights_of_one_process(found: dict[str, Any]) -> 
         assert len({step["loss"] for step in expected["steps"]}) == 5
 
 
-def test_a_state_holds_what_that_of_one_process_holds(found: dict[str, Any]) -> None:
+def test_a_state_holds_what_that_of_one_process_holds(found):
     for case, expected in found["one"]["steps"].items():
         there = {
             name: value
@@ -102,8 +98,8 @@ def test_a_state_holds_what_that_of_one_process_holds(found: dict[str, Any]) -> 
 
 
 def test_the_memory_of_a_loss_is_the_same_in_all_processes(
-    found: dict[str, Any],
-) -> None:
+    found,
+):
     for case in ("memory", "average", "average in parts"):
         (one,) = found["one"]["steps"][case]["states"]
         first, second = found["two"]["steps"][case]["states"]
@@ -113,7 +109,7 @@ def test_the_memory_of_a_loss_is_the_same_in_all_processes(
         assert one["memory"].abs().sum(1).min() > 0
 
 
-def test_vectors_are_those_of_one_process_in_their_order(found: dict[str, Any]) -> None:
+def test_vectors_are_those_of_one_process_in_their_order(found):
     for case, expected in found["one"]["steps"].items():
         for what, rows in (("vectors", 5), ("one vector", 1)):
             assert expected[what].shape == (rows, 5)
@@ -121,15 +117,15 @@ def test_vectors_are_those_of_one_process_in_their_order(found: dict[str, Any]) 
 
 
 def test_a_broken_weight_is_found_in_whatever_process_it_is(
-    found: dict[str, Any],
-) -> None:
+    found,
+):
     before, after = found["one"]["broken"]
     assert before is None
     assert after.endswith("words.weight")
     assert found["two"]["broken"] == [before, after]
 
 
-def test_a_transform_is_that_of_one_process(found: dict[str, Any]) -> None:
+def test_a_transform_is_that_of_one_process(found):
     expected = found["one"]["transformed"]
     assert expected["widths"] == [5, 5, 3]
     assert {"transform.weight", "transform.bias"} < expected["saved"].keys()
@@ -137,16 +133,16 @@ def test_a_transform_is_that_of_one_process(found: dict[str, Any]) -> None:
 
 
 def test_hidden_tokens_and_layers_of_texts_are_sent_with_them(
-    found: dict[str, Any],
-) -> None:
+    found,
+):
     expected = found["one"]["fields"]
     assert np.abs(expected["vectors"] - expected["plain"]).max(1).min() > 1e-3
     close(found["two"]["fields"], expected, 1e-5)
 
 
 def test_dropout_differs_between_processes_and_is_that_of_the_seed(
-    found: dict[str, Any],
-) -> None:
+    found,
+):
     dropout = found["two"]["dropout"]
     (first, first_common), (second, second_common) = dropout["before"]
     assert not torch.equal(first[0], second[0])
@@ -160,17 +156,15 @@ def test_dropout_differs_between_processes_and_is_that_of_the_seed(
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adafactor"])
 @pytest.mark.parametrize("processes", ["one", "two"])
-def test_a_restored_trainer_goes_on_to_the_bit(
-    found: dict[str, Any], processes: str, optimizer: str
-) -> None:
+def test_a_restored_trainer_goes_on_to_the_bit(found, processes, optimizer):
     expected, resumed = found[processes]["resumed"][optimizer]
     assert resumed == expected
     assert len({step["loss"] for step in expected}) == 3
 
 
 def test_a_state_of_another_number_of_processes_is_gone_on_from(
-    found: dict[str, Any],
-) -> None:
+    found,
+):
     steps, said = found["from another"]["one to one"]
     assert said == []
     begin = "the state's number of processes"
@@ -187,8 +181,8 @@ def test_a_state_of_another_number_of_processes_is_gone_on_from(
 
 
 def test_the_local_gradient_is_the_full_one_divided_by_the_processes(
-    found: dict[str, Any],
-) -> None:
+    found,
+):
     local, full = found["local"], found["two"]["gradients"]
     assert local.keys() == full.keys()
     seen = set()
@@ -205,13 +199,13 @@ def test_the_local_gradient_is_the_full_one_divided_by_the_processes(
     }
 
 
-def test_local_gradients_are_those_that_gathered_constants_leave() -> None:
+def test_local_gradients_are_those_that_gathered_constants_leave():
     """As SimCSE's script has it: of two halves, each sees the other's vectors as constants; then the mean."""
     torch.manual_seed(0)
     weight = torch.randn(4, 3, requires_grad=True)
     rows = torch.randn(6, 4), torch.randn(6, 4)
 
-    def loss_of(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    def loss_of(first, second):
         return torch.nn.functional.cross_entropy(first @ second.T, torch.arange(6))
 
     (full,) = torch.autograd.grad(loss_of(*(some @ weight for some in rows)), weight)
@@ -227,8 +221,8 @@ def test_local_gradients_are_those_that_gathered_constants_leave() -> None:
 
 
 def test_what_fails_in_all_processes_is_an_error_after_which_they_go_on(
-    found: dict[str, Any],
-) -> None:
+    found,
+):
     message, vectors = found["one"]["refused"]
     assert message.startswith("nothing in this encoder can be trained")
     assert found["two"]["refused"][0] == message
@@ -237,9 +231,7 @@ def test_what_fails_in_all_processes_is_an_error_after_which_they_go_on(
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_call_that_fails_in_one_process_ends_the_others(
-    tmp_path: Path, rank: int, parallel: str
-) -> None:
+def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path, rank, parallel):
     runtime = json.dumps({"devices": 2, "parallel": parallel})
     command = [sys.executable, str(SCRIPT), str(tmp_path), runtime, str(rank)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -264,8 +256,8 @@ def test_a_call_that_fails_in_one_process_ends_the_others(
 
 
 def test_the_engine_says_how_many_processes_it_has_and_how_they_work(
-    found: dict[str, Any],
-) -> None:
+    found,
+):
     one, two = found["one"], found["two"]
     assert not {"processes", "parallel", "gradient"} & one["facts"].keys()
     assert (two["facts"]["processes"], two["facts"]["gradient"]) == (2, "full")
@@ -274,7 +266,7 @@ def test_the_engine_says_how_many_processes_it_has_and_how_they_work(
     assert two["counters"] == one["counters"]
 
 
-def test_fields_that_do_not_fit_are_named() -> None:
+def test_fields_that_do_not_fit_are_named():
     assert list(Cpu(devices=4).check()) == []
     assert list(Cpu(nodes=2, rendezvous="node-1:29500").check()) == []
     (missing,) = Cpu(nodes=2).check()
@@ -287,13 +279,13 @@ def test_fields_that_do_not_fit_are_named() -> None:
     assert compiled.endswith("set `compile = false`")
 
 
-def test_a_process_that_stands_alone_does_not_pretend_to_be_two() -> None:
+def test_a_process_that_stands_alone_does_not_pretend_to_be_two():
     with pytest.raises(
         RuntimeUnavailableError, match="2 processes are asked for, and this is one"
     ):
         Cpu(devices=2).build()
 
 
-def test_one_process_is_neither_launched_nor_serves() -> None:
+def test_one_process_is_neither_launched_nor_serves():
     assert Cpu().launch(["never", "started"]) is None
     assert Cpu().serve() is False

@@ -7,11 +7,9 @@ import subprocess
 import sys
 import sysconfig
 import warnings
-from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import sentbed_hardware
@@ -30,11 +28,11 @@ FLAGS = {
 """Instruction sets in torch's words, and in Linux's."""
 
 
-def by_name(findings: Any) -> dict[str, Finding]:
+def by_name(findings):
     return {finding.what: finding for finding in findings}
 
 
-def fake_torch(**cuda: Any) -> SimpleNamespace:
+def fake_torch(**cuda):
     """A torch that is built for CUDA 12.8."""
     return SimpleNamespace(
         __version__="2.13.0",
@@ -44,7 +42,7 @@ def fake_torch(**cuda: Any) -> SimpleNamespace:
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+def driver(monkeypatch):
     """Give this machine an NVIDIA driver of a version, or none."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return lambda found: monkeypatch.setattr(doctor_devices, "_driver", lambda: found)
@@ -67,7 +65,7 @@ def test_the_hook_returns_findings_every_time_that_it_is_called():
     assert found[0] == Finding("runtimes", "cpu", "yes", f"torch {version('torch')}")
 
 
-def test_a_torch_that_cannot_be_imported_is_a_finding(monkeypatch: pytest.MonkeyPatch):
+def test_a_torch_that_cannot_be_imported_is_a_finding(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "torch", None)
         (found,) = doctor.findings()
@@ -106,7 +104,7 @@ def test_bf16_without_its_instructions_is_limited():
 
 
 def test_a_kernel_is_there_when_it_computes_and_else_says_why_not(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     assert list(doctor_devices.attention(torch, "cpu", torch.float32)) == [
         Finding("attention", "cpu flash", "yes", "in float32")
@@ -121,9 +119,9 @@ def test_a_kernel_is_there_when_it_computes_and_else_says_why_not(
 
 
 def test_why_a_kernel_cannot_be_taken_is_what_torch_warns_of(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
-    def refuse(*_: Any) -> None:
+    def refuse(*_):
         warnings.warn(
             "Flash attention only supports sm80 (Triggered internally at x.cpp:3)",
             stacklevel=1,
@@ -146,7 +144,7 @@ def test_why_a_kernel_cannot_be_taken_is_what_torch_warns_of(
     [("570.1", "NVIDIA driver 570.1"), (None, "no NVIDIA driver found")],
 )
 def test_a_torch_without_cuda_says_so_and_names_the_build_to_install(
-    driver: Callable[[str | None], None], found: str | None, where: str
+    driver, found, where
 ):
     driver(found)
     (cuda,) = doctor_devices.cuda(torch)
@@ -162,9 +160,9 @@ def test_a_torch_without_cuda_says_so_and_names_the_build_to_install(
 
 
 def test_a_driver_that_is_too_old_is_to_be_updated(
-    driver: Callable[[str | None], None],
+    driver,
 ):
-    def too_old() -> bool:
+    def too_old():
         warnings.warn(
             "CUDA initialization: The NVIDIA driver on your system is too old (11040).",
             stacklevel=1,
@@ -195,12 +193,12 @@ def test_a_driver_that_is_too_old_is_to_be_updated(
     ],
 )
 def test_a_torch_with_cuda_and_no_device_says_what_is_missing(
-    driver: Callable[[str | None], None],
-    monkeypatch: pytest.MonkeyPatch,
-    found: str | None,
-    visible: str | None,
-    detail: str,
-    remedy: str,
+    driver,
+    monkeypatch,
+    found,
+    visible,
+    detail,
+    remedy,
 ):
     driver(found)
     if visible is not None:
@@ -215,12 +213,10 @@ CARDS = [("Old", 7, 5, 16), ("New", 9, 0, 80), ("New", 9, 0, 80)]
 
 
 @pytest.fixture
-def three_cards(
-    monkeypatch: pytest.MonkeyPatch, driver: Callable[[str | None], None]
-) -> SimpleNamespace:
+def three_cards(monkeypatch, driver):
     """A torch with one old card and two new ones; their attention kernels are recorded."""
 
-    def properties(index: int) -> SimpleNamespace:
+    def properties(index):
         name, major, minor, memory = CARDS[index]
         return SimpleNamespace(
             name=name, major=major, minor=minor, total_memory=memory * 2**30
@@ -243,7 +239,7 @@ def three_cards(
 
 
 def test_every_gpu_is_named_and_each_kind_has_its_precisions(
-    three_cards: SimpleNamespace,
+    three_cards,
 ):
     found = by_name(doctor_devices.cuda(three_cards))
     assert found["cuda"] == Finding(
@@ -261,7 +257,7 @@ def test_every_gpu_is_named_and_each_kind_has_its_precisions(
     assert not any(name.startswith("cuda:2 ") for name in found)
 
 
-def test_kernels_are_tried_in_bf16_where_the_gpu_has_it(three_cards: SimpleNamespace):
+def test_kernels_are_tried_in_bf16_where_the_gpu_has_it(three_cards):
     found = [
         finding
         for finding in doctor_devices.cuda(three_cards)
@@ -274,7 +270,7 @@ def test_kernels_are_tried_in_bf16_where_the_gpu_has_it(three_cards: SimpleNames
 
 
 def test_the_devices_of_a_machine_are_listed_with_their_memory(
-    three_cards: SimpleNamespace,
+    three_cards,
 ):
     found = [
         finding
@@ -285,8 +281,8 @@ def test_the_devices_of_a_machine_are_listed_with_their_memory(
     assert found[0].detail == "Old, 16.0 GiB, compute capability 7.5"
 
 
-def test_a_gpu_that_fails_hides_no_other_finding(three_cards: SimpleNamespace):
-    def taken(index: int) -> Any:
+def test_a_gpu_that_fails_hides_no_other_finding(three_cards):
+    def taken(index):
         raise RuntimeError(
             "CUDA error: all devices are busy or unavailable\nCompile with ..."
         )
@@ -299,7 +295,7 @@ def test_a_gpu_that_fails_hides_no_other_finding(three_cards: SimpleNamespace):
 
 
 def test_a_torch_for_amd_has_no_tf32_and_no_compute_capability(
-    three_cards: SimpleNamespace,
+    three_cards,
 ):
     three_cards.version = SimpleNamespace(cuda=None, hip="6.4")
     found = by_name(doctor_devices.cuda(three_cards))
@@ -311,7 +307,7 @@ def test_a_torch_for_amd_has_no_tf32_and_no_compute_capability(
 # --- compiling ---------------------------------------------------------------------------------------------
 
 
-def program(directory: Path, name: str, output: str) -> Path:
+def program(directory, name, output):
     path = directory / name
     path.write_text(f"#!/bin/sh\necho '{output}'\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -319,7 +315,7 @@ def program(directory: Path, name: str, output: str) -> Path:
 
 
 @pytest.fixture
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tools(tmp_path, monkeypatch):
     """The only directory in which programs and headers are looked for."""
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -327,7 +323,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_compiler_and_the_headers_of_python_make_a_trial(tools: Path):
+def test_a_compiler_and_the_headers_of_python_make_a_trial(tools):
     program(tools, "clang++", "made-up clang 3")
     (tools / "Python.h").touch()
     found = by_name(doctor.compiling(torch))
@@ -338,9 +334,7 @@ def test_a_compiler_and_the_headers_of_python_make_a_trial(tools: Path):
     assert isinstance(found["torch.compile"], Trial)
 
 
-def test_without_a_compiler_there_is_nothing_to_try(
-    tools: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_without_a_compiler_there_is_nothing_to_try(tools, monkeypatch):
     found = by_name(doctor.compiling(torch))
     assert [
         found[name].status for name in ("C++ compiler", "Python.h", "torch.compile")
@@ -368,7 +362,7 @@ def test_the_compiler_is_the_one_that_this_machine_has():
 
 
 def test_what_was_compiled_is_compared_with_what_was_not(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     monkeypatch.setattr(torch, "compile", lambda function: function)
     found = doctor.compile_one()
@@ -381,9 +375,9 @@ def test_what_was_compiled_is_compared_with_what_was_not(
 
 
 def test_the_trial_compiles_without_what_was_compiled_before(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
-    def elsewhere(function: Any, _: float, **variables: str) -> Mapping[str, Any]:
+    def elsewhere(function, _, **variables):
         assert function is doctor.compile_one
         directory = Path(variables["TORCHINDUCTOR_CACHE_DIR"])
         assert list(directory.iterdir()) == []
@@ -411,7 +405,7 @@ def test_a_torch_without_processes_says_so():
     assert (found.what, found.status) == ("torch.distributed", "no")
 
 
-def test_the_first_line_of_a_command_is_none_where_it_fails() -> None:
+def test_the_first_line_of_a_command_is_none_where_it_fails():
     assert (
         doctor_devices.first_line(sys.executable, "-c", "print(' one '); print('two')")
         == "one"

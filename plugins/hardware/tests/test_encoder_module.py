@@ -2,21 +2,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
 import torch
 from sentbed import ModelError, PluginError
-from sentbed.protocols import BuildContext, Head, TokenBatch, Transform
-from sentbed_hardware._torch.engine import TorchEngine
+from sentbed.protocols import BuildContext, Head, Transform
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
 
 
-def module_of(toys: Any, head: Head, pooler: Any = None) -> tuple[EncoderModule, Any]:
+def module_of(toys, head, pooler=None):
     backbone = toys.backbone().build(BuildContext(tuple))
     return EncoderModule(backbone, pooler or toys.mean(), head), backbone
 
@@ -29,7 +28,7 @@ CURVES: dict[str, Callable[[float], float]] = {
 }
 
 
-def by_hand(module: EncoderModule, batch: TokenBatch, head: Head) -> list[list[float]]:
+def by_hand(module, batch, head):
     """Loops over rows, tokens and units, in float64."""
     words, dense = module.backbone.words.weight.tolist(), module.backbone.dense
     weight, bias = dense.weight.tolist(), dense.bias.tolist()
@@ -92,9 +91,7 @@ def by_hand(module: EncoderModule, batch: TokenBatch, head: Head) -> list[list[f
         Head(hidden=(9,), projection=5, dimensions=2, normalize=True),
     ],
 )
-def test_vectors_are_those_of_loops_by_hand(
-    toys: Any, engine: TorchEngine, head: Head
-) -> None:
+def test_vectors_are_those_of_loops_by_hand(toys, engine, head):
     module, _ = module_of(toys, head)
     batch = toys.batch(*TEXTS)
     expected = torch.tensor(by_hand(module, batch, head))
@@ -104,8 +101,8 @@ def test_vectors_are_those_of_loops_by_hand(
 
 
 def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(
-    toys: Any,
-) -> None:
+    toys,
+):
     assert module_of(toys, Head())[0].width == 8
     assert module_of(toys, Head(), toys.first_dense(out=5))[0].width == 5
     module, _ = module_of(toys, Head(projection=3), toys.first_dense(out=5))
@@ -113,7 +110,7 @@ def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(
     assert module.projection.in_features == 5
 
 
-def test_parameters_are_counted_once_and_those_that_train_apart(toys: Any) -> None:
+def test_parameters_are_counted_once_and_those_that_train_apart(toys):
     module, _ = module_of(toys, Head(projection=6), toys.first_dense(out=5))
     sizes = {name: value.numel() for name, value in module.named_parameters()}
     assert module.parameter_counts == (sum(sizes.values()), sum(sizes.values()))
@@ -129,7 +126,7 @@ def test_parameters_are_counted_once_and_those_that_train_apart(toys: Any) -> No
     assert module.parameter_counts[0] == sum(sizes.values())
 
 
-def test_weights_in_four_bits_count_one_by_one(toys: Any) -> None:
+def test_weights_in_four_bits_count_one_by_one(toys):
     bitsandbytes = pytest.importorskip(
         "bitsandbytes", reason="needs sentbed-backbones[qlora]"
     )
@@ -142,9 +139,7 @@ def test_weights_in_four_bits_count_one_by_one(toys: Any) -> None:
     assert module.parameter_counts == (before[0] + 64 * 64, before[1])
 
 
-def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(
-    toys: Any, engine: TorchEngine
-) -> None:
+def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(toys, engine):
     module, _ = module_of(toys, Head(projection=6, dimensions=2))
     assert (module.width, module.trained_width) == (2, 6)
     batch = engine.placement.tensors(toys.batch(*TEXTS))
@@ -152,9 +147,7 @@ def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(
     torch.testing.assert_close(module.eval()(*batch), whole[:, :2], rtol=0, atol=0)
 
 
-def test_a_layer_that_is_in_training_only_changes_the_width_there_alone(
-    toys: Any, engine: TorchEngine
-) -> None:
+def test_a_layer_that_is_in_training_only_changes_the_width_there_alone(toys, engine):
     module, backbone = module_of(toys, Head(), toys.trained_dense(out=5))
     assert (module.width, module.trained_width) == (backbone.width, 5)
     batch = engine.placement.tensors(toys.batch(*TEXTS))
@@ -165,7 +158,7 @@ def test_a_layer_that_is_in_training_only_changes_the_width_there_alone(
     torch.testing.assert_close(module.eval()(*batch), mean, rtol=0, atol=0)
 
 
-def test_a_projection_after_such_a_layer_is_refused(toys: Any) -> None:
+def test_a_projection_after_such_a_layer_is_refused(toys):
     with pytest.raises(
         ModelError,
         match=r"5 numbers in training and 8 when encoding, .* take `projection` out",
@@ -173,9 +166,7 @@ def test_a_projection_after_such_a_layer_is_refused(toys: Any) -> None:
         module_of(toys, Head(projection=6), toys.trained_dense(out=5))
 
 
-def test_a_transform_reads_the_vector_of_encoding(
-    toys: Any, engine: TorchEngine
-) -> None:
+def test_a_transform_reads_the_vector_of_encoding(toys, engine):
     module, backbone = module_of(
         toys, Head(transform=Fixed()), toys.trained_dense(out=5)
     )
@@ -195,14 +186,14 @@ class Fixed(Transform):
 
     width: int = 3
 
-    def output_width(self, width: int) -> int:
+    def output_width(self, width):
         return self.width
 
-    def fit(self, vectors: Any, backbone: Any) -> Any:
+    def fit(self, vectors, backbone):
         raise NotImplementedError
 
 
-def a_fit(width: int = 6, to: int = 3) -> tuple[Any, Any]:
+def a_fit(width=6, to=3):
     rng = np.random.default_rng(0)
     return rng.standard_normal(width), rng.standard_normal((width, to))
 
@@ -210,8 +201,8 @@ def a_fit(width: int = 6, to: int = 3) -> tuple[Any, Any]:
 @pytest.mark.parametrize("dimensions", [None, 2])
 @pytest.mark.parametrize("normalize", [True, False])
 def test_a_fitted_transform_stands_between_projection_and_cut(
-    toys: Any, engine: TorchEngine, normalize: bool, dimensions: int | None
-) -> None:
+    toys, engine, normalize, dimensions
+):
     head = Head(
         projection=6,
         bias=True,
@@ -242,9 +233,7 @@ def test_a_fitted_transform_stands_between_projection_and_cut(
     assert (fitted.fitted_on, module.fitted_on) == ({}, None)
 
 
-def test_training_sees_no_transform_and_it_has_no_gradient(
-    toys: Any, engine: TorchEngine
-) -> None:
+def test_training_sees_no_transform_and_it_has_no_gradient(toys, engine):
     module, _ = module_of(toys, Head(projection=6, normalize=True, transform=Fixed()))
     batch = engine.placement.tensors(toys.batch(*TEXTS))
     fitted = module.transformed(a_fit())
@@ -259,7 +248,7 @@ def test_training_sees_no_transform_and_it_has_no_gradient(
     assert own == {"transform.weight": False, "transform.bias": False}
 
 
-def test_a_fit_draws_no_number(toys: Any) -> None:
+def test_a_fit_draws_no_number(toys):
     module, _ = module_of(toys, Head(projection=6, transform=Fixed()))
     before = torch.random.get_rng_state()
     module.transformed(a_fit())
@@ -278,9 +267,7 @@ def test_a_fit_draws_no_number(toys: Any) -> None:
         (3, "returned no mean and matrix"),
     ],
 )
-def test_a_fit_that_is_none_is_the_fault_of_its_component(
-    toys: Any, fit: Any, said: str
-) -> None:
+def test_a_fit_that_is_none_is_the_fault_of_its_component(toys, fit, said):
     module, _ = module_of(toys, Head(projection=6, transform=Fixed()))
     with pytest.raises(
         PluginError, match=f"`fit` of the transform `fixed` of .* {said}"
@@ -288,7 +275,7 @@ def test_a_fit_that_is_none_is_the_fault_of_its_component(
         module.transformed(fit)
 
 
-def test_dimensions_are_at_most_those_of_the_transform(toys: Any) -> None:
+def test_dimensions_are_at_most_those_of_the_transform(toys):
     with pytest.raises(
         ModelError, match="keeps 4 dimensions of vectors that are 3 wide"
     ):
@@ -297,10 +284,10 @@ def test_dimensions_are_at_most_those_of_the_transform(toys: Any) -> None:
         PluginError,
         match=r"`output_width` of the transform `fixed` of .* returned 'six'",
     ):
-        module_of(toys, Head(projection=6, transform=Fixed("six")))  # type: ignore[arg-type]
+        module_of(toys, Head(projection=6, transform=Fixed("six")))
 
 
-def test_more_dimensions_than_there_are_cannot_be_kept(toys: Any) -> None:
+def test_more_dimensions_than_there_are_cannot_be_kept(toys):
     with pytest.raises(
         ModelError, match="keeps 9 dimensions of vectors that are 8 wide"
     ):
@@ -315,21 +302,19 @@ def test_more_dimensions_than_there_are_cannot_be_kept(toys: Any) -> None:
         ({"projection": 3, "dimensions": 4}, "keeps 4 of the 3 of `projection`"),
     ],
 )
-def test_fields_that_do_not_go_together_are_refused(
-    fields: dict[str, Any], message: str
-) -> None:
+def test_fields_that_do_not_go_together_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         Head(**fields)
 
 
-def test_a_projection_has_a_bias_only_where_asked(toys: Any) -> None:
+def test_a_projection_has_a_bias_only_where_asked(toys):
     assert module_of(toys, Head(projection=3))[0].projection.bias is None
     assert module_of(toys, Head(projection=3, bias=True))[0].projection.bias.shape == (
         3,
     )
 
 
-def test_own_weights_are_those_of_pooler_and_head(toys: Any) -> None:
+def test_own_weights_are_those_of_pooler_and_head(toys):
     module, _ = module_of(toys, Head(projection=3, bias=True), toys.first_dense())
     names = {
         "pooler.dense.weight",
@@ -341,12 +326,10 @@ def test_own_weights_are_those_of_pooler_and_head(toys: Any) -> None:
     assert module_of(toys, Head(normalize=True))[0].own_weights() == {}
 
 
-def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(
-    toys: Any, engine: TorchEngine
-) -> None:
+def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(toys, engine):
     for pooler in (toys.first_dense(), toys.mean()):
         module, backbone = module_of(toys, Head(projection=3, normalize=True), pooler)
-        seen: list[torch.dtype] = []
+        seen = []
         module.pooler.register_forward_pre_hook(
             lambda _, args, seen=seen: seen.append(args[0].last_hidden_state.dtype)
         )
@@ -363,9 +346,7 @@ def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(
         )
 
 
-def test_the_form_for_encoding_gives_the_same_vectors_in_fp32(
-    toys: Any, engine_of: Callable[..., TorchEngine]
-) -> None:
+def test_the_form_for_encoding_gives_the_same_vectors_in_fp32(toys, engine_of):
     module, backbone = module_of(
         toys, Head(projection=3, normalize=True), toys.first_dense()
     )

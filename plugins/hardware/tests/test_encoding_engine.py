@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from sentbed import PluginError, RunError
 from sentbed.errors import NotFiniteError
-from sentbed.protocols import Engine, Head, Runtime, RuntimeTraits, Transform
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
-from sentbed_hardware.engine_parts.encoding_engine import EncodingEngine, Project
+from sentbed.protocols import Head, Runtime, RuntimeTraits, Transform
+from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
+from sentbed_hardware.engine_parts.encoding_engine import EncodingEngine
 from sentbed_testing import engine_rules
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -27,26 +23,21 @@ FACTS = {"runtime": "traced", "device": "cpu", "precision": "fp32"}
 class TracedEngine(EncodingEngine):
     """Runs the traceable module."""
 
-    def __init__(self, facts: Any = FACTS) -> None:
+    def __init__(self, facts=FACTS):
         super().__init__(facts)
         self.made = 0
 
-    def compiled(self, backbone: Any, module: EncoderModule) -> Project:
+    def compiled(self, backbone, module):
         self.made += 1
         traceable = TraceableEncoder(module, backbone).eval()
 
-        def project(
-            input_ids: NDArray[np.int64], mask: NDArray[np.int64]
-        ) -> NDArray[np.float32]:
+        def project(input_ids, mask):
             with torch.inference_mode():
-                vectors: NDArray[np.float32] = traceable(
-                    *map(torch.from_numpy, (input_ids, mask))
-                ).numpy()
-            return vectors
+                return traceable(*map(torch.from_numpy, (input_ids, mask))).numpy()
 
         return project
 
-    def protocol_of(self, encoder: Any) -> dict[str, Any]:
+    def protocol_of(self, encoder):
         return {"traced": True}
 
 
@@ -59,7 +50,7 @@ class Traced(Runtime):
         untrainable="the runtime `traced` only encodes; train on `cpu`"
     )
 
-    def build(self) -> Engine:
+    def build(self):
         return TracedEngine()
 
 
@@ -69,10 +60,10 @@ class Halving(Transform):
 
     name: ClassVar[str] = "halving"
 
-    def output_width(self, width: int) -> int:
+    def output_width(self, width):
         return width // 2
 
-    def fit(self, vectors: Any, backbone: Any) -> tuple[Any, Any]:
+    def fit(self, vectors, backbone):
         raise NotImplementedError
 
 
@@ -91,14 +82,12 @@ HEADS = [
 
 
 @pytest.fixture
-def traced() -> TracedEngine:
+def traced():
     return TracedEngine()
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_vectors_are_those_of_the_engine_on_pytorch(
-    head: Head, toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_vectors_are_those_of_the_engine_on_pytorch(head, toys, traced, assemble):
     ours, theirs = assemble(head, on=traced), assemble(head)
     for texts in (TEXTS, TEXTS[:1]):
         batch = toys.batch(*texts)
@@ -113,11 +102,11 @@ def test_vectors_are_those_of_the_engine_on_pytorch(
 
 
 def test_a_transform_is_fitted_saved_and_loaded_and_the_weights_are_compiled_once(
-    toys: Any,
-    traced: TracedEngine,
-    assemble: Callable[..., TorchEncoder],
-    tmp_path: Path,
-) -> None:
+    toys,
+    traced,
+    assemble,
+    tmp_path,
+):
     batch, head = toys.batch(*TEXTS), HEADS[-1]
     encoder = assemble(head, on=traced)
     bare = encoder.transformed()
@@ -136,8 +125,8 @@ def test_a_transform_is_fitted_saved_and_loaded_and_the_weights_are_compiled_onc
 
 
 def test_who_counts_operations_of_pytorch_sees_none_and_not_those_of_the_head_alone(
-    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
-) -> None:
+    toys, traced, assemble
+):
     bare = assemble(HEADS[-1], on=traced).transformed()
     fitted = bare.transformed((np.zeros(6), np.eye(6)[:, :3]), {})
     projected = np.arange(18, dtype=np.float32).reshape(3, 6)
@@ -154,9 +143,7 @@ def test_who_counts_operations_of_pytorch_sees_none_and_not_those_of_the_head_al
     )
 
 
-def test_changed_weights_are_compiled_anew(
-    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_changed_weights_are_compiled_anew(toys, traced, assemble):
     batch, encoder = toys.batch(*TEXTS), assemble(Head(projection=3), on=traced)
     before = encoder.encode(batch)
     assert traced.counters()["compile_seconds"] > 0
@@ -168,10 +155,10 @@ def test_changed_weights_are_compiled_anew(
 
 
 def test_fingerprints_differ_by_weights_facts_and_protocol(
-    traced: TracedEngine,
-    assemble: Callable[..., TorchEncoder],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    traced,
+    assemble,
+    monkeypatch,
+):
     encoder = assemble(on=traced)
     assert encoder.fingerprint() == assemble(on=TracedEngine()).fingerprint()
     other_library = TracedEngine({**FACTS, "version": "2"})
@@ -185,9 +172,7 @@ def test_fingerprints_differ_by_weights_facts_and_protocol(
     assert traced.made == 0
 
 
-def test_what_a_graph_does_not_read_is_an_error(
-    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_what_a_graph_does_not_read_is_an_error(toys, traced, assemble):
     batch = attrs.evolve(toys.batch(*TEXTS), prefix=np.array([1, 2]))
     with pytest.raises(
         RunError,
@@ -197,11 +182,11 @@ def test_what_a_graph_does_not_read_is_an_error(
 
 
 def test_another_shape_is_a_fault_of_the_engines_plugin(
-    toys: Any,
-    traced: TracedEngine,
-    assemble: Callable[..., TorchEncoder],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    toys,
+    traced,
+    assemble,
+    monkeypatch,
+):
     monkeypatch.setattr(
         TracedEngine, "compiled", lambda *of: lambda ids, mask: np.zeros((len(ids), 2))
     )
@@ -211,11 +196,11 @@ def test_another_shape_is_a_fault_of_the_engines_plugin(
 
 
 def test_nan_is_found_in_weights_and_in_vectors(
-    toys: Any,
-    traced: TracedEngine,
-    assemble: Callable[..., TorchEncoder],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    toys,
+    traced,
+    assemble,
+    monkeypatch,
+):
     encoder = assemble(Head(projection=3), on=traced)
     width = encoder.width
     wrong = np.full((3, width), np.nan, np.float32)
@@ -235,7 +220,7 @@ def test_nan_is_found_in_weights_and_in_vectors(
 PARTS = {"backbone": ["bert"], "pooler": ["mean"], "loss": ["info-nce"]}
 
 
-def test_the_suite_of_engines_passes() -> None:
+def test_the_suite_of_engines_passes():
     pytest.importorskip("sentbed_backbones")
     rules = engine_rules(Traced(), parts=PARTS)
     assert {name.partition("/")[0] for name in rules} == {

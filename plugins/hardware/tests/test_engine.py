@@ -3,9 +3,6 @@ from __future__ import annotations
 import errno
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -16,8 +13,6 @@ from sentbed import ModelError, RunError
 from sentbed._files import verified_sums
 from sentbed.helpers import sha256, write_sums
 from sentbed.protocols import BuildContext, Head
-from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
 ANCHORS = (
     "a small house by the sea",
@@ -35,19 +30,17 @@ NEGATIVES = ("cars", "no rain fell", "fish swim", "nobody plays")
 
 
 def test_bf16_encoding_is_near_fp32_and_returns_fp32(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+):
     narrow = assemble(on=engine_of(torch.bfloat16)).encode(toys.batch(*ANCHORS))
     wide = assemble().encode(toys.batch(*ANCHORS))
     assert narrow.dtype == wide.dtype == np.float32
     assert 0 < np.abs(narrow - wide).max() < 0.02
 
 
-def test_the_width_is_that_of_the_vectors(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_the_width_is_that_of_the_vectors(toys, assemble):
     for head, pooler, width in (
         (Head(), toys.mean(), 8),
         (Head(), toys.first_dense(out=5), 5),
@@ -58,16 +51,12 @@ def test_the_width_is_that_of_the_vectors(
         assert encoder.encode(toys.batch(*ANCHORS)).shape == (4, width)
 
 
-def restore(
-    toys: Any, engine: TorchEngine, saved: Path, head: Head, pooler: Any
-) -> TorchEncoder:
+def restore(toys, engine, saved, head, pooler):
     backbone = toys.backbone().build(BuildContext(tuple, saved / "backbone"))
     return engine.assemble(backbone, pooler, head, saved)
 
 
-def test_pooler_and_head_are_saved_beside_the_backbone(
-    toys: Any, assemble: Callable[..., TorchEncoder], tmp_path: Path
-) -> None:
+def test_pooler_and_head_are_saved_beside_the_backbone(toys, assemble, tmp_path):
     encoder = assemble(Head(projection=6), toys.first_dense())
     encoder.save(tmp_path / "saved")
     weights = load_file(tmp_path / "saved" / "modules.safetensors")
@@ -81,8 +70,8 @@ def test_pooler_and_head_are_saved_beside_the_backbone(
 
 
 def test_the_backbone_of_a_twin_is_linked_and_its_sums_are_known(
-    toys: Any, engine: TorchEngine, tmp_path: Path
-) -> None:
+    toys, engine, tmp_path
+):
     encoder, other = two_heads(toys, engine)
     encoder.save(tmp_path / "one")
     write_sums(tmp_path / "one")
@@ -103,8 +92,8 @@ def test_the_backbone_of_a_twin_is_linked_and_its_sums_are_known(
 
 @pytest.mark.parametrize("gone", ["one", "one/checksums.json", "one/backbone"])
 def test_a_twin_that_has_been_removed_costs_nothing_but_time(
-    gone: str, toys: Any, engine: TorchEngine, tmp_path: Path
-) -> None:
+    gone, toys, engine, tmp_path
+):
     encoder, other = two_heads(toys, engine)
     encoder.save(tmp_path / "one")
     write_sums(tmp_path / "one")
@@ -119,9 +108,9 @@ def test_a_twin_that_has_been_removed_costs_nothing_but_time(
 
 
 def test_files_are_copied_where_they_cannot_be_linked(
-    toys: Any, engine: TorchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
+    toys, engine, tmp_path, monkeypatch
+):
+    def refuse(*_):
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     encoder, other = two_heads(toys, engine)
@@ -136,7 +125,7 @@ def test_files_are_copied_where_they_cannot_be_linked(
     )
 
 
-def two_heads(toys: Any, engine: TorchEngine) -> list[TorchEncoder]:
+def two_heads(toys, engine):
     """Two encoders on one built backbone."""
     backbone = toys.backbone().build(BuildContext(tuple))
     return [
@@ -146,7 +135,7 @@ def two_heads(toys: Any, engine: TorchEngine) -> list[TorchEncoder]:
 
 
 @pytest.fixture
-def saved(assemble: Callable[..., TorchEncoder], tmp_path: Path) -> Path:
+def saved(assemble, tmp_path):
     """An encoder with a projection to 6 without bias."""
     assemble(Head(projection=6)).save(tmp_path / "saved")
     return tmp_path / "saved"
@@ -155,9 +144,7 @@ def saved(assemble: Callable[..., TorchEncoder], tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "head", [Head(), Head(projection=6, bias=True), Head(projection=7)]
 )
-def test_files_that_do_not_belong_to_the_recipe_are_refused(
-    toys: Any, engine: TorchEngine, saved: Path, head: Head
-) -> None:
+def test_files_that_do_not_belong_to_the_recipe_are_refused(toys, engine, saved, head):
     with pytest.raises(ModelError) as caught:
         restore(toys, engine, saved, head, toys.mean())
     message = str(caught.value)
@@ -172,16 +159,14 @@ def test_files_that_do_not_belong_to_the_recipe_are_refused(
 
 
 def test_a_missing_modules_file_is_refused_where_weights_are_expected(
-    toys: Any, engine: TorchEngine, saved: Path
-) -> None:
+    toys, engine, saved
+):
     (saved / "modules.safetensors").unlink()
     with pytest.raises(ModelError, match=r"modules\.safetensors"):
         restore(toys, engine, saved, Head(projection=6), toys.mean())
 
 
-def test_a_modules_file_that_was_cut_off_is_a_model_error(
-    toys: Any, engine: TorchEngine, saved: Path
-) -> None:
+def test_a_modules_file_that_was_cut_off_is_a_model_error(toys, engine, saved):
     file = saved / "modules.safetensors"
     file.write_bytes(file.read_bytes()[:20])
     with pytest.raises(ModelError, match=r"modules\.safetensors"):
@@ -194,11 +179,11 @@ def test_a_modules_file_that_was_cut_off_is_a_model_error(
     ids=["nan", "inf", "int"],
 )
 def test_weights_of_pooler_and_head_that_are_no_finite_numbers_are_refused(
-    toys: Any,
-    engine: TorchEngine,
-    saved: Path,
-    change: Callable[[torch.Tensor], torch.Tensor],
-) -> None:
+    toys,
+    engine,
+    saved,
+    change,
+):
     file = saved / "modules.safetensors"
     save_file({name: change(value) for name, value in load_file(file).items()}, file)
     with pytest.raises(
@@ -216,12 +201,12 @@ def test_weights_of_pooler_and_head_that_are_no_finite_numbers_are_refused(
     not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler"
 )
 def test_compiled_encoding_is_that_without_and_compiles_once_a_bucket(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+    tmp_path,
+    monkeypatch,
+):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     torch._dynamo.reset()
     plain_engine = engine_of(compile=False)
@@ -249,16 +234,16 @@ def test_compiled_encoding_is_that_without_and_compiles_once_a_bucket(
 
 
 def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_said_so(
-    toys: Any,
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    room_for: Callable[[int], list[int]],
-) -> None:
+    toys,
+    engine,
+    assemble,
+    room_for,
+):
     encoder = assemble()
     batch = toys.batch(*POSITIVES, *ANCHORS[:3])
     length = batch.input_ids.shape[1]
     expected = encoder.encode(batch)
-    said: list[str] = []
+    said = []
     engine.report_to(said.append)
     # Of seven rows, two fit.
     tried = room_for(2 * length)
@@ -277,10 +262,10 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_said_so(
 
 
 def test_a_text_that_does_not_fit_alone_ends_the_run_with_what_to_do(
-    toys: Any,
-    assemble: Callable[..., TorchEncoder],
-    room_for: Callable[[int], list[int]],
-) -> None:
+    toys,
+    assemble,
+    room_for,
+):
     encoder = assemble()
     batch = toys.batch(*POSITIVES)
     room_for(1)
@@ -294,9 +279,9 @@ def test_a_text_that_does_not_fit_alone_ends_the_run_with_what_to_do(
 
 
 def test_weights_that_do_not_fit_end_the_run_with_what_to_do(
-    toys: Any, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any, **__: Any) -> None:
+    toys, assemble, monkeypatch
+):
+    def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     encoder = assemble()
@@ -312,10 +297,8 @@ def test_weights_that_do_not_fit_end_the_run_with_what_to_do(
         assemble()
 
 
-def test_other_errors_are_not_taken_for_want_of_memory(
-    toys: Any, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> None:
+def test_other_errors_are_not_taken_for_want_of_memory(toys, assemble, monkeypatch):
+    def broken(*_):
         raise RuntimeError("out of order")
 
     encoder = assemble()
@@ -324,7 +307,7 @@ def test_other_errors_are_not_taken_for_want_of_memory(
         encoder.encode(toys.batch(*ANCHORS))
 
 
-def test_a_prefix_follows_ids_and_mask(toys: Any, engine: TorchEngine) -> None:
+def test_a_prefix_follows_ids_and_mask(toys, engine):
     plain = toys.batch("rain")
     shared = np.array([4, 7, 9], np.int64)
     (_, _, prefix), _ = engine.placement.arguments(attrs.evolve(plain, prefix=shared))
@@ -334,7 +317,7 @@ def test_a_prefix_follows_ids_and_mask(toys: Any, engine: TorchEngine) -> None:
     assert len(tensors) == 2
 
 
-def test_a_module_gets_every_field_of_a_batch(toys: Any, engine: TorchEngine) -> None:
+def test_a_module_gets_every_field_of_a_batch(toys, engine):
     plain = toys.batch(*ANCHORS)
     rows, length = plain.input_ids.shape
     hidden, readings = np.ones((rows, length), bool), np.arange(rows)

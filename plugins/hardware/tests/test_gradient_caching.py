@@ -3,8 +3,6 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 from weakref import finalize
 
 import numpy as np
@@ -13,8 +11,6 @@ import torch
 from sentbed._encoder.batching import pad
 from sentbed.protocols import TokenIds
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
-from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.tower import BatchVectors, plan_chunks
 from sentbed_hardware.adamw import AdamW
 
@@ -23,7 +19,7 @@ SHARED = {"anchor": "a", "positive": "a", "negative": "a"}
 TWO = {"anchor": "a", "positive": "b", "negative": "b"}
 
 
-def texts_of(seed: int, rows: int = ROWS) -> list[str]:
+def texts_of(seed, rows=ROWS):
     """Random words, 1 to 14 a text, of which every fourth has up to 30."""
     draw = np.random.default_rng(seed)
     lengths = [draw.integers(1, 30 if row % 4 == 0 else 14) for row in range(rows)]
@@ -33,21 +29,19 @@ def texts_of(seed: int, rows: int = ROWS) -> list[str]:
     ]
 
 
-def batch_of(toys: Any, step: int) -> dict[str, TokenIds]:
+def batch_of(toys, step):
     return {
         name: toys.tokens(*texts_of(10 * step + place))
         for place, name in enumerate(("anchor", "positive", "negative"))
     }
 
 
-def by_column(
-    some: Mapping[str, TokenIds], forward: Callable[[TokenIds, Any], torch.Tensor]
-) -> dict[str, torch.Tensor]:
+def by_column(some, forward):
     """All texts of some columns in the chunks of a micro-batch, in one graph, back in their places."""
     tokens = TokenIds.join(some.values())
     chunks = list(plan_chunks(tokens.lengths, len(some), MICRO_BATCH))
     assert len(chunks) >= 4
-    rows: list[Any] = [None] * len(tokens)
+    rows = [None] * len(tokens)
     for chunk in chunks:
         for row, vector in zip(chunk.tolist(), forward(tokens, chunk), strict=True):
             rows[row] = vector
@@ -58,19 +52,19 @@ def by_column(
 
 
 def encode_in_one_graph(
-    modules: Mapping[str, torch.nn.Module],
-    averages: Mapping[str, torch.nn.Module],
-    engine: TorchEngine,
-    toys: Any,
-    columns: Mapping[str, TokenIds],
-    towers: Mapping[str, str],
-    keys: frozenset[str],
-) -> dict[str, torch.Tensor]:
+    modules,
+    averages,
+    engine,
+    toys,
+    columns,
+    towers,
+    keys,
+):
     inputs = {}
     bf16 = engine.placement.dtype == torch.bfloat16
     for name, module in modules.items():
 
-        def forward(tokens: TokenIds, chunk: Any, module: Any) -> torch.Tensor:
+        def forward(tokens, chunk, module):
             tensors = engine.placement.tensors(pad(tokens, chunk, toys.pad_id))
             with torch.autocast("cpu", torch.bfloat16, bf16), CpuDropoutAndAttention():
                 states = module.backbone(*tensors)
@@ -103,14 +97,14 @@ def encode_in_one_graph(
     ],
 )
 def test_gradients_are_those_of_the_whole_batch_with_the_same_dropout(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-    kind: str,
-    options: dict[str, Any],
-    towers: dict[str, str],
-    dtype: torch.dtype,
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+    kind,
+    options,
+    towers,
+    dtype,
+):
     engine = engine_of(dtype)
     encoders = {
         name: assemble(dropout=0.4, on=engine, seed=seed)
@@ -177,9 +171,7 @@ def test_gradients_are_those_of_the_whole_batch_with_the_same_dropout(
                     )
 
 
-def test_without_dropout_gradients_are_those_of_a_plain_step(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_without_dropout_gradients_are_those_of_a_plain_step(toys, assemble):
     trainers = [
         toys.train(
             assemble(),
@@ -197,13 +189,11 @@ def test_without_dropout_gradients_are_those_of_a_plain_step(
             assert (gradient - plain[name]).norm() < 1e-5 * plain[name].norm(), name
 
 
-def test_a_micro_batch_of_the_whole_batch_takes_one_forward_pass(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_a_micro_batch_of_the_whole_batch_takes_one_forward_pass(toys, assemble):
     texts = toys.tokens(*["one text of one length"] * ROWS)
     for micro_batch, passes in ((None, 1), (ROWS, 1), (ROWS + 1, 1), (ROWS // 2, 4)):
         encoder = assemble()
-        counted: list[int] = []
+        counted = []
         encoder.module.backbone.register_forward_pre_hook(
             lambda _, args, counted=counted: counted.append(len(args[0]))
         )
@@ -214,9 +204,7 @@ def test_a_micro_batch_of_the_whole_batch_takes_one_forward_pass(
 
 
 @pytest.mark.parametrize("kind", ["loss", "momentum"])
-def test_no_graph_is_alive_where_a_chunk_begins(
-    toys: Any, assemble: Callable[..., TorchEncoder], kind: str
-) -> None:
+def test_no_graph_is_alive_where_a_chunk_begins(toys, assemble, kind):
     """Tensors that autograd keeps are counted while they live."""
     encoder = assemble(dropout=0.4)
     trainer = toys.train(
@@ -225,7 +213,7 @@ def test_no_graph_is_alive_where_a_chunk_begins(
     alive, most, at_start = 0, 0, []
 
     class Kept:
-        def __init__(self, tensor: torch.Tensor) -> None:
+        def __init__(self, tensor):
             nonlocal alive, most
             self.tensor = tensor
             alive += 1
@@ -233,7 +221,7 @@ def test_no_graph_is_alive_where_a_chunk_begins(
             finalize(self, self.gone)
 
         @staticmethod
-        def gone() -> None:
+        def gone():
             nonlocal alive
             alive -= 1
 
@@ -264,23 +252,23 @@ def test_no_graph_is_alive_where_a_chunk_begins(
     ],
 )
 def test_the_second_pass_repeats_the_first_to_the_bit(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    compile: bool,
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+    tmp_path,
+    monkeypatch,
+    compile,
+):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     encoder = assemble(dropout=0.4, on=engine_of(compile=compile))
     encoder.module.train()
     tower = toys.tower(encoder)
     tokens = toys.tokens(*texts_of(0))
     chunks = list(plan_chunks(tokens.lengths, 1, MICRO_BATCH))
-    passes: list[torch.Tensor] = []
+    passes = []
     forward = tower.forward
 
-    def recorded(*args: Any) -> torch.Tensor:
+    def recorded(*args):
         vectors = forward(*args)
         passes.append(vectors.detach().clone())
         return vectors
@@ -299,9 +287,7 @@ def test_the_second_pass_repeats_the_first_to_the_bit(
     assert encoder.module.backbone.words.weight.grad.abs().max() > 0
 
 
-def test_vectors_that_the_loss_does_not_use_cost_no_second_pass(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_vectors_that_the_loss_does_not_use_cost_no_second_pass(toys, assemble):
     tower = toys.tower(assemble())
     tokens = toys.tokens(*texts_of(0))
     cached = BatchVectors(
@@ -322,8 +308,8 @@ LENGTHS: Mapping[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 @pytest.mark.parametrize(("columns", "micro_batch"), [(1, 1), (2, 7), (3, 2), (3, 32)])
 @pytest.mark.parametrize("shape", LENGTHS)
 def test_a_chunk_has_at_most_the_tokens_and_texts_of_a_micro_batch(
-    shape: str, columns: int, micro_batch: int
-) -> None:
+    shape, columns, micro_batch
+):
     rows = 64 * columns
     lengths = LENGTHS[shape](np.random.default_rng(0), rows).astype(np.int64)
     mean = lengths.sum() * micro_batch / 64

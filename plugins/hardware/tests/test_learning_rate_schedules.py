@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -20,9 +19,7 @@ from transformers import (
 from transformers.optimization import Adafactor
 
 
-def multiplier_of(
-    make: Callable[..., torch.optim.lr_scheduler.LambdaLR], *lengths: int
-) -> Callable[[int], float]:
+def multiplier_of(make, *lengths):
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
     return make(optimizer, *lengths).lr_lambdas[0]
 
@@ -30,7 +27,7 @@ def multiplier_of(
 @pytest.mark.parametrize(
     ("warmup", "total"), [(0, 50), (1, 50), (10, 50), (49, 50), (0, 1)]
 )
-def test_multipliers_are_those_of_transformers(warmup: int, total: int) -> None:
+def test_multipliers_are_those_of_transformers(warmup, total):
     pairs = [
         (Constant(warmup), multiplier_of(get_constant_schedule_with_warmup, warmup)),
         (Linear(warmup), multiplier_of(get_linear_schedule_with_warmup, warmup, total)),
@@ -44,7 +41,7 @@ def test_multipliers_are_those_of_transformers(warmup: int, total: int) -> None:
 
 
 @pytest.mark.parametrize("warmup_init", [False, True])
-def test_the_relative_step_is_that_of_transformers_adafactor(warmup_init: bool) -> None:
+def test_the_relative_step_is_that_of_transformers_adafactor(warmup_init):
     optimizer = Adafactor(
         [torch.zeros(1)], scale_parameter=False, warmup_init=warmup_init
     )
@@ -56,9 +53,7 @@ def test_the_relative_step_is_that_of_transformers_adafactor(warmup_init: bool) 
     assert rates == pytest.approx([1e-6 if warmup_init else 0.01, 0.01, 0.005])
 
 
-def test_linear_after_hold_holds_a_tenth_and_falls_to_zero_as_sentence_t5_does() -> (
-    None
-):
+def test_linear_after_hold_holds_a_tenth_and_falls_to_zero_as_sentence_t5_does():
     factors = [LinearAfterHold().factor(step, 100) for step in range(101)]
     assert factors[:11] == [1.0] * 11
     assert factors[11] == pytest.approx(89 / 90)
@@ -72,8 +67,8 @@ def test_linear_after_hold_holds_a_tenth_and_falls_to_zero_as_sentence_t5_does()
     [(0.25, 4, 1.0), (0.25, 10, 0.5), (5, 5, 1.0), (5, 11, 0.4), (0, 4, 0.75)],
 )
 def test_a_hold_below_one_is_a_share_of_the_steps_and_else_a_number(
-    hold: float, step: int, expected: float
-) -> None:
+    hold, step, expected
+):
     # 16 steps: a quarter is 4; from 4, step 10 is halfway; from 5, step 11 of 16 leaves 5/11.
     factor = LinearAfterHold(hold).factor(step, 16 if hold != 5 else 15)
     assert factor == pytest.approx(expected)
@@ -98,9 +93,7 @@ def test_a_hold_below_one_is_a_share_of_the_steps_and_else_a_number(
         (Cosine(warmup=0.2), 4, (1 + math.cos(math.pi / 4)) / 2),
     ],
 )
-def test_multipliers_of_ten_steps_by_hand(
-    schedule: Constant | Linear | Cosine, step: int, expected: float
-) -> None:
+def test_multipliers_of_ten_steps_by_hand(schedule, step, expected):
     assert schedule.factor(step, 10) == pytest.approx(expected, abs=1e-12)
 
 
@@ -121,8 +114,8 @@ def test_multipliers_of_ten_steps_by_hand(
 )
 @pytest.mark.parametrize("total", [1, 7, 20])
 def test_multipliers_stay_within_zero_and_one_and_rise_before_they_fall(
-    schedule: Constant | Linear | LinearAfterHold | Cosine | RelativeStep, total: int
-) -> None:
+    schedule, total
+):
     factors = [schedule.factor(step, total) for step in range(total + 1)]
     assert all(0 <= factor <= 1 for factor in factors)
     top = factors.index(max(factors))
@@ -141,8 +134,6 @@ def test_multipliers_stay_within_zero_and_one_and_rise_before_they_fall(
         (Cosine, "floor", -0.1),
     ],
 )
-def test_values_out_of_range_are_refused(
-    schedule: type, field: str, value: float
-) -> None:
+def test_values_out_of_range_are_refused(schedule, field, value):
     with pytest.raises(ValueError, match=field):
         schedule(**{field: value})

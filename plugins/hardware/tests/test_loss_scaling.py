@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from sentbed import RunError
-from sentbed.protocols import Columns, LossOutput, TokenIds
 from sentbed_hardware._torch.cuda import CudaEngine
 from sentbed_hardware._torch.loss_scaling import FIRST, STEPS_TO_DOUBLE, ScalingTrainer
 from sentbed_hardware._torch.trainer import TorchTrainer
@@ -18,15 +14,13 @@ from sentbed_hardware.engine_parts.process_group import Processes
 
 
 @pytest.fixture
-def engine() -> CudaEngine:
+def engine():
     return CudaEngine(torch.device("cpu"), torch.float32, False, {}, 4096)
 
 
 @pytest.fixture
-def train(
-    toys: Any, engine: CudaEngine, assemble: Callable[..., Any]
-) -> Callable[..., TorchTrainer]:
-    def make(kind: type[TorchTrainer] = ScalingTrainer, **options: Any) -> TorchTrainer:
+def train(toys, engine, assemble):
+    def make(kind=ScalingTrainer, **options):
         encoder = assemble(dropout=0.3, on=engine)
         training = toys.train(
             encoder, toys.loss(learned=True), toys.recorder(), **options
@@ -38,14 +32,14 @@ def train(
 
 
 @pytest.fixture
-def overflowing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], list[float]]:
+def overflowing(monkeypatch):
     """Let gradients overflow above a scale; returns the scales at which they were computed."""
 
-    def above(limit: float) -> list[float]:
-        scales: list[float] = []
+    def above(limit):
+        scales = []
         whole = TorchTrainer._backward
 
-        def backward(self: ScalingTrainer, columns: Columns) -> LossOutput:
+        def backward(self, columns):
             output = whole(self, columns)
             scales.append(self.scale)
             if self.scale > limit:
@@ -58,22 +52,22 @@ def overflowing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], list[float
     return above
 
 
-def gradients(trainer: TorchTrainer) -> Mapping[str, torch.Tensor]:
+def gradients(trainer):
     return trainer.optimizer.gradients[-1]
 
 
 @pytest.mark.parametrize("micro_batch", [None, 2])
 def test_what_passes_the_encoder_is_scaled_and_the_gradient_is_not(
-    columns: dict[str, TokenIds],
-    train: Callable[..., TorchTrainer],
-    micro_batch: int | None,
-) -> None:
+    columns,
+    train,
+    micro_batch,
+):
     torch.manual_seed(5)
     plain = train(TorchTrainer, micro_batch=micro_batch)
     expected = plain.step(columns)
     torch.manual_seed(5)
     trainer = train(micro_batch=micro_batch)
-    seen: list[float] = []
+    seen = []
     dense = trainer.towers["encoder"].module.backbone.dense
     dense.register_full_backward_hook(
         lambda _, __, out: seen.append(float(out[0].abs().max()))
@@ -91,10 +85,10 @@ def test_what_passes_the_encoder_is_scaled_and_the_gradient_is_not(
 
 
 def test_a_gradient_that_overflows_is_computed_again_at_half_the_scale(
-    columns: dict[str, TokenIds],
-    train: Callable[..., TorchTrainer],
-    overflowing: Callable[[float], list[float]],
-) -> None:
+    columns,
+    train,
+    overflowing,
+):
     torch.manual_seed(5)
     plain = train(TorchTrainer)
     expected = plain.step(columns)
@@ -115,10 +109,10 @@ def test_a_gradient_that_overflows_is_computed_again_at_half_the_scale(
 
 
 def test_a_gradient_that_is_never_finite_has_diverged(
-    columns: dict[str, TokenIds],
-    train: Callable[..., TorchTrainer],
-    overflowing: Callable[[float], list[float]],
-) -> None:
+    columns,
+    train,
+    overflowing,
+):
     scales = overflowing(0)
     trainer = train()
     result = trainer.step(columns)
@@ -128,10 +122,10 @@ def test_a_gradient_that_is_never_finite_has_diverged(
 
 
 def test_a_loss_that_is_not_finite_has_diverged_at_once(
-    columns: dict[str, TokenIds],
-    train: Callable[..., TorchTrainer],
-    overflowing: Callable[[float], list[float]],
-) -> None:
+    columns,
+    train,
+    overflowing,
+):
     scales = overflowing(math.inf)
     trainer = train()
     with torch.no_grad():
@@ -143,10 +137,10 @@ def test_a_loss_that_is_not_finite_has_diverged_at_once(
 
 
 def test_the_scale_grows_again_after_many_steps_without_an_overflow(
-    columns: dict[str, TokenIds],
-    train: Callable[..., TorchTrainer],
-    overflowing: Callable[[float], list[float]],
-) -> None:
+    columns,
+    train,
+    overflowing,
+):
     overflowing(FIRST)
     trainer = train()
     trainer.good_steps = STEPS_TO_DOUBLE - 2
@@ -160,11 +154,11 @@ def test_the_scale_grows_again_after_many_steps_without_an_overflow(
 
 
 def test_a_state_knows_the_scale(
-    columns: dict[str, TokenIds],
-    train: Callable[..., TorchTrainer],
-    overflowing: Callable[[float], list[float]],
-    tmp_path: Path,
-) -> None:
+    columns,
+    train,
+    overflowing,
+    tmp_path,
+):
     overflowing(FIRST / 4)
     trainer = train()
     for _ in range(2):
@@ -176,16 +170,14 @@ def test_a_state_knows_the_scale(
 
 
 def test_several_processes_do_not_train_in_fp16(
-    engine: CudaEngine,
-) -> None:
+    engine,
+):
     # They are told before they say anything to each other.
     with pytest.raises(RunError, match=r'set `precision = "bf16"` or "fp32"$'):
         ScalingTrainer(engine.placement, Processes(world=2), print, {}, None)
 
 
-def test_gradients_too_small_for_fp16_arrive(
-    toys: Any, columns: dict[str, TokenIds], assemble: Callable[..., Any]
-) -> None:
+def test_gradients_too_small_for_fp16_arrive(toys, columns, assemble):
     found = {}
     for dtype, kind in (
         (torch.float32, TorchTrainer),

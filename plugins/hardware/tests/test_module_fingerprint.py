@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentbed.protocols import Head, TokenIds
+from sentbed.protocols import Head
 from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._common.module_fingerprint import fingerprint
-from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
-
-Assemble = Callable[..., TorchEncoder]
 
 
 @pytest.fixture(autouse=True)
-def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def _code_as_it_was_loaded(monkeypatch):
     """Sources may be written while tests run; what is loaded stays as it is."""
     monkeypatch.setattr(sources, "STARTED", math.inf)
 
@@ -27,7 +23,7 @@ def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 class Scaling(torch.nn.Module):
     """Has what a module may hold beside parameters."""
 
-    def __init__(self, by: float = 2.0) -> None:
+    def __init__(self, by=2.0):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
         self.register_buffer("kept", torch.tensor(1.5))
@@ -44,7 +40,7 @@ class Scaling(torch.nn.Module):
         self._private = 0.5
 
 
-def changed(how: Callable[[Any], object]) -> Scaling:
+def changed(how):
     module = Scaling()
     how(module)
     return module
@@ -97,7 +93,7 @@ def test_what_changes_no_vector_is_not_in_the_fingerprint():
 @pytest.mark.parametrize(
     "dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.bool]
 )
-def test_weights_of_any_type_are_hashed(dtype: torch.dtype):
+def test_weights_of_any_type_are_hashed(dtype):
     one, other = (torch.nn.Module() for _ in range(2))
     one.register_buffer("x", torch.tensor([1, 0, 1]).to(dtype))
     other.register_buffer("x", torch.tensor([1, 1, 1]).to(dtype))
@@ -110,7 +106,7 @@ def test_weights_in_four_bits_are_hashed_with_their_scales():
     )
     weight = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
 
-    def quantised(factor: float) -> Any:
+    def quantised(factor):
         layer = bitsandbytes.nn.Linear4bit(
             64, 64, bias=False, compute_dtype=torch.float32, quant_type="nf4"
         )
@@ -131,7 +127,7 @@ def test_weights_that_are_elsewhere_have_no_fingerprint():
 
 
 def test_code_that_changed_since_it_was_loaded_has_no_fingerprint(
-    assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+    assemble, monkeypatch
 ):
     assert assemble().fingerprint() is not None
     monkeypatch.setattr(sources, "STARTED", 0.0)
@@ -139,7 +135,7 @@ def test_code_that_changed_since_it_was_loaded_has_no_fingerprint(
 
 
 def test_an_encoder_has_the_fingerprint_of_its_weights_parts_and_engine(
-    toys: Any, assemble: Assemble, engine_of: Callable[..., TorchEngine]
+    toys, assemble, engine_of
 ):
     encoders = {
         "plain": assemble(),
@@ -155,9 +151,7 @@ def test_an_encoder_has_the_fingerprint_of_its_weights_parts_and_engine(
     assert assemble().fingerprint() == found["plain"]
 
 
-def test_encoding_leaves_the_fingerprint_and_a_step_changes_it(
-    toys: Any, assemble: Assemble, columns: dict[str, TokenIds]
-):
+def test_encoding_leaves_the_fingerprint_and_a_step_changes_it(toys, assemble, columns):
     encoder = assemble()
     first = encoder.fingerprint()
     encoder.encode(toys.batch("rain", "two birds"))

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from sentbed.protocols import Head
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
-from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
 # Of one length, so that they share a pass in the order given, and dropout falls as in a loop by hand.
 QUERIES = ("a small house", "rain falls today", "two birds sing")
@@ -19,7 +15,7 @@ KEYS = ("the old house", "it rains now", "some birds fly")
 LR = 0.02
 
 
-def moved(average: torch.nn.Module, module: torch.nn.Module, momentum: float) -> None:
+def moved(average, module, momentum):
     """The average's next value, element by element."""
     current = module.state_dict()
     for name, value in average.state_dict().items():
@@ -34,12 +30,12 @@ def moved(average: torch.nn.Module, module: torch.nn.Module, momentum: float) ->
 @pytest.mark.parametrize("momentum", [0.8, 0.0])
 @pytest.mark.parametrize("micro_batch", [None, 1])
 def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
-    toys: Any,
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    momentum: float,
-    micro_batch: int | None,
-) -> None:
+    toys,
+    engine,
+    assemble,
+    momentum,
+    micro_batch,
+):
     # Batch statistics do not survive a cut batch.
     pooler = toys.norm() if micro_batch is None else toys.mean()
     encoder = assemble(pooler=pooler, dropout=0.3)
@@ -89,9 +85,7 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
             )
 
 
-def test_only_what_is_trained_is_held_twice(
-    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_only_what_is_trained_is_held_twice(toys, engine, assemble):
     encoder = assemble(Head(projection=6), toys.norm())
     encoder.module.backbone.words.requires_grad_(False)
     places = {
@@ -120,9 +114,7 @@ def test_only_what_is_trained_is_held_twice(
     )
 
 
-def test_the_weights_are_back_in_place_after_an_error(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_the_weights_are_back_in_place_after_an_error(toys, assemble):
     encoder = assemble()
     encoder.module.train()
     before = toys.weights_of(encoder)
@@ -131,7 +123,7 @@ def test_the_weights_are_back_in_place_after_an_error(
     for value in average.tensors.values():
         value.add_(1)
 
-    def fail(*_: Any) -> None:
+    def fail(*_):
         raise KeyboardInterrupt
 
     encoder.module.pooler.register_forward_pre_hook(fail)

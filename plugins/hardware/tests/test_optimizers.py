@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 
 
-def parameters_with_gradient() -> list[tuple[str, torch.nn.Parameter]]:
+def parameters_with_gradient():
     generator = torch.Generator().manual_seed(0)
     found = []
     for name, shape in (
@@ -22,7 +20,7 @@ def parameters_with_gradient() -> list[tuple[str, torch.nn.Parameter]]:
     return found
 
 
-def test_adamw_takes_the_step_of_its_equations() -> None:
+def test_adamw_takes_the_step_of_its_equations():
     optimizer = AdamW(lr=0.01, beta1=0.8, beta2=0.95, eps=1e-6, weight_decay=0.1)
     parameters = parameters_with_gradient()
     expected = {}
@@ -46,7 +44,7 @@ def test_adamw_takes_the_step_of_its_equations() -> None:
         torch.testing.assert_close(parameter.data, expected[name], rtol=1e-6, atol=1e-6)
 
 
-def test_adamw_decays_matrices_only() -> None:
+def test_adamw_decays_matrices_only():
     parameters = parameters_with_gradient()
     before = {name: parameter.detach().clone() for name, parameter in parameters}
     for _, parameter in parameters:
@@ -59,7 +57,7 @@ def test_adamw_decays_matrices_only() -> None:
 
 
 @pytest.mark.parametrize("kept", [[0], [1, 2]])
-def test_adamw_takes_parameters_of_one_kind(kept: list[int]) -> None:
+def test_adamw_takes_parameters_of_one_kind(kept):
     parameters = [parameters_with_gradient()[index] for index in kept]
     before = [parameter.detach().clone() for _, parameter in parameters]
     AdamW(lr=0.1).build(parameters).step()
@@ -70,7 +68,7 @@ def test_adamw_takes_parameters_of_one_kind(kept: list[int]) -> None:
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_adafactor_takes_the_step_of_its_equations(scaled: bool) -> None:
+def test_adafactor_takes_the_step_of_its_equations(scaled):
     """Shazeer and Stern, 2018, algorithm 4: rows and columns of the squared gradient, clipped update."""
     parameters = parameters_with_gradient()[:2]
     expected = {}
@@ -103,7 +101,7 @@ def test_adafactor_takes_the_step_of_its_equations(scaled: bool) -> None:
         torch.testing.assert_close(parameter.data, expected[name], rtol=1e-5, atol=1e-5)
 
 
-def test_adafactor_follows_the_rate_that_a_schedule_sets() -> None:
+def test_adafactor_follows_the_rate_that_a_schedule_sets():
     parameters = parameters_with_gradient()
     before = [parameter.detach().clone() for _, parameter in parameters]
     optimizer = Adafactor(lr=0.01).build(parameters)
@@ -129,10 +127,8 @@ def test_adafactor_follows_the_rate_that_a_schedule_sets() -> None:
         (Adafactor, "weight_decay", -0.1),
     ],
 )
-def test_values_out_of_range_are_refused(
-    optimizer: type, field: str, value: float
-) -> None:
-    parameters: dict[str, Any] = {"lr": 1e-3, field: value}
+def test_values_out_of_range_are_refused(optimizer, field, value):
+    parameters = {"lr": 1e-3, field: value}
     with pytest.raises(ValueError, match=field):
         optimizer(**parameters)
 
@@ -140,9 +136,7 @@ def test_values_out_of_range_are_refused(
 @pytest.mark.parametrize(
     ("rate", "is_usual"), [(1e-8, False), (1e-7, True), (2e-2, True), (3.0, False)]
 )
-def test_a_rate_far_outside_what_encoders_are_trained_with_is_remarked(
-    rate: float, is_usual: bool
-) -> None:
+def test_a_rate_far_outside_what_encoders_are_trained_with_is_remarked(rate, is_usual):
     remarks = list(AdamW(lr=rate).remarks())
     if is_usual:
         assert remarks == []
@@ -158,7 +152,7 @@ def test_a_rate_far_outside_what_encoders_are_trained_with_is_remarked(
     [AdamW(lr=0.1), Adafactor(), Adafactor(scale_parameter=False)],
     ids=lambda optimizer: optimizer.name,
 )
-def test_the_state_has_as_many_bytes_as_the_optimizer_says(optimizer: Any) -> None:
+def test_the_state_has_as_many_bytes_as_the_optimizer_says(optimizer):
     shapes = {"embeddings": (50, 6), "bias": (9,), "kernel": (3, 4, 5), "scale": ()}
     parameters = []
     for name, shape in shapes.items():

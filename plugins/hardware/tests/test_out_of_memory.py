@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sentbed import RunError
-from sentbed.protocols import Head, TokenIds
+from sentbed.protocols import Head
 from sentbed_hardware._torch.cuda import CudaEngine
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware._torch.trainer import TorchTrainer
@@ -19,43 +16,41 @@ HOST = torch.device("cpu")
 
 
 @pytest.fixture
-def engine() -> CudaEngine:
+def engine():
     """The engine for a GPU, without one."""
     return CudaEngine(HOST, torch.float32, False, {}, 4096)
 
 
 @pytest.fixture
-def train(
-    toys: Any, engine: CudaEngine, assemble: Callable[..., Any]
-) -> Callable[..., FittingTrainer]:
+def train(toys, engine, assemble):
     """A trainer of weights from one seed, with dropout."""
 
-    def make(pooler: Any = None, loss: Any = None, **options: Any) -> FittingTrainer:
+    def make(pooler=None, loss=None, **options):
         encoder = assemble(Head(projection=6), pooler, dropout=0.3, on=engine)
         return toys.train(encoder, loss or toys.loss(), toys.recorder(), **options)
 
     return make
 
 
-def gradients(trainer: TorchTrainer) -> list[dict[str, torch.Tensor]]:
+def gradients(trainer):
     return trainer.optimizer.gradients
 
 
-def tokens_of(columns: dict[str, TokenIds]) -> int:
+def tokens_of(columns):
     return sum(int(tokens.lengths.sum()) for tokens in columns.values())
 
 
 def test_a_step_that_does_not_fit_is_that_of_a_smaller_micro_batch(
-    toys: Any,
-    engine: CudaEngine,
-    columns: dict[str, TokenIds],
-    train: Callable[..., FittingTrainer],
-    room_for: Callable[[int], list[int]],
-) -> None:
+    toys,
+    engine,
+    columns,
+    train,
+    room_for,
+):
     torch.manual_seed(5)
     expected = train(micro_batch=1)
     first = [expected.step(columns) for _ in range(2)]
-    said: list[str] = []
+    said = []
     engine.report_to(said.append)
     # One row of three columns has a quarter of the tokens, on average.
     tried = room_for(tokens_of(columns) // 4 + 2)
@@ -79,11 +74,11 @@ def test_a_step_that_does_not_fit_is_that_of_a_smaller_micro_batch(
 
 
 def test_a_step_that_fits_is_that_of_the_plain_trainer(
-    toys: Any,
-    engine: CudaEngine,
-    columns: dict[str, TokenIds],
-    train: Callable[..., FittingTrainer],
-) -> None:
+    toys,
+    engine,
+    columns,
+    train,
+):
     torch.manual_seed(5)
     fitting = train()
     found = fitting.step(columns)
@@ -96,11 +91,11 @@ def test_a_step_that_fits_is_that_of_the_plain_trainer(
 
 
 def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statistics_behind(
-    toys: Any,
-    columns: dict[str, TokenIds],
-    train: Callable[..., FittingTrainer],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    toys,
+    columns,
+    train,
+    monkeypatch,
+):
     torch.manual_seed(5)
     expected = train(toys.norm(), micro_batch=2)
     expected.step(columns)
@@ -108,7 +103,7 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
     trainer = train(toys.norm())
     whole, calls = TorchTrainer._backward, []
 
-    def fails_once(self: TorchTrainer, given: Any) -> Any:
+    def fails_once(self, given):
         output = whole(self, given)
         calls.append(self.micro_batch)
         if len(calls) == 1:
@@ -126,10 +121,10 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
 
 
 def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
-    columns: dict[str, TokenIds],
-    train: Callable[..., FittingTrainer],
-    room_for: Callable[[int], list[int]],
-) -> None:
+    columns,
+    train,
+    room_for,
+):
     room_for(1)
     with pytest.raises(RunError) as caught:
         train().step(columns)
@@ -141,11 +136,11 @@ def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
 
 
 def test_an_optimiser_that_does_not_fit_is_no_business_of_the_batch(
-    columns: dict[str, TokenIds],
-    train: Callable[..., FittingTrainer],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def full(*_: Any) -> None:
+    columns,
+    train,
+    monkeypatch,
+):
+    def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     trainer = train()
@@ -158,11 +153,11 @@ def test_an_optimiser_that_does_not_fit_is_no_business_of_the_batch(
 
 
 def test_one_of_several_processes_does_not_take_a_step_again(
-    engine: CudaEngine,
-    columns: dict[str, TokenIds],
-    train: Callable[..., FittingTrainer],
-    room_for: Callable[[int], list[int]],
-) -> None:
+    engine,
+    columns,
+    train,
+    room_for,
+):
     trainer = train()
     tried = room_for(1)
     engine.processes.world = 2
@@ -174,11 +169,11 @@ def test_one_of_several_processes_does_not_take_a_step_again(
 
 
 def test_a_state_knows_what_has_fitted(
-    columns: dict[str, TokenIds],
-    train: Callable[..., FittingTrainer],
-    room_for: Callable[[int], list[int]],
-    tmp_path: Path,
-) -> None:
+    columns,
+    train,
+    room_for,
+    tmp_path,
+):
     trainer = train()
     tried = room_for(tokens_of(columns) // 4 + 2)
     trainer.step(columns)
@@ -195,8 +190,8 @@ def test_a_state_knows_what_has_fitted(
 
 @pytest.mark.parametrize(("asked", "found"), [(None, 2), (3, 2), (1, 1)])
 def test_a_recipe_that_asks_for_less_than_the_state_gets_it(
-    asked: int | None, found: int, train: Callable[..., FittingTrainer], tmp_path: Path
-) -> None:
+    asked, found, train, tmp_path
+):
     before = train(micro_batch=5)
     before.fits = 2
     before.save(tmp_path / "state")
@@ -205,18 +200,14 @@ def test_a_recipe_that_asks_for_less_than_the_state_gets_it(
     assert trainer.micro_batch == found
 
 
-def test_the_state_of_another_runtime_says_nothing_of_memory(
-    train: Callable[..., FittingTrainer], tmp_path: Path
-) -> None:
+def test_the_state_of_another_runtime_says_nothing_of_memory(train, tmp_path):
     trainer = train(micro_batch=3)
     TorchTrainer.save(trainer, tmp_path / "state")
     trainer.load(tmp_path / "state")
     assert trainer.micro_batch == 3
 
 
-def test_what_has_fitted_is_plain_json(
-    train: Callable[..., FittingTrainer], tmp_path: Path
-) -> None:
+def test_what_has_fitted_is_plain_json(train, tmp_path):
     trainer = train(micro_batch=2)
     trainer.save(tmp_path / "asked")
     trainer.fits = 1
@@ -230,10 +221,10 @@ def test_what_has_fitted_is_plain_json(
 
 
 def test_gradients_for_a_test_fit_as_well(
-    columns: dict[str, TokenIds],
-    train: Callable[..., FittingTrainer],
-    room_for: Callable[[int], list[int]],
-) -> None:
+    columns,
+    train,
+    room_for,
+):
     torch.manual_seed(5)
     loss, expected = train(micro_batch=1).gradients(columns)
     room_for(tokens_of(columns) // 4 + 2)
@@ -244,12 +235,12 @@ def test_gradients_for_a_test_fit_as_well(
 
 
 def test_training_goes_on_with_an_optimiser_of_moments(
-    toys: Any,
-    engine: CudaEngine,
-    assemble: Callable[..., Any],
-    columns: dict[str, TokenIds],
-    room_for: Callable[[int], list[int]],
-) -> None:
+    toys,
+    engine,
+    assemble,
+    columns,
+    room_for,
+):
     room_for(tokens_of(columns) // 4 + 2)
     trainer = toys.train(assemble(on=engine), toys.loss(), AdamW(lr=1e-2))
     losses = [trainer.step(columns).loss for _ in range(8)]

@@ -6,12 +6,8 @@ import os
 import pickle
 import socket
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,12 +33,12 @@ from torch._C._distributed_c10d import HashStore, TCPStore
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, new_key())
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[Connection, Connection]]:
+def pair():
     """Two ends of a connection."""
     here, there = Pipe()
     with here, there:
@@ -52,15 +48,15 @@ def pair() -> Iterator[tuple[Connection, Connection]]:
 class Program:
     """What makes a directory when it is unpickled."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory):
         self.directory = directory
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return os.mkdir, (str(self.directory),)
 
 
 @given(st.binary(max_size=200))
-def test_a_message_is_read_as_it_was_sent(content: bytes) -> None:
+def test_a_message_is_read_as_it_was_sent(content):
     here, there = Pipe()
     with here, there:
         send(here, content)
@@ -68,7 +64,7 @@ def test_a_message_is_read_as_it_was_sent(content: bytes) -> None:
 
 
 @given(st.data())
-def test_a_message_with_any_byte_changed_is_refused(data: st.DataObject) -> None:
+def test_a_message_with_any_byte_changed_is_refused(data):
     here, there = Pipe()
     with here, there:
         send(here, "a message")
@@ -81,9 +77,7 @@ def test_a_message_with_any_byte_changed_is_refused(data: st.DataObject) -> None
 
 
 @pytest.mark.parametrize("start", [b"", bytes(32)])
-def test_a_strangers_program_is_not_run(
-    pair: tuple[Connection, Connection], tmp_path: Path, start: bytes
-) -> None:
+def test_a_strangers_program_is_not_run(pair, tmp_path, start):
     here, there = pair
     ran = tmp_path / "ran"
     here.send_bytes(start + pickle.dumps(Program(ran)))
@@ -92,9 +86,7 @@ def test_a_strangers_program_is_not_run(
     assert not ran.exists()
 
 
-def test_a_message_of_another_key_is_refused(
-    pair: tuple[Connection, Connection], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_of_another_key_is_refused(pair, monkeypatch):
     here, there = pair
     send(here, "theirs")
     monkeypatch.setenv(KEY_VARIABLE, new_key())
@@ -103,9 +95,7 @@ def test_a_message_of_another_key_is_refused(
 
 
 @pytest.mark.parametrize("key", ["", "guess"])
-def test_a_run_without_a_key_or_with_a_short_one_is_refused(
-    pair: tuple[Connection, Connection], monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
+def test_a_run_without_a_key_or_with_a_short_one_is_refused(pair, monkeypatch, key):
     here, _ = pair
     monkeypatch.setenv(KEY_VARIABLE, key)
     with pytest.raises(RunError, match=f"has {len(key)} characters, expected at least"):
@@ -113,8 +103,8 @@ def test_a_run_without_a_key_or_with_a_short_one_is_refused(
 
 
 def test_the_end_of_a_process_is_known_by_its_connection(
-    pair: tuple[Connection, Connection],
-) -> None:
+    pair,
+):
     here, there = pair
     there.close()
     with pytest.raises(ENDED):
@@ -123,9 +113,9 @@ def test_the_end_of_a_process_is_known_by_its_connection(
         send(here, "still there?")
 
 
-def test_processes_are_connected_in_the_order_of_their_ranks() -> None:
+def test_processes_are_connected_in_the_order_of_their_ranks():
     store = HashStore()
-    first: list[list[Connection]] = []
+    first = []
     thread = threading.Thread(
         target=lambda: first.append(connect(store, 0, 3, "127.0.0.1"))
     )
@@ -141,9 +131,7 @@ def test_processes_are_connected_in_the_order_of_their_ranks() -> None:
 
 @pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1"])
 @pytest.mark.parametrize("closes", [True, False])
-def test_a_stranger_does_not_stop_a_run_that_starts(
-    monkeypatch: pytest.MonkeyPatch, start: bytes, closes: bool
-) -> None:
+def test_a_stranger_does_not_stop_a_run_that_starts(monkeypatch, start, closes):
     monkeypatch.setattr(process_messages, "GREETING", 0.2)
     store = HashStore()
     with ThreadPoolExecutor() as pool:
@@ -158,7 +146,7 @@ def test_a_stranger_does_not_stop_a_run_that_starts(
     assert receive(second) == "to the second"
 
 
-def test_a_process_of_another_key_ends_the_start() -> None:
+def test_a_process_of_another_key_ends_the_start():
     store = HashStore()
     with ThreadPoolExecutor() as pool:
         first = pool.submit(connect, store, 0, 2, LOOPBACK)
@@ -169,8 +157,8 @@ def test_a_process_of_another_key_ends_the_start() -> None:
 
 
 def test_a_process_that_does_not_come_ends_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(process_messages, "MEETING", 0.2)
     with pytest.raises(RunError, match="of 2 processes, 1 have come within"):
         connect(HashStore(), 0, 2, LOOPBACK)
@@ -180,7 +168,7 @@ def test_a_process_that_does_not_come_ends_the_start(
         connect(store, 1, 2, LOOPBACK)
 
 
-def test_a_call_refers_to_what_every_process_has() -> None:
+def test_a_call_refers_to_what_every_process_has():
     theirs, ours = ["an encoder"], ["the same encoder"]
     content, tensors = packed((theirs, "and more"), {7: theirs})
     assert tensors == []
@@ -190,8 +178,8 @@ def test_a_call_refers_to_what_every_process_has() -> None:
 
 
 def test_machines_meet_by_a_counter_whatever_else_is_in_the_store(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """The store is a stranger's, with what another rendezvous would unpickle."""
     ran = tmp_path / "ran"
     theirs = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
@@ -206,7 +194,7 @@ def test_machines_meet_by_a_counter_whatever_else_is_in_the_store(
         meet(f"127.0.0.1:{theirs.port}", 3)
 
 
-def test_an_address_is_of_this_machine_if_it_can_be_bound() -> None:
+def test_an_address_is_of_this_machine_if_it_can_be_bound():
     assert is_this_machine("127.0.0.1")
     assert is_this_machine("localhost")
     assert not is_this_machine("192.0.2.1")

@@ -8,25 +8,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sentbed.protocols import Head, TokenBatch, TokenStates
-from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.streams import MALLOC_VARIABLES, in_streams
 from sentbed_hardware.engine_parts.processor import streams_on
 
 
 @pytest.fixture(autouse=True)
-def _three_threads() -> None:
+def _three_threads():
     torch.set_num_threads(3)
 
 
-def encoding() -> set[str]:
+def encoding():
     return {
         thread.name
         for thread in threading.enumerate()
@@ -38,13 +34,13 @@ def encoding() -> set[str]:
     ("threads", "streams"),
     [(1, 1), (2, 2), (3, 3), (4, 4), (5, 1), (6, 3), (8, 4), (10, 2), (64, 4)],
 )
-def test_no_thread_is_left_without_a_stream(threads: int, streams: int) -> None:
+def test_no_thread_is_left_without_a_stream(threads, streams):
     assert streams_on(threads) == streams
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7, 12])
-def test_results_come_in_order(count: int) -> None:
-    def slower_at_first(number: int) -> int:
+def test_results_come_in_order(count):
+    def slower_at_first(number):
         time.sleep(0.02 / (number + 1))
         return number**2
 
@@ -54,16 +50,14 @@ def test_results_come_in_order(count: int) -> None:
     assert not encoding()
 
 
-def test_as_many_run_at_a_time_as_there_are_streams() -> None:
+def test_as_many_run_at_a_time_as_there_are_streams():
     meeting = threading.Barrier(3)
     # None of them ends before all three have begun.
     found = list(in_streams(lambda _: meeting.wait(timeout=30), range(9), 3))
     assert sorted(found) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
-def test_each_stream_has_its_share_of_the_threads_and_the_caller_keeps_its_own() -> (
-    None
-):
+def test_each_stream_has_its_share_of_the_threads_and_the_caller_keeps_its_own():
     torch.set_num_threads(6)
     found = list(
         in_streams(
@@ -78,21 +72,21 @@ def test_each_stream_has_its_share_of_the_threads_and_the_caller_keeps_its_own()
     ]
     assert torch.get_num_threads() == 6
     # A thread that begins to compute later has the caller's number, not that of a stream.
-    later: list[int] = []
+    later = []
     thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
     thread.start()
     thread.join()
     assert later == [6]
 
 
-def test_a_lone_batch_starts_no_thread() -> None:
+def test_a_lone_batch_starts_no_thread():
     assert list(in_streams(lambda _: encoding(), [None], 2)) == [set()]
 
 
-def test_batches_are_not_made_long_before_they_are_encoded() -> None:
+def test_batches_are_not_made_long_before_they_are_encoded():
     made = 0
 
-    def batches() -> Iterator[int]:
+    def batches():
         nonlocal made
         for number in range(100):
             made += 1
@@ -101,12 +95,12 @@ def test_batches_are_not_made_long_before_they_are_encoded() -> None:
     found = in_streams(lambda number: number, batches(), 2)
     assert next(found) == 0
     assert made == 4
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert not encoding()
 
 
-def test_an_error_comes_where_its_batch_would_and_ends_the_streams() -> None:
-    def fails(number: int) -> int:
+def test_an_error_comes_where_its_batch_would_and_ends_the_streams():
+    def fails(number):
         if number == 2:
             raise ValueError("the third")
         return number
@@ -122,14 +116,12 @@ def test_an_error_comes_where_its_batch_would_and_ends_the_streams() -> None:
 class Places(torch.nn.Module):
     """A backbone of one multiplication that notes in which threads it runs."""
 
-    def __init__(self, reentrant: bool) -> None:
+    def __init__(self, reentrant):
         super().__init__()
         self.reentrant = reentrant
-        self.threads: list[str] = []
+        self.threads = []
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids, attention_mask):
         self.threads.append(threading.current_thread().name)
         return TokenStates(
             input_ids[..., None] * torch.tensor([1.0, 0.5]), attention_mask
@@ -139,7 +131,7 @@ class Places(torch.nn.Module):
 class Remembers(torch.nn.Module):
     """A pooler that keeps its input during a call, which a second call would overwrite."""
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states):
         self.states = states.last_hidden_state
         time.sleep(0.01)
         return self.states.mean(1)
@@ -152,15 +144,15 @@ BATCHES = [
 
 @pytest.fixture
 def encoder(
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[[bool, int], tuple[TorchEncoder, Places]]:
-    def make(reentrant: bool, streams: int) -> tuple[TorchEncoder, Places]:
+    engine,
+    assemble,
+    monkeypatch,
+):
+    def make(reentrant, streams):
         engine.batch_size.streams = streams
-        made: TorchEncoder = assemble(head=Head())
+        made = assemble(head=Head())
         places = Places(reentrant)
-        module: Any = made.module
+        module = made.module
         module.pooler, module.pooled_width, module.states_width = Remembers(), 2, 2
         monkeypatch.setattr(made.backbone, "inference", lambda *_, **__: places)
         return made, places
@@ -174,8 +166,8 @@ EXPECTED = [
 
 
 def test_an_encoder_runs_in_streams_and_its_pooler_in_one_at_a_time(
-    encoder: Callable[[bool, int], tuple[TorchEncoder, Places]],
-) -> None:
+    encoder,
+):
     made, places = encoder(True, 3)
     np.testing.assert_array_equal(list(made.encode_batches(BATCHES)), EXPECTED)
     assert sum(name.startswith("encode") for name in places.threads) == 6
@@ -184,10 +176,10 @@ def test_an_encoder_runs_in_streams_and_its_pooler_in_one_at_a_time(
 
 @pytest.mark.parametrize(("reentrant", "streams"), [(False, 3), (True, 1)])
 def test_other_encoders_take_one_batch_after_the_other(
-    reentrant: bool,
-    streams: int,
-    encoder: Callable[[bool, int], tuple[TorchEncoder, Places]],
-) -> None:
+    reentrant,
+    streams,
+    encoder,
+):
     made, places = encoder(reentrant, streams)
     np.testing.assert_array_equal(list(made.encode_batches(BATCHES)), EXPECTED)
     assert places.threads == ["MainThread"] * 7
@@ -223,8 +215,8 @@ print(keep_freed_memory(), faults(40) * resource.getpagesize())
     "own", [{}, {"MALLOC_TRIM_THRESHOLD_": "1000000"}], ids=["sentbed", "user"]
 )
 def test_a_thread_keeps_the_memory_of_the_last_batch_unless_the_user_wants_otherwise(
-    own: dict[str, str],
-) -> None:
+    own,
+):
     environment = {
         key: value for key, value in os.environ.items() if key not in MALLOC_VARIABLES
     } | own

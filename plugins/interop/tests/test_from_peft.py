@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +21,10 @@ TEXTS = (*SENTENCES[:6], "")
 
 
 @pytest.fixture
-def adapted(tmp_path: Path) -> Callable[..., tuple[Any, Any, Path]]:
+def adapted(tmp_path):
     """Have peft save an adapter; returns its model, the tokenizer, and the adapter's directory."""
 
-    def make(
-        base: Path, loader: Any, targets: Any = "all-linear", **options: Any
-    ) -> tuple[Any, Any, Path]:
+    def make(base, loader, targets="all-linear", **options):
         directory = tmp_path / "adapter"
         config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=targets, **options)
         with warnings.catch_warnings():
@@ -50,19 +45,14 @@ def adapted(tmp_path: Path) -> Callable[..., tuple[Any, Any, Path]]:
     return make
 
 
-def states(model: Any, tokenizer: Any, text: str) -> torch.Tensor:
+def states(model, tokenizer, text):
     """Return the last layer's states of one text, `(length, width)`."""
     ids = torch.tensor([tokenizer(text, truncation=True, max_length=24)["input_ids"]])
     with torch.no_grad():
-        found: torch.Tensor = model(
-            input_ids=ids, output_hidden_states=True
-        ).hidden_states[-1][0]
-        return found
+        return model(input_ids=ids, output_hidden_states=True).hidden_states[-1][0]
 
 
-def test_an_adapter_on_bert_is_pooled_by_its_mean(
-    tiny_bert: Path, adapted: Any, tmp_path: Path
-) -> None:
+def test_an_adapter_on_bert_is_pooled_by_its_mean(tiny_bert, adapted, tmp_path):
     base = tiny_bert / "backbone"
     model, tokenizer, directory = adapted(
         base, transformers.AutoModel, ["query", "intermediate.dense"]
@@ -83,12 +73,12 @@ def test_an_adapter_on_bert_is_pooled_by_its_mean(
     assert not (tmp_path / "saved" / "backbone" / "model.safetensors").exists()
     again = Encoder.load(tmp_path / "saved")
     np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
-    assert again.recipe.backbone.adapter == str(directory)  # type: ignore[attr-defined]
+    assert again.recipe.backbone.adapter == str(directory)
 
 
 def test_an_adapter_on_a_causal_model_takes_the_last_token_of_prompt_eol(
-    tiny_opt_prompt: Path, adapted: Any, tmp_path: Path
-) -> None:
+    tiny_opt_prompt, adapted, tmp_path
+):
     model, tokenizer, directory = adapted(
         tiny_opt_prompt / "backbone",
         transformers.AutoModelForCausalLM,
@@ -116,9 +106,7 @@ def test_an_adapter_on_a_causal_model_takes_the_last_token_of_prompt_eol(
     np.testing.assert_allclose(encoder.encode(texts), expected, rtol=0, atol=1e-5)
 
 
-def test_another_pooler_and_another_place_of_the_base(
-    tiny_t5: Path, adapted: Any
-) -> None:
+def test_another_pooler_and_another_place_of_the_base(tiny_t5, adapted):
     base = tiny_t5 / "backbone"
     model, tokenizer, directory = adapted(base, transformers.T5EncoderModel)
     edit(directory, base_model_name_or_path="./gone")
@@ -132,20 +120,18 @@ def test_another_pooler_and_another_place_of_the_base(
         ModelError, match="does not say which model it belongs to; name it"
     ):
         FromPEFT().read(directory)
-    encoder = FromPEFT(base=str(base), pooler="first", max_length=24).read(directory)  # type: ignore[arg-type]
+    encoder = FromPEFT(base=str(base), pooler="first", max_length=24).read(directory)
     expected = [states(model, tokenizer, text)[0].numpy() for text in TEXTS]
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
     with pytest.raises(
         ModelError, match=r"the pooler `prompt-eol` needs causal attention"
     ):
-        FromPEFT(base=str(base), pooler="prompt-eol").read(directory)  # type: ignore[arg-type]
+        FromPEFT(base=str(base), pooler="prompt-eol").read(directory)
     with pytest.raises(ModelError, match="means"):
-        FromPEFT(base=str(base), pooler="means").read(directory)  # type: ignore[arg-type]
+        FromPEFT(base=str(base), pooler="means").read(directory)
 
 
-def test_a_base_on_the_hub_is_fetched_by_its_id(
-    tiny_bert: Path, adapted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_base_on_the_hub_is_fetched_by_its_id(tiny_bert, adapted, monkeypatch):
     import huggingface_hub
 
     base = tiny_bert / "backbone"
@@ -153,13 +139,13 @@ def test_a_base_on_the_hub_is_fetched_by_its_id(
         base, transformers.AutoModel, ["query", "intermediate.dense"]
     )
     edit(directory, base_model_name_or_path="someone/tiny", revision="abc")
-    asked: list[Any] = []
+    asked = []
 
-    def config(model: str, file: str, revision: str | None) -> str:
+    def config(model, file, revision):
         asked.append((model, revision))
         return str(base / file)
 
-    def files(model: str, revision: str | None, **_: Any) -> str:
+    def files(model, revision, **_):
         asked.append((model, revision))
         return str(base)
 
@@ -167,10 +153,10 @@ def test_a_base_on_the_hub_is_fetched_by_its_id(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", files)
     encoder = FromPEFT().read(directory)
     assert asked == [("someone/tiny", "abc")] * 2
-    backbone: Any = encoder.recipe.backbone
+    backbone = encoder.recipe.backbone
     assert (backbone.model, backbone.revision) == ("someone/tiny", "abc")
 
-    def fail(*_: Any, **__: Any) -> str:
+    def fail(*_, **__):
         raise OSError("no network")
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail)
@@ -181,7 +167,7 @@ def test_a_base_on_the_hub_is_fetched_by_its_id(
         FromPEFT().read(directory)
 
 
-def test_other_adapters_are_refused(tiny_bert: Path, adapted: Any) -> None:
+def test_other_adapters_are_refused(tiny_bert, adapted):
     _, _, directory = adapted(tiny_bert / "backbone", transformers.AutoModel)
     with pytest.raises(
         ModelError, match=r"for BERT's own pooler \(`.*pooler.dense.lora_A.weight`\)"
@@ -201,6 +187,6 @@ def test_other_adapters_are_refused(tiny_bert: Path, adapted: Any) -> None:
     assert not FromPEFT().recognises(directory)
 
 
-def edit(directory: Path, **changes: Any) -> None:
+def edit(directory, **changes):
     file = directory / "adapter_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))

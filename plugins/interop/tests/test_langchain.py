@@ -4,7 +4,6 @@ import asyncio
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from sentbed_interop.langchain import SentbedEmbeddings
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
 
 
-def test_documents_and_queries_get_the_encoders_vectors(tiny_bert: Path):
+def test_documents_and_queries_get_the_encoders_vectors(tiny_bert):
     embeddings, expected = (
         SentbedEmbeddings(tiny_bert),
         Encoder.load(tiny_bert).encode(TEXTS),
@@ -36,7 +35,7 @@ def test_documents_and_queries_get_the_encoders_vectors(tiny_bert: Path):
     )
 
 
-def test_a_vector_store_finds_the_text(minilm: Path):
+def test_a_vector_store_finds_the_text(minilm):
     store = InMemoryVectorStore(SentbedEmbeddings(minilm, precision="fp32"))
     store.add_documents([Document(text) for text in TEXTS])
     (found,) = store.as_retriever(search_kwargs={"k": 1}).invoke("wet weather")
@@ -49,7 +48,7 @@ def test_a_vector_store_finds_the_text(minilm: Path):
 @pytest.mark.skipif(
     not bf16_instructions(), reason="needs a processor with bf16 instructions"
 )
-def test_a_pickle_encodes_alike_without_the_weights(tiny_bert: Path):
+def test_a_pickle_encodes_alike_without_the_weights(tiny_bert):
     embeddings = SentbedEmbeddings(tiny_bert, precision="bf16")
     dumped = pickle.dumps(embeddings)
     assert len(dumped) < 1000
@@ -58,7 +57,7 @@ def test_a_pickle_encodes_alike_without_the_weights(tiny_bert: Path):
     )
 
 
-def test_what_is_no_encoder_is_refused_at_once(tmp_path: Path):
+def test_what_is_no_encoder_is_refused_at_once(tmp_path):
     with pytest.raises(ModelError, match="is not an encoder"):
         SentbedEmbeddings(tmp_path)
 

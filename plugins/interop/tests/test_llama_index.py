@@ -4,8 +4,6 @@ import asyncio
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -22,7 +20,7 @@ Kind: TypeAlias = "type[SentbedEmbedding]"
 
 
 @pytest.fixture(scope="module")
-def embedding() -> Kind:
+def embedding():
     """The class, which is loaded when its tests run: it takes seconds, in the other workers for nothing."""
     pytest.importorskip("llama_index.core", reason="needs the extra `llama-index`")
     from sentbed_interop.llama_index import SentbedEmbedding
@@ -30,7 +28,7 @@ def embedding() -> Kind:
     return SentbedEmbedding
 
 
-def test_texts_and_queries_get_the_encoders_vectors(embedding: Kind, tiny_bert: Path):
+def test_texts_and_queries_get_the_encoders_vectors(embedding, tiny_bert):
     model, expected = embedding(tiny_bert), Encoder.load(tiny_bert).encode(TEXTS)
     found = model.get_text_embedding_batch(TEXTS)
     assert type(found[0][0]) is float
@@ -42,7 +40,7 @@ def test_texts_and_queries_get_the_encoders_vectors(embedding: Kind, tiny_bert: 
         model.get_query_embedding(TEXTS[0]), expected[0], atol=1e-6
     )
 
-    async def later() -> list[object]:
+    async def later():
         return [
             await model.aget_text_embedding_batch(TEXTS),
             await model.aget_text_embedding(TEXTS[1]),
@@ -56,9 +54,7 @@ def test_texts_and_queries_get_the_encoders_vectors(embedding: Kind, tiny_bert: 
     ]
 
 
-def test_many_texts_are_handed_over_together(
-    embedding: Kind, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_many_texts_are_handed_over_together(embedding, tiny_bert, monkeypatch):
     sizes = []
     encode = Encoder.encode
     monkeypatch.setattr(
@@ -71,12 +67,12 @@ def test_many_texts_are_handed_over_together(
     assert sizes == [60, 50, 10]
 
 
-def test_its_name_is_the_encoders_place(embedding: Kind, tiny_bert: Path):
+def test_its_name_is_the_encoders_place(embedding, tiny_bert):
     assert embedding(tiny_bert).model_name == str(tiny_bert)
     assert embedding(tiny_bert, model_name="mine").to_dict()["model_name"] == "mine"
 
 
-def test_an_index_finds_the_text(embedding: Kind, minilm: Path):
+def test_an_index_finds_the_text(embedding, minilm):
     from llama_index.core import VectorStoreIndex
     from llama_index.core.schema import TextNode
 
@@ -103,9 +99,9 @@ def test_an_index_finds_the_text(embedding: Kind, minilm: Path):
     ids=["pickle", "dict", "json", "copy"],
 )
 def test_it_can_be_made_again_of_what_is_written_of_it(
-    embedding: Kind,
-    again: Callable[[SentbedEmbedding], SentbedEmbedding],
-    tiny_bert: Path,
+    embedding,
+    again,
+    tiny_bert,
 ):
     model = embedding(tiny_bert, precision="bf16", model_name="mine")
     found = again(model)
@@ -119,12 +115,12 @@ def test_it_can_be_made_again_of_what_is_written_of_it(
     )
 
 
-def test_a_pickle_leaves_the_weights_out(embedding: Kind, tiny_bert: Path):
+def test_a_pickle_leaves_the_weights_out(embedding, tiny_bert):
     assert len(pickle.dumps(embedding(tiny_bert))) < 5000
 
 
 def test_another_encoder_that_is_set_is_the_one_that_encodes(
-    embedding: Kind, tiny_bert: Path, tiny_t5: Path
+    embedding, tiny_bert, tiny_t5
 ):
     model = embedding(tiny_bert)
     model.encoder = str(tiny_t5)
@@ -133,7 +129,7 @@ def test_another_encoder_that_is_set_is_the_one_that_encodes(
     )
 
 
-def test_what_is_no_encoder_is_refused_at_once(embedding: Kind, tmp_path: Path):
+def test_what_is_no_encoder_is_refused_at_once(embedding, tmp_path):
     with pytest.raises(ModelError, match="is not an encoder"):
         embedding(tmp_path)
 

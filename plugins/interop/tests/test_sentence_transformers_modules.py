@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,9 +15,7 @@ from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 
 
-def write_folder(
-    folder: Path, transformer: str = "", pooling: str = "1_Pooling"
-) -> Path:
+def write_folder(folder, transformer="", pooling="1_Pooling"):
     """Write the settings of a folder without weights."""
     (folder / "1_Pooling").mkdir(parents=True, exist_ok=True)
     (folder / "1_Pooling" / "config.json").write_text(
@@ -33,7 +30,7 @@ def write_folder(
     return folder
 
 
-def test_modules_in_the_folder_are_read(tmp_path: Path) -> None:
+def test_modules_in_the_folder_are_read(tmp_path):
     assert read_modules(write_folder(tmp_path / "folder")).pooler == "first"
 
 
@@ -46,8 +43,8 @@ def test_modules_in_the_folder_are_read(tmp_path: Path) -> None:
     is_absolute=st.booleans(),
 )
 def test_a_module_outside_of_the_folder_is_refused(
-    before: list[str], after: str, is_absolute: bool, tmp_path: Path
-) -> None:
+    before, after, is_absolute, tmp_path
+):
     shutil.copytree(
         write_folder(tmp_path / "folder") / "1_Pooling",
         tmp_path / "theirs",
@@ -66,7 +63,7 @@ def test_a_module_outside_of_the_folder_is_refused(
 @pytest.mark.parametrize(
     "name", ["config.json", "1_Pooling/config.json", "tokenizer.json", "sentbed/tokens"]
 )
-def test_a_link_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_link_out_of_the_folder_is_refused(name, tmp_path):
     source = write_folder(tmp_path / "folder")
     (tmp_path / "private").write_text("{}")
     (source / name).parent.mkdir(exist_ok=True)
@@ -77,8 +74,8 @@ def test_a_link_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_a_link_out_of_the_folder_is_refused(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     source = write_folder(tmp_path / "folder")
     (source / "1_Pooling").rename(tmp_path / "theirs")
     (source / "1_Pooling").symlink_to(tmp_path / "theirs")
@@ -86,14 +83,14 @@ def test_a_directory_that_is_a_link_out_of_the_folder_is_refused(
         read_modules(source)
 
 
-def test_a_pipe_in_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_pipe_in_the_folder_is_refused(tmp_path):
     source = write_folder(tmp_path / "folder")
     os.mkfifo(source / "1_Pooling" / "model.safetensors")
     with pytest.raises(ModelError, match="is a pipe or a device"):
         read_modules(source)
 
 
-def test_a_link_in_a_circle_is_refused(tmp_path: Path) -> None:
+def test_a_link_in_a_circle_is_refused(tmp_path):
     source = write_folder(tmp_path / "folder")
     (source / "sentence_bert_config.json").unlink(missing_ok=True)
     (source / "sentence_bert_config.json").symlink_to("sentence_bert_config.json")
@@ -104,7 +101,7 @@ def test_a_link_in_a_circle_is_refused(tmp_path: Path) -> None:
         read_modules(source)
 
 
-def test_a_module_whose_path_no_file_can_have_is_refused(tmp_path: Path) -> None:
+def test_a_module_whose_path_no_file_can_have_is_refused(tmp_path):
     source = write_folder(tmp_path / "folder")
     entries = json.loads((source / "modules.json").read_text())
     entries[1]["path"] = "\0"
@@ -114,8 +111,8 @@ def test_a_module_whose_path_no_file_can_have_is_refused(tmp_path: Path) -> None
 
 
 def test_more_modules_than_any_folder_has_are_refused_in_a_short_sentence(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     source = write_folder(tmp_path / "folder")
     entries = json.loads((source / "modules.json").read_text())
     (source / "modules.json").write_text(json.dumps(entries * 10_000))
@@ -126,7 +123,7 @@ def test_more_modules_than_any_folder_has_are_refused_in_a_short_sentence(
     assert len(str(error.value)) < 500
 
 
-def test_links_of_the_hub_cache_are_taken(tmp_path: Path) -> None:
+def test_links_of_the_hub_cache_are_taken(tmp_path):
     source = write_folder(tmp_path / "models--a--b" / "snapshots" / "0123")
     blobs = tmp_path / "models--a--b" / "blobs"
     blobs.mkdir()
@@ -144,9 +141,7 @@ def test_links_of_the_hub_cache_are_taken(tmp_path: Path) -> None:
     assert read_modules(source).pooler == "first"
 
 
-def test_only_the_tokenizer_of_an_exported_folder_is_copied(
-    tiny_opt_prompt: Path, tmp_path: Path
-) -> None:
+def test_only_the_tokenizer_of_an_exported_folder_is_copied(tiny_opt_prompt, tmp_path):
     folder = tmp_path / "folder"
     export_encoder(tiny_opt_prompt, folder, "sentence-transformers")
     (folder / "sentbed" / "deep").mkdir()

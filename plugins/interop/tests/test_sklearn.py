@@ -4,8 +4,6 @@ import pickle
 import subprocess
 import sys
 import warnings
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +27,7 @@ from sklearn.utils.validation import validate_data
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "", "Rain falls."]
 
 
-def expected(directory: Path, texts: list[str]) -> np.ndarray:
+def expected(directory, texts):
     return Encoder.load(directory).encode(texts)
 
 
@@ -45,18 +43,18 @@ def expected(directory: Path, texts: list[str]) -> np.ndarray:
     ],
     ids=["list", "tuple", "array", "series", "labelled"],
 )
-def test_texts_become_the_encoders_vectors(column: Any, tiny_bert: Path):
+def test_texts_become_the_encoders_vectors(column, tiny_bert):
     found = SentbedVectorizer(tiny_bert).fit_transform(column(TEXTS))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, expected(tiny_bert, TEXTS))
 
 
-def test_nothing_has_to_be_fitted(tiny_bert: Path):
+def test_nothing_has_to_be_fitted(tiny_bert):
     assert SentbedVectorizer(tiny_bert).transform(TEXTS).shape == (4, 48)
     assert not get_tags(SentbedVectorizer()).requires_fit
 
 
-def test_no_text_gives_no_row(tiny_bert: Path):
+def test_no_text_gives_no_row(tiny_bert):
     assert SentbedVectorizer(tiny_bert).transform([]).shape == (0, 48)
 
 
@@ -72,7 +70,7 @@ def test_no_text_gives_no_row(tiny_bert: Path):
         (["a", None], "text 1 is None, expected a string"),
     ],
 )
-def test_what_is_no_text_is_refused(texts: Any, message: str, tiny_bert: Path):
+def test_what_is_no_text_is_refused(texts, message, tiny_bert):
     for call in (
         SentbedVectorizer(tiny_bert).transform,
         SentbedVectorizer(tiny_bert).fit,
@@ -85,7 +83,7 @@ def test_what_is_no_text_is_refused(texts: Any, message: str, tiny_bert: Path):
 @pytest.mark.parametrize(
     "texts", [{"a": "The cat."}, {"a"}, frozenset("a"), None, 3], ids=repr
 )
-def test_what_has_no_order_of_texts_is_refused(texts: Any, tiny_bert: Path):
+def test_what_has_no_order_of_texts_is_refused(texts, tiny_bert):
     for call in (
         SentbedVectorizer(tiny_bert).transform,
         SentbedVectorizer(tiny_bert).fit,
@@ -98,7 +96,7 @@ def test_what_has_no_order_of_texts_is_refused(texts: Any, tiny_bert: Path):
 
 
 def test_a_missing_encoder_and_an_unknown_precision_are_found_when_fitting(
-    tiny_bert: Path, tmp_path: Path
+    tiny_bert, tmp_path
 ):
     with pytest.raises(ModelError, match="is not an encoder"):
         SentbedVectorizer(tmp_path).fit(TEXTS)
@@ -109,14 +107,14 @@ def test_a_missing_encoder_and_an_unknown_precision_are_found_when_fitting(
 @pytest.mark.skipif(
     not bf16_instructions(), reason="needs a processor with bf16 instructions"
 )
-def test_the_precision_is_the_runtimes(tiny_bert: Path):
+def test_the_precision_is_the_runtimes(tiny_bert):
     rough = SentbedVectorizer(tiny_bert, precision="bf16").transform(TEXTS)
     runtime = {"use": "cpu", "precision": "bf16"}
     np.testing.assert_array_equal(rough, Encoder.load(tiny_bert, runtime).encode(TEXTS))
     assert not np.array_equal(rough, expected(tiny_bert, TEXTS))
 
 
-def test_columns_have_names_and_pandas_can_hold_them(tiny_bert: Path):
+def test_columns_have_names_and_pandas_can_hold_them(tiny_bert):
     vectorizer = SentbedVectorizer(tiny_bert).set_output(transform="pandas")
     frame = vectorizer.fit_transform(pd.Series(TEXTS, index=list("abcd")))
     assert list(frame.columns) == list(vectorizer.get_feature_names_out())
@@ -125,7 +123,7 @@ def test_columns_have_names_and_pandas_can_hold_them(tiny_bert: Path):
     np.testing.assert_array_equal(frame.to_numpy(), expected(tiny_bert, TEXTS))
 
 
-def test_a_clone_and_a_pickle_leave_the_weights_out(tiny_bert: Path):
+def test_a_clone_and_a_pickle_leave_the_weights_out(tiny_bert):
     vectorizer = SentbedVectorizer(tiny_bert).fit(TEXTS)
     dumped = pickle.dumps(vectorizer)
     assert len(dumped) < 1000
@@ -135,16 +133,14 @@ def test_a_clone_and_a_pickle_leave_the_weights_out(tiny_bert: Path):
         )
 
 
-def test_another_encoder_that_is_set_is_the_one_that_encodes(
-    tiny_bert: Path, tiny_t5: Path
-):
+def test_another_encoder_that_is_set_is_the_one_that_encodes(tiny_bert, tiny_t5):
     vectorizer = SentbedVectorizer(tiny_bert).fit(TEXTS)
     vectorizer.set_params(encoder=tiny_t5)
     np.testing.assert_array_equal(vectorizer.transform(TEXTS), expected(tiny_t5, TEXTS))
 
 
 def test_a_search_over_encoders_finds_the_one_that_tells_the_classes_apart(
-    tiny_bert: Path, make_encoder: Any
+    tiny_bert, make_encoder
 ):
     # Of two tokens, `[CLS]` and `[SEP]`, nothing is left of the text.
     blind = make_encoder(
@@ -172,7 +168,7 @@ def test_a_search_over_encoders_finds_the_one_that_tells_the_classes_apart(
     assert list(search.predict(["The cat.", "Rain."])) == [0, 1]
 
 
-def test_what_scikit_learn_checks_of_a_transformer_of_texts(tiny_bert: Path):
+def test_what_scikit_learn_checks_of_a_transformer_of_texts(tiny_bert):
     with pytest.warns(SkipTestWarning, match="requires input"):
         results = check_estimator(SentbedVectorizer(str(tiny_bert)))
     assert {result["status"] for result in results} == {"passed"}
@@ -182,17 +178,17 @@ def test_what_scikit_learn_checks_of_a_transformer_of_texts(tiny_bert: Path):
 class OfNumbers(SentbedVectorizer):
     """Rows of numbers as texts: scikit-learn's checks know no other input."""
 
-    def fit(self, X: Any, y: object = None) -> Any:  # noqa: N803
+    def fit(self, X, y=None):  # noqa: N803
         validate_data(self, X)
         return super().fit([], y)
 
-    def transform(self, X: Any) -> Any:  # noqa: N803
+    def transform(self, X):  # noqa: N803
         rows = validate_data(self, X, reset=False)
         return super().transform(
             [" ".join(f"{value:.3f}" for value in row) for row in rows]
         )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = False
         tags.input_tags.two_d_array = True
@@ -201,7 +197,7 @@ class OfNumbers(SentbedVectorizer):
 
 @pytest.mark.slow
 def test_the_checks_of_a_transformer_of_numbers_pass_where_numbers_stand_for_texts(
-    tiny_bert: Path,
+    tiny_bert,
 ):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sentbed import Encoder, ModelError
+from sentbed import ModelError
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES
@@ -23,10 +21,7 @@ TEXTS = (*SENTENCES, "", "  ", "Größe 日本", " ".join(SENTENCES))
 RANDOM = {"use": "static", "init": "random", "width": 16}
 
 
-Build = Callable[[Mapping[str, Any]], Encoder]
-
-
-def table_with(**parts: Any) -> Mapping[str, Any]:
+def table_with(**parts):
     """The table `[encoder]` of a static encoder with other parts."""
     return {
         "backbone": RANDOM,
@@ -36,7 +31,7 @@ def table_with(**parts: Any) -> Mapping[str, Any]:
     }
 
 
-def load(folder: Path) -> Any:
+def load(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return library.SentenceTransformer(str(folder), device="cpu")
@@ -52,9 +47,7 @@ def load(folder: Path) -> Any:
     ],
     ids=str,
 )
-def test_a_folder_gives_the_vectors_there_and_comes_back(
-    tmp_path: Path, build_encoder: Build, head: Mapping[str, Any]
-) -> None:
+def test_a_folder_gives_the_vectors_there_and_comes_back(tmp_path, build_encoder, head):
     encoder = build_encoder(table_with(head=head))
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -78,8 +71,8 @@ def test_a_folder_gives_the_vectors_there_and_comes_back(
     ],
 )
 def test_what_static_embedding_cannot_compute_is_refused(
-    tmp_path: Path, build_encoder: Build, parts: Mapping[str, Any], message: str
-) -> None:
+    tmp_path, build_encoder, parts, message
+):
     encoder = build_encoder(table_with(**parts))
     with pytest.raises(ModelError, match=message):
         ToSentenceTransformers().write(encoder, tmp_path)

@@ -6,9 +6,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +65,7 @@ TEXTS = ["The cat sleeps.", "Rain falls on the hill and does not end.", ""]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     """A run of two steps, evaluated before and after."""
     place = tmp_path_factory.mktemp("secret-place")
     rows = [(a, b, PAIRS[row - 2][1]) for row, (a, b, _) in enumerate(PAIRS)]
@@ -85,7 +83,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(run: Path) -> Path:
+def folder(run):
     target = run.parent / "folder"
     export_encoder(
         run / "encoder", target, "hub", ["license=apache-2.0", "language=en"]
@@ -94,25 +92,25 @@ def folder(run: Path) -> Path:
 
 
 @pytest.fixture
-def copied(run: Path, tmp_path: Path) -> Path:
+def copied(run, tmp_path):
     return Path(shutil.copytree(run, tmp_path / "run"))
 
 
-def change_json(file: Path, change: Callable[[Any], None]) -> None:
+def change_json(file, change):
     content = json.loads(file.read_text())
     change(content)
     file.write_text(json.dumps(content))
 
 
-def body(folder: Path) -> str:
+def body(folder):
     return ModelCard((folder / "README.md").read_text()).text
 
 
-def rendered(folder: Path) -> str:
+def rendered(folder):
     return MarkdownIt("commonmark").enable("table").render(body(folder))
 
 
-def rows_of(html: str, heading: str) -> list[list[str]]:
+def rows_of(html, heading):
     """The cells of the table under a heading."""
     section = html.partition(f"<h2>{heading}</h2>")[2].partition("<h2>")[0]
     table = section.partition("<tbody>")[2].partition("</tbody>")[0]
@@ -120,7 +118,7 @@ def rows_of(html: str, heading: str) -> list[list[str]]:
     return [row for row in found if row]
 
 
-def python_of(folder: Path) -> list[str]:
+def python_of(folder):
     tokens = MarkdownIt().parse(body(folder))
     return [
         token.content
@@ -129,7 +127,7 @@ def python_of(folder: Path) -> list[str]:
     ]
 
 
-def test_front_matter_is_what_the_hub_reads(folder: Path, run: Path):
+def test_front_matter_is_what_the_hub_reads(folder, run):
     data = ModelCard.load(folder / "README.md").data
     assert (data.license, data.language, data.library_name) == (
         "apache-2.0",
@@ -159,12 +157,12 @@ def test_front_matter_is_what_the_hub_reads(folder: Path, run: Path):
     assert {one.metric_type for one in data.eval_results} >= {"spearmanr", "alignment"}
 
 
-def test_the_front_matter_is_plain_yaml(folder: Path):
+def test_the_front_matter_is_plain_yaml(folder):
     front = (folder / "README.md").read_text().split("---\n")[1]
     assert yaml.safe_load(front)["model-index"][0]["name"] == "pets_and-rain"
 
 
-def test_the_text_renders_with_every_score_and_its_protocol(folder: Path, run: Path):
+def test_the_text_renders_with_every_score_and_its_protocol(folder, run):
     html = rendered(folder)
     assert not re.search(
         r"\{\{|\{%|\{#",
@@ -189,7 +187,7 @@ def test_the_text_renders_with_every_score_and_its_protocol(folder: Path, run: P
         assert row[7:] == ["fp32", score["protocol"]["evaluator"]["data"][:12]]
 
 
-def test_the_text_says_what_it_was_trained_on_and_with_what(folder: Path, run: Path):
+def test_the_text_says_what_it_was_trained_on_and_with_what(folder, run):
     manifest = json.loads((run / "manifest.json").read_text())
     html = rendered(folder)
     digest = manifest["data"]["triplets"]["sha256"]
@@ -232,7 +230,7 @@ def test_the_text_says_what_it_was_trained_on_and_with_what(folder: Path, run: P
     assert "licence" not in html
 
 
-def test_the_recipe_is_the_run_without_places_of_this_machine(folder: Path, run: Path):
+def test_the_recipe_is_the_run_without_places_of_this_machine(folder, run):
     recipe = tomllib.loads((folder / "recipe.toml").read_text())
     resolved = tomllib.loads((run / "resolved.toml").read_text())
     assert recipe["evaluate"][0]["path"] == "sts.tsv"
@@ -248,9 +246,7 @@ def test_the_recipe_is_the_run_without_places_of_this_machine(folder: Path, run:
     assert [file.name for file in texts if "secret-place" in file.read_text()] == []
 
 
-def test_the_code_of_the_card_runs(
-    folder: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_code_of_the_card_runs(folder, run, tmp_path, monkeypatch):
     monkeypatch.chdir(shutil.copytree(folder, tmp_path / "folder"))
     blocks = python_of(folder)
     assert len(blocks) == 2
@@ -258,13 +254,13 @@ def test_the_code_of_the_card_runs(
         ["A man plays a guitar.", "Someone is making music."]
     )
     for block in blocks:
-        names: dict[str, Any] = {}
+        names = {}
         exec(block, names)
         np.testing.assert_allclose(names["vectors"], expected, atol=1e-5)
 
 
 def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
-    make_encoder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_encoder, tmp_path, monkeypatch
 ):
     saved = make_encoder(
         "two-layers",
@@ -288,9 +284,7 @@ def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
     assert names["vectors"].shape == (2, 128)
 
 
-def test_a_part_of_a_stranger_is_said_to_be_needed(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_part_of_a_stranger_is_said_to_be_needed(tiny_bert, tmp_path, monkeypatch):
     monkeypatch.setattr(
         model_card, "catalog", lambda: catalog().keys() - {"sentbed-poolers"}
     )
@@ -302,7 +296,7 @@ def test_a_part_of_a_stranger_is_said_to_be_needed(
     assert said == "sentbed-poolers"
 
 
-def test_an_encoder_without_a_run_says_so(tiny_bert: Path, tmp_path: Path):
+def test_an_encoder_without_a_run_says_so(tiny_bert, tmp_path):
     export_encoder(tiny_bert, tmp_path / "folder", "hub")
     data, html = (
         ModelCard.load(tmp_path / "folder" / "README.md").data,
@@ -314,7 +308,7 @@ def test_an_encoder_without_a_run_says_so(tiny_bert: Path, tmp_path: Path):
     assert "<h1>bert-mean</h1>" in html
 
 
-def test_a_hub_model_and_hub_data_are_named(run: Path, copied: Path, tmp_path: Path):
+def test_a_hub_model_and_hub_data_are_named(run, copied, tmp_path):
     named = ('init = "random"', 'init = "pretrained"\nmodel = "someone/tiny-bert"')
     resolved = (copied / "resolved.toml").read_text().replace(*named)
     resolved = re.sub(
@@ -333,8 +327,8 @@ def test_a_hub_model_and_hub_data_are_named(run: Path, copied: Path, tmp_path: P
 NASTY = "a|b <img src=x onerror=alert(1)> `c` *d* {{ e }} [f](javascript:g)"
 
 
-def test_names_stay_text(copied: Path, tmp_path: Path):
-    def change(report: Any) -> None:
+def test_names_stay_text(copied, tmp_path):
+    def change(report):
         report["name"] = report["scores"][0]["task"] = NASTY
         report["scores"][-1]["task"] = "---\nlicense: mit"
         report["manifest"]["plugins"][0]["version"] = "1<script>"
@@ -362,7 +356,7 @@ def test_names_stay_text(copied: Path, tmp_path: Path):
     assert card.data.license == "mit"
 
 
-def test_a_title_is_the_name(tiny_bert: Path, tmp_path: Path):
+def test_a_title_is_the_name(tiny_bert, tmp_path):
     export_encoder(tiny_bert, tmp_path / "folder", "hub", ["title=pets"])
     assert body(tmp_path / "folder").lstrip().startswith("# pets\n")
 
@@ -382,15 +376,13 @@ def test_a_title_is_the_name(tiny_bert: Path, tmp_path: Path):
     ],
 )
 def test_options_that_the_hub_does_not_know_are_refused(
-    option: str, message: str, tiny_bert: Path, tmp_path: Path
+    option, message, tiny_bert, tmp_path
 ):
     with pytest.raises(RunError, match=re.escape(message)):
         export_encoder(tiny_bert, tmp_path / "folder", "hub", [option])
 
 
-def test_a_run_of_another_encoder_is_refused(
-    run: Path, tiny_bert: Path, tmp_path: Path
-):
+def test_a_run_of_another_encoder_is_refused(run, tiny_bert, tmp_path):
     with pytest.raises(
         ModelError,
         match=r"of another encoder: they differ in `head.normalize`, `head.proj",
@@ -399,7 +391,7 @@ def test_a_run_of_another_encoder_is_refused(
     assert not (tmp_path / "folder").exists()
 
 
-def test_what_is_no_run_is_refused(tiny_bert: Path, tmp_path: Path):
+def test_what_is_no_run_is_refused(tiny_bert, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(
         RunError, match=r"not a run directory \(it has no `report.json`"
@@ -409,7 +401,7 @@ def test_what_is_no_run_is_refused(tiny_bert: Path, tmp_path: Path):
         )
 
 
-def test_a_moved_encoder_finds_its_run_by_the_option(run: Path, tmp_path: Path):
+def test_a_moved_encoder_finds_its_run_by_the_option(run, tmp_path):
     moved = Encoder.load(shutil.copytree(run / "encoder", tmp_path / "moved"))
     assert record_of(moved) is None
     found = record_of(moved, str(run))
@@ -418,7 +410,7 @@ def test_a_moved_encoder_finds_its_run_by_the_option(run: Path, tmp_path: Path):
 
 
 @pytest.fixture
-def two(copied: Path, tmp_path: Path) -> Path:
+def two(copied, tmp_path):
     """The run with its encoder twice, as `en` and `zh`."""
     encoder = (copied / "encoder").rename(tmp_path / "one")
     for name in ("en", "zh"):
@@ -432,7 +424,7 @@ def two(copied: Path, tmp_path: Path) -> Path:
     ]
     (copied / "resolved.toml").write_text(text.replace(own[0], "\n".join(twice)))
 
-    def rename(report: Any) -> None:
+    def rename(report):
         names = ["en@start", "zh", "en+zh", "en"]
         report["scores"] = [
             score | {"encoder": name}
@@ -443,7 +435,7 @@ def two(copied: Path, tmp_path: Path) -> Path:
     return copied
 
 
-def give_prompt(run: Path, name: str, template: str) -> None:
+def give_prompt(run, name, template):
     """Put a prompt around the texts of one of the run's encoders."""
     table = f"prompt]\ntemplate = {json.dumps(template)}\n"
     with (run / "encoder" / name / "encoder.toml").open("a") as file:
@@ -453,7 +445,7 @@ def give_prompt(run: Path, name: str, template: str) -> None:
         file.write(f"\n[encoders.{name}.{table}")
 
 
-def add_noise(encoder: Path) -> None:
+def add_noise(encoder):
     from safetensors.numpy import load_file, save_file
 
     (encoder / "checksums.json").unlink()
@@ -469,15 +461,13 @@ def add_noise(encoder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"), [("en", ["en@start", "en+zh", "en"]), ("zh", ["zh", "en+zh"])]
 )
-def test_one_of_several_encoders_gets_its_own_scores(
-    name: str, expected: list[str], two: Path
-):
+def test_one_of_several_encoders_gets_its_own_scores(name, expected, two):
     found = record_of(Encoder.load(two / "encoder" / name))
     assert found is not None
     assert [score.encoder for score in found.scores] == expected
 
 
-def test_a_moved_encoder_is_known_by_its_prompt(two: Path, tmp_path: Path):
+def test_a_moved_encoder_is_known_by_its_prompt(two, tmp_path):
     give_prompt(two, "zh", 'a "{text}" b')
     for name in ("en", "zh"):
         moved = shutil.copytree(two / "encoder" / name, tmp_path / f"moved-{name}")
@@ -487,9 +477,7 @@ def test_a_moved_encoder_is_known_by_its_prompt(two: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["saved", "moved"])
-def test_a_prompt_from_a_file_that_has_gone_is_the_runs(
-    kept: bool, two: Path, tmp_path: Path
-):
+def test_a_prompt_from_a_file_that_has_gone_is_the_runs(kept, two, tmp_path):
     give_prompt(two, "zh", '"{text}"')
     resolved = (two / "resolved.toml").read_text()
     (two / "resolved.toml").write_text(
@@ -503,7 +491,7 @@ def test_a_prompt_from_a_file_that_has_gone_is_the_runs(
     assert (found.encoder, found.compared) == ("zh", kept)
 
 
-def test_a_moved_encoder_is_known_by_its_weights(two: Path, tmp_path: Path):
+def test_a_moved_encoder_is_known_by_its_weights(two, tmp_path):
     add_noise(two / "encoder" / "zh")
     # It is called as the other one is.
     moved = shutil.copytree(two / "encoder" / "zh", tmp_path / "en")
@@ -512,13 +500,13 @@ def test_a_moved_encoder_is_known_by_its_weights(two: Path, tmp_path: Path):
     assert (found.encoder, found.compared) == ("zh", True)
 
 
-def test_an_encoder_that_may_be_any_of_several_is_refused(two: Path, tmp_path: Path):
+def test_an_encoder_that_may_be_any_of_several_is_refused(two, tmp_path):
     moved = shutil.copytree(two / "encoder" / "zh", tmp_path / "moved")
     with pytest.raises(ModelError, match="may be any of `en`, `zh` of the run"):
         record_of(Encoder.load(moved), str(two))
 
 
-def test_other_weights_by_the_same_recipe_are_refused(run: Path, tmp_path: Path):
+def test_other_weights_by_the_same_recipe_are_refused(run, tmp_path):
     other = shutil.copytree(run / "encoder", tmp_path / "other")
     add_noise(other)
     with pytest.raises(
@@ -529,7 +517,7 @@ def test_other_weights_by_the_same_recipe_are_refused(run: Path, tmp_path: Path)
 
 
 def test_the_card_says_where_the_weights_could_not_be_compared(
-    folder: Path, copied: Path, tmp_path: Path
+    folder, copied, tmp_path
 ):
     sentence = (
         "The weights here could not be compared with those that the run has saved"
@@ -560,9 +548,7 @@ def test_the_card_says_where_the_weights_could_not_be_compared(
         ("resolved.toml", lambda _: 'encoder = "bert"'),
     ],
 )
-def test_a_damaged_run_is_refused(
-    file: str, change: Callable[[str], str], copied: Path, tmp_path: Path
-):
+def test_a_damaged_run_is_refused(file, change, copied, tmp_path):
     (copied / file).write_text(change((copied / file).read_text()))
     with pytest.raises(RunError, match="is not a run directory"):
         export_encoder(
@@ -570,7 +556,7 @@ def test_a_damaged_run_is_refused(
         )
 
 
-def test_the_sources_of_a_mix_are_on_the_card(copied: Path, tmp_path: Path):
+def test_the_sources_of_a_mix_are_on_the_card(copied, tmp_path):
     resolved = (copied / "resolved.toml").read_text()
     data = re.search(r"\[stage\.data\]\n(.*?)\n\n", resolved, re.DOTALL)
     assert data is not None
@@ -588,7 +574,7 @@ def test_the_sources_of_a_mix_are_on_the_card(copied: Path, tmp_path: Path):
 TEMPLATE = "/query {text}\n- no note\n/x"
 
 
-def test_a_template_stays_as_it_is(two: Path, tmp_path: Path):
+def test_a_template_stays_as_it_is(two, tmp_path):
     give_prompt(two, "zh", TEMPLATE)
     export_encoder(two / "encoder" / "zh", tmp_path / "folder", "hub")
     recipe = tomllib.loads((tmp_path / "folder" / "recipe.toml").read_text())
@@ -602,7 +588,7 @@ def test_a_template_stays_as_it_is(two: Path, tmp_path: Path):
 
 
 def test_a_folder_that_would_give_other_vectors_is_an_error(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_bert, tmp_path, monkeypatch
 ):
     from sentbed_interop._torch import sentence_transformers_check
 
@@ -615,7 +601,7 @@ def test_a_folder_that_would_give_other_vectors_is_an_error(
     assert not (tmp_path / "folder").exists()
 
 
-def part(*cites: str) -> Any:
+def part(*cites):
     import attrs
 
     return attrs.make_class(

@@ -3,8 +3,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,16 +68,16 @@ Exported = SimpleNamespace
 
 @pytest.fixture(scope="module")
 def exported(
-    request: pytest.FixtureRequest,
-    make_encoder: Any,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], Exported]:
+    request,
+    make_encoder,
+    tmp_path_factory,
+):
     """Export an encoder, once a name."""
     import onnxruntime
 
-    made: dict[str, Exported] = {}
+    made = {}
 
-    def export(name: str) -> Exported:
+    def export(name):
         if name not in made:
             if name in MORE:
                 directory = make_encoder(name, max_length=20, **MORE[name])
@@ -103,22 +101,20 @@ def exported(
     return export
 
 
-def run(session: Any, ids: Any, mask: Any) -> Any:
+def run(session, ids, mask):
     return session.run(
         None, {"input_ids": np.array(ids), "attention_mask": np.array(mask)}
     )[0]
 
 
-def assert_close(found: Any, expected: Any) -> None:
+def assert_close(found, expected):
     np.testing.assert_allclose(
         found, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
     )
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_onnxruntime_gives_the_vectors_of_torch(
-    name: str, exported: Callable[[str], Exported]
-) -> None:
+def test_onnxruntime_gives_the_vectors_of_torch(name, exported):
     made = exported(name)
     encoder, longest = made.encoder, onnx_folder.longest_input(made.encoder)
     # No adapter is merged here, and no batch padded.
@@ -128,7 +124,7 @@ def test_onnxruntime_gives_the_vectors_of_torch(
     )
     draw = np.random.default_rng(1)
 
-    def alone(ids: Any) -> Any:
+    def alone(ids):
         with torch.no_grad():
             return module(torch.from_numpy(ids)[None], None).numpy()[0]
 
@@ -148,9 +144,7 @@ def test_onnxruntime_gives_the_vectors_of_torch(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert-projection", "opt-prompt", "bert-mask"])
-def test_the_code_of_the_readme_gives_the_encoders_vectors(
-    name: str, exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_code_of_the_readme_gives_the_encoders_vectors(name, exported, monkeypatch):
     made = exported(name)
     (code,) = re.findall(
         "```python\n(.*?)```", (made.to / "README.md").read_text(), re.DOTALL
@@ -158,15 +152,15 @@ def test_the_code_of_the_readme_gives_the_encoders_vectors(
     code, changed = re.subn(r"texts = \[\".*\]\n", f"texts = {list(TEXTS)!r}\n", code)
     assert changed == 1
     monkeypatch.chdir(made.to)
-    names: dict[str, Any] = {}
+    names = {}
     exec(code, names)
     assert_close(names["vectors"], made.encoder.encode(TEXTS))
 
 
 @pytest.mark.slow
 def test_length_prompt_and_rules_are_told_to_programs(
-    exported: Callable[[str], Exported],
-) -> None:
+    exported,
+):
     made = exported("opt-prompt")
     facts = json.loads((made.to / "sentbed_onnx.json").read_text())
     assert facts["template"] == 'This sentence : "{text}" means in one word:"'
@@ -189,9 +183,7 @@ def test_length_prompt_and_rules_are_told_to_programs(
 @pytest.mark.parametrize(
     ("name", "similarity"), [("llama-last", "dot"), ("opt-prompt", "cosine")]
 )
-def test_the_similarity_is_told_to_programs_and_readers(
-    name: str, similarity: str, exported: Callable[[str], Exported]
-) -> None:
+def test_the_similarity_is_told_to_programs_and_readers(name, similarity, exported):
     made = exported(name)
     facts = json.loads((made.to / "sentbed_onnx.json").read_text())
     assert facts["similarity"] == similarity
@@ -200,7 +192,7 @@ def test_the_similarity_is_told_to_programs_and_readers(
 
 
 @pytest.mark.slow
-def test_the_encoder_stays_as_it_was(exported: Callable[[str], Exported]) -> None:
+def test_the_encoder_stays_as_it_was(exported):
     made = exported("bert-projection")
     np.testing.assert_array_equal(
         made.encoder.encode(TEXTS), Encoder.load(made.directory).encode(TEXTS)
@@ -209,17 +201,15 @@ def test_the_encoder_stays_as_it_was(exported: Callable[[str], Exported]) -> Non
 
 @pytest.mark.slow
 def test_the_graph_names_no_file_of_this_machine(
-    exported: Callable[[str], Exported],
-) -> None:
+    exported,
+):
     content = (exported("bert-projection").to / "model.onnx").read_bytes()
     assert b"sentence_embedding" in content
     assert b".py" not in content
 
 
 @pytest.mark.slow
-def test_much_lies_beside_the_graph(
-    exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_much_lies_beside_the_graph(exported, monkeypatch, tmp_path):
     made = exported("bert-projection")
     monkeypatch.setattr(onnx_graph, "ONE_FILE", 10_000)
     # onnxruntime must find the weights beside the graph, and with opset 18.
@@ -233,9 +223,7 @@ def test_much_lies_beside_the_graph(
 
 
 @pytest.mark.slow
-def test_other_vectors_are_an_error_with_the_figure(
-    exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_other_vectors_are_an_error_with_the_figure(exported, monkeypatch, tmp_path):
     made = exported("bert-projection")
     graph = (made.to / "model.onnx").read_bytes()
     monkeypatch.setattr(
@@ -259,13 +247,13 @@ def test_other_vectors_are_an_error_with_the_figure(
 
 
 class OfThisBatch(torch.nn.Module):
-    def forward(self, states: Any) -> Any:
+    def forward(self, states):
         hidden = states.last_hidden_state
         return hidden[:, 0] + hidden.new_ones(len(hidden), 1)
 
 
 class Branches(torch.nn.Module):
-    def forward(self, states: Any) -> Any:
+    def forward(self, states):
         hidden = states.last_hidden_state
         return hidden[:, 0] if float(hidden.sum()) > 0 else hidden[:, 1]
 
@@ -284,9 +272,7 @@ class Branches(torch.nn.Module):
         ),
     ],
 )
-def test_what_cannot_be_traced_is_refused(
-    pooler: Any, message: str, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_traced_is_refused(pooler, message, tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
     encoder.placed.module.pooler = pooler
     with pytest.raises(ModelError, match=message):
@@ -308,19 +294,17 @@ def test_what_cannot_be_traced_is_refused(
     ],
 )
 def test_weights_below_fp32_are_refused_with_the_alternative(
-    fields: dict[str, Any], message: str, tiny_bert: Path, tmp_path: Path
-) -> None:
+    fields, message, tiny_bert, tmp_path
+):
     encoder = Encoder.load(tiny_bert)
-    held: Any = attrs.evolve(encoder.recipe.backbone, **fields)
+    held = attrs.evolve(encoder.recipe.backbone, **fields)
     encoder.recipe = attrs.evolve(encoder.recipe, backbone=held)
     with pytest.raises(ModelError, match=message):
         ToONNX().write(encoder, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_prompts_of_tasks_are_no_part_of_a_graph(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_prompts_of_tasks_are_no_part_of_a_graph(tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
     task_prompts = {"query": Prompt("query: {text}")}
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=task_prompts)
@@ -330,9 +314,7 @@ def test_prompts_of_tasks_are_no_part_of_a_graph(
         ToONNX().write(encoder, tmp_path)
 
 
-def test_a_missing_package_is_named_before_anything_is_done(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_package_is_named_before_anything_is_done(monkeypatch, tmp_path):
     assert list(ToONNX().check()) == []
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -346,11 +328,11 @@ def test_a_missing_package_is_named_before_anything_is_done(
         "run `pip install 'sentbed-interop[onnx]'`"
     )
     with pytest.raises(ModelError, match="needs `onnxruntime`, `onnxscript`"):
-        ToONNX().write(None, tmp_path)  # type: ignore[arg-type]
+        ToONNX().write(None, tmp_path)
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_graph(tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_command_writes_the_graph(tiny_bert, tmp_path):
     result = CliRunner().invoke(
         main, ["export", str(tiny_bert), str(tmp_path / "graph"), "--to", "onnx"]
     )

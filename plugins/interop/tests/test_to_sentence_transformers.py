@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +14,6 @@ import pytest
 import torch
 import transformers
 from click.testing import CliRunner
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed._cli.main import main
@@ -57,7 +56,7 @@ Build: TypeAlias = Callable[[Mapping[str, Any]], Encoder]
 Make: TypeAlias = Callable[..., Path]
 
 
-def export(source: Path | Encoder, output: Path, **options: Any) -> Path:
+def export(source, output, **options):
     """Export, and return the folder."""
     encoder = Encoder.load(source) if isinstance(source, Path) else source
     output.mkdir()
@@ -65,7 +64,7 @@ def export(source: Path | Encoder, output: Path, **options: Any) -> Path:
     return output
 
 
-def load(folder: Path) -> Any:
+def load(folder):
     """Load a folder with sentence-transformers."""
     library = pytest.importorskip(
         "sentence_transformers", reason="needs sentence-transformers"
@@ -75,22 +74,19 @@ def load(folder: Path) -> Any:
         return library.SentenceTransformer(str(folder), device="cpu")
 
 
-def vectors_of(folder: Path, texts: Sequence[str]) -> NDArray[np.float32]:
+def vectors_of(folder, texts):
     """Encode with sentence-transformers, batches of mixed lengths."""
-    found: NDArray[np.float32] = load(folder).encode(
-        list(texts), batch_size=16, show_progress_bar=False
-    )
-    return found
+    return load(folder).encode(list(texts), batch_size=16, show_progress_bar=False)
 
 
-def apart(found: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
+def apart(found, expected):
     """Return the largest difference as a part of the largest value."""
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype == np.float32
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-def within(encoder: Encoder, texts: Sequence[str]) -> list[str]:
+def within(encoder, texts):
     """Return the texts that are neither empty nor cut."""
     cut = encoder.backbone.tokenizer.truncate(texts, encoder.recipe.max_length)
     return [
@@ -101,9 +97,7 @@ def within(encoder: Encoder, texts: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize(
     "name", ["tiny_bert", "tiny_t5", pytest.param("minilm", marks=pytest.mark.slow)]
 )
-def test_vectors_without_a_prompt_are_the_encoders(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_vectors_without_a_prompt_are_the_encoders(name, request, tmp_path):
     """Whatever the text: empty, beyond `max_length`, with white space."""
     source = request.getfixturevalue(name)
     folder = export(source, tmp_path / "folder")
@@ -111,8 +105,8 @@ def test_vectors_without_a_prompt_are_the_encoders(
 
 
 def test_transformers_finds_every_weight_and_reports_none_as_missing(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+    tiny_bert, tmp_path
+):
     folder = export(tiny_bert, tmp_path / "folder")
     model, found = transformers.AutoModel.from_pretrained(
         folder, output_loading_info=True
@@ -161,12 +155,12 @@ WHITENING = {
     ],
 )
 def test_poolers_and_heads_become_stock_modules(
-    pooler: dict[str, Any],
-    head: dict[str, Any],
-    build_encoder: Build,
-    tables: Tables,
-    tmp_path: Path,
-) -> None:
+    pooler,
+    head,
+    build_encoder,
+    tables,
+    tmp_path,
+):
     encoder = build_encoder({**tables["bert"], "pooler": pooler, "head": head})
     folder = export(encoder, tmp_path / "folder")
     assert apart(vectors_of(folder, TEXTS), encoder.encode(TEXTS)) < CLOSE
@@ -178,8 +172,8 @@ def test_poolers_and_heads_become_stock_modules(
 
 
 def test_a_filter_of_the_output_embedding_becomes_a_dense_layer(
-    build_encoder: Build, tables: Tables, tmp_path: Path
-) -> None:
+    build_encoder, tables, tmp_path
+):
     head = {"normalize": True, "transform": {"use": "embed-filter", "tau": 4}}
     encoder = build_encoder({**tables["opt"], "max_length": 40, "head": head})
     assert encoder.width == encoder.backbone.width // 4
@@ -205,9 +199,7 @@ PROMPTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", PROMPTS)
-def test_vectors_under_a_prompt_are_the_encoders(
-    name: str, make_encoder: Make, tables: Tables, tmp_path: Path
-) -> None:
+def test_vectors_under_a_prompt_are_the_encoders(name, make_encoder, tables, tmp_path):
     """Of every text that is not cut."""
     source = make_encoder(
         f"opt {name}", **{**tables["opt"], "max_length": 40, **PROMPTS[name]}
@@ -226,9 +218,7 @@ def test_vectors_under_a_prompt_are_the_encoders(
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("use", ["causal", "bert", "t5"])
-def test_every_kind_of_tokenizer_takes_a_prompt(
-    use: str, build_encoder: Build, tables: Tables, tmp_path: Path
-) -> None:
+def test_every_kind_of_tokenizer_takes_a_prompt(use, build_encoder, tables, tmp_path):
     backbone = {**tables["opt" if use == "causal" else use]["backbone"], "use": use}
     template = "prompt-bert" if use == "bert" else "prompt-eol"
     pooler = {"use": "last" if use == "causal" else "mean"}
@@ -247,8 +237,8 @@ def test_every_kind_of_tokenizer_takes_a_prompt(
 
 
 def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
-    tiny_opt_prompt: Path, tmp_path: Path
-) -> None:
+    tiny_opt_prompt, tmp_path
+):
     folder = export(tiny_opt_prompt, tmp_path / "folder")
     model, encoder = load(folder), Encoder.load(tiny_opt_prompt)
     found = model.tokenizer(LONG, truncation=True, max_length=model.max_seq_length)[
@@ -272,9 +262,7 @@ def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
 SPECIAL = "a </s> b"
 
 
-def test_what_differs_is_printed_and_true(
-    tiny_opt_prompt: Path, tmp_path: Path
-) -> None:
+def test_what_differs_is_printed_and_true(tiny_opt_prompt, tmp_path):
     encoder = Encoder.load(tiny_opt_prompt)
     arguments = [
         str(tiny_opt_prompt),
@@ -307,19 +295,19 @@ def test_what_differs_is_printed_and_true(
     ],
 )
 def test_a_prompt_under_which_a_cut_text_would_be_another_is_refused(
-    change: dict[str, Any],
-    reason: str,
-    build_encoder: Build,
-    tables: Tables,
-    tmp_path: Path,
-) -> None:
+    change,
+    reason,
+    build_encoder,
+    tables,
+    tmp_path,
+):
     with pytest.raises(ModelError, match=f"{reason}.*take `--to onnx`"):
         export(build_encoder({**tables["opt"], **change}), tmp_path / "folder")
 
 
 def test_a_prompt_that_a_vocabulary_merges_everywhere_goes_into_the_normalizer_whole(
-    byte_pairs: Tokenizer,
-) -> None:
+    byte_pairs,
+):
     """Without pre-tokenisation there is no place to cut at."""
     prompt = ResolvedPrompt(Template("say:", ":so"), "none")
     (cut,) = prompt_in_tokenizer.cuts(prompt, None)
@@ -330,9 +318,7 @@ def test_a_prompt_that_a_vocabulary_merges_everywhere_goes_into_the_normalizer_w
 
 
 @pytest.mark.parametrize("rules", ["none", "prompt-eol"])
-def test_signs_at_a_seam_merge_as_in_the_whole_prompt(
-    byte_pairs: Tokenizer, rules: str
-) -> None:
+def test_signs_at_a_seam_merge_as_in_the_whole_prompt(byte_pairs, rules):
     """The vocabulary has tokens such as `."` and `'"`, which ids of pieces would miss."""
     template = 'This sentence : "{text}" means in one word:"'
     prompt = ResolvedPrompt(parse_template(template), rules)
@@ -347,7 +333,7 @@ def test_signs_at_a_seam_merge_as_in_the_whole_prompt(
 
 
 @pytest.fixture(scope="module")
-def byte_pairs() -> Tokenizer:
+def byte_pairs():
     """A byte-level BPE that has merged whatever signs stand together at the end of a quotation."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -370,9 +356,7 @@ def byte_pairs() -> Tokenizer:
     return tokenizer
 
 
-def test_adapters_are_merged(
-    build_encoder: Build, tables: Tables, tiny_opt_prompt: Path, tmp_path: Path
-) -> None:
+def test_adapters_are_merged(build_encoder, tables, tiny_opt_prompt, tmp_path):
     pytest.importorskip("peft", reason="needs the extra `lora`")
     backbone = {
         "use": "opt",
@@ -393,8 +377,8 @@ def test_adapters_are_merged(
 
 
 def test_weights_below_fp32_are_computed_in_fp32_behind_a_projection(
-    build_encoder: Build, tables: Tables, tiny_bert: Path, tmp_path: Path
-) -> None:
+    build_encoder, tables, tiny_bert, tmp_path
+):
     backbone = {"use": "bert", "model": str(tiny_bert / "backbone"), "dtype": "bf16"}
     encoder = build_encoder({**tables["bert"], "backbone": backbone})
     folder = export(encoder, tmp_path / "folder")
@@ -402,7 +386,7 @@ def test_weights_below_fp32_are_computed_in_fp32_behind_a_projection(
     assert "held in bfloat16" in (folder / "README.md").read_text("utf-8")
 
 
-def test_the_command_exports_a_trained_encoder(tmp_path: Path) -> None:
+def test_the_command_exports_a_trained_encoder(tmp_path):
     recipe = """
 schema = 1
 run = { name = "trained" }
@@ -472,8 +456,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_stock_modules_cannot_compute_is_refused(
-    name: str, build_encoder: Build, tables: Tables, tmp_path: Path
-) -> None:
+    name, build_encoder, tables, tmp_path
+):
     use, backbone, others, reason = REFUSED[name]
     table = tables[use]
     build_encoder(
@@ -488,9 +472,7 @@ def test_what_stock_modules_cannot_compute_is_refused(
     assert not (tmp_path / "folder").exists()
 
 
-def test_a_pooler_that_says_what_it_is_not_is_found_out(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert, tmp_path):
     @attrs.frozen
     class Liar(Pooler):
         """Says `max` and takes the mean."""
@@ -498,7 +480,7 @@ def test_a_pooler_that_says_what_it_is_not_is_found_out(
         name = "liar"
         traits = PoolerTraits(pooling="max")
 
-        def build(self, width: int) -> Any:
+        def build(self, width):
             raise NotImplementedError
 
     encoder = Encoder.load(tiny_bert)
@@ -517,15 +499,15 @@ def test_a_pooler_that_says_what_it_is_not_is_found_out(
     ],
 )
 def test_a_model_that_transformers_does_not_know_is_refused(
-    change: dict[str, Any],
-    sentence: str,
-    tiny_bert: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    change,
+    sentence,
+    tiny_bert,
+    tmp_path,
+    monkeypatch,
+):
     encoder = Encoder.load(tiny_bert)
 
-    def save_changed(encoder: Encoder, path: Path) -> None:
+    def save_changed(encoder, path):
         save_merged(encoder, path)
         file = path / "backbone" / "config.json"
         file.write_text(
@@ -539,9 +521,7 @@ def test_a_model_that_transformers_does_not_know_is_refused(
         export(encoder, tmp_path / "folder")
 
 
-def test_only_stock_modules_and_their_files_are_written(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_only_stock_modules_and_their_files_are_written(tiny_bert, tmp_path):
     folder = export(tiny_bert, tmp_path / "folder")
     modules = json.loads((folder / "modules.json").read_text("utf-8"))
     assert [one["type"].rsplit(".", 1)[1] for one in modules] == [
@@ -574,10 +554,8 @@ def test_only_stock_modules_and_their_files_are_written(
 @pytest.mark.parametrize(
     "mode", ["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"]
 )
-def test_verification_pools_as_sentence_transformers_does(mode: str) -> None:
-    modules: Any = pytest.importorskip(
-        "sentence_transformers.sentence_transformer.modules"
-    )
+def test_verification_pools_as_sentence_transformers_does(mode):
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
     states = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(1))
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
     features = {"token_embeddings": states, "attention_mask": mask}

@@ -5,13 +5,13 @@ from importlib.metadata import distribution
 
 import pytest
 from sentbed import RunError, RuntimeUnavailableError
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.local_pool import LocalPool
 
 
 @pytest.fixture(scope="module")
-def plugins() -> Plugins:
+def plugins():
     """The plugin of this distribution alone."""
     return load_plugins(
         distribution("sentbed-jobs").entry_points.select(group="sentbed")
@@ -19,16 +19,16 @@ def plugins() -> Plugins:
 
 
 def test_options_that_are_left_out_are_those_of_one_worker_in_this_process(
-    plugins: Plugins,
+    plugins,
 ):
-    said: list[str] = []
+    said = []
     pool = executor_of(
         "local", {"workers": 1, "cpus": None, "gpus": None}, plugins, said.append
     )
     assert pool == LocalPool(1, None, 0, say=said.append)
 
 
-def test_options_are_those_of_the_pool(plugins: Plugins):
+def test_options_are_those_of_the_pool(plugins):
     pool = executor_of("local", {"workers": 3, "cpus": 2, "gpus": 1}, plugins, print)
     assert pool == LocalPool(3, 2, 1, say=print)
 
@@ -43,15 +43,13 @@ def test_options_are_those_of_the_pool(plugins: Plugins):
     ],
 )
 def test_what_no_executor_takes_is_an_error_that_names_it(
-    name: str, options: dict[str, object], message: str, plugins: Plugins
+    name, options, message, plugins
 ):
     with pytest.raises(RunError, match=message):
         executor_of(name, options, plugins, print)
 
 
-def test_an_executor_whose_package_is_missing_says_how_to_get_it(
-    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_executor_whose_package_is_missing_says_how_to_get_it(plugins, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(
         RuntimeUnavailableError, match=r"run `pip install 'sentbed-jobs\[ray\]'`"

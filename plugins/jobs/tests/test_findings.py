@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import pytest
 import sentbed_jobs.plugin
-from sentbed_common import Finding
 
 
-def found() -> dict[str, Finding]:
+def found():
     return {finding.what: finding for finding in sentbed_jobs.plugin.findings()}
 
 
 def test_ray_is_found_by_its_version_or_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     monkeypatch.setattr(
         "sentbed_common.doctor_findings.version_of", {"ray": "2.60.0"}.get

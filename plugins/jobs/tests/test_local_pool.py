@@ -17,11 +17,11 @@ from toy_work import AwkwardError, Doubling
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Doubling:
+def work(tmp_path):
     return Doubling(tmp_path)
 
 
-def gone(pid: int) -> bool:
+def gone(pid):
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -30,18 +30,18 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_every_task_is_yielded_once_with_its_result(workers: int, work: Doubling):
+def test_every_task_is_yielded_once_with_its_result(workers, work):
     assert sorted(LocalPool(workers).run(work, range(7))) == [
         (n, 2 * n) for n in range(7)
     ]
 
 
-def test_a_single_worker_is_this_process_and_takes_tasks_in_turn(work: Doubling):
+def test_a_single_worker_is_this_process_and_takes_tasks_in_turn(work):
     assert list(LocalPool().run(work, [3, 1, 2])) == [(3, 6), (1, 2), (2, 4)]
     assert work.notes("started") == [[str(os.getpid()), "None", "-"]]
 
 
-def test_each_of_several_workers_starts_once_and_they_share_the_cores(work: Doubling):
+def test_each_of_several_workers_starts_once_and_they_share_the_cores(work):
     assert len(list(LocalPool(2).run(work, range(10)))) == 10
     started = work.notes("started")
     assert len({pid for pid, *_ in started}) == len(started) == 2
@@ -49,19 +49,17 @@ def test_each_of_several_workers_starts_once_and_they_share_the_cores(work: Doub
     assert str(os.getpid()) not in {pid for pid, *_ in started}
 
 
-def test_no_more_workers_are_started_than_there_are_tasks(work: Doubling):
+def test_no_more_workers_are_started_than_there_are_tasks(work):
     assert list(LocalPool(3).run(work, [4])) == [(4, 8)]
     assert len(work.notes("started")) == 1
 
 
-def test_without_a_task_nothing_starts(work: Doubling):
+def test_without_a_task_nothing_starts(work):
     assert [list(LocalPool(workers).run(work, [])) for workers in (1, 2)] == [[], []]
     assert work.notes("started") == []
 
 
-def test_each_worker_sees_gpus_of_its_own(
-    work: Doubling, monkeypatch: pytest.MonkeyPatch
-):
+def test_each_worker_sees_gpus_of_its_own(work, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     list(LocalPool(2, gpus=2).run(work, [1, 2, -1]))
     # The worker in the place of the one that died sees what that one saw.
@@ -70,8 +68,8 @@ def test_each_worker_sees_gpus_of_its_own(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_progress_within_a_task_arrives(workers: int, work: Doubling):
-    told: list[tuple[int, int]] = []
+def test_progress_within_a_task_arrives(workers, work):
+    told = []
     list(
         LocalPool(workers).run(
             work, [5, 6], lambda task, amount: told.append((task, amount))
@@ -80,8 +78,8 @@ def test_progress_within_a_task_arrives(workers: int, work: Doubling):
     assert sorted(told) == [(5, 1), (5, 1), (6, 1), (6, 1)]
 
 
-def test_the_task_of_a_worker_that_died_is_done_by_a_new_one(work: Doubling):
-    said: list[str] = []
+def test_the_task_of_a_worker_that_died_is_done_by_a_new_one(work):
+    said = []
     done = dict(LocalPool(2, say=said.append).run(work, [1, -1, 2, 3, 4]))
     assert done == {1: 2, -1: -2, 2: 4, 3: 6, 4: 8}
     assert [task for _, task in work.notes("did")].count("-1") == 2
@@ -89,10 +87,10 @@ def test_the_task_of_a_worker_that_died_is_done_by_a_new_one(work: Doubling):
     assert said == [f"a worker {how}; -1: done again by a new one"]
 
 
-def test_a_task_that_kills_every_worker_is_an_error_that_names_it(tmp_path: Path):
+def test_a_task_that_kills_every_worker_is_an_error_that_names_it(tmp_path):
     work = Doubling(tmp_path, deaths=9)
     results = LocalPool(2, retries=1, say=lambda _: None).run(work, [1, 2, -1])
-    done: list[tuple[int, int]] = []
+    done = []
     with pytest.raises(RunError) as caught:
         done.extend(results)
     # Nothing is said of those that were not done before it had failed twice.
@@ -104,11 +102,11 @@ def test_a_task_that_kills_every_worker_is_an_error_that_names_it(tmp_path: Path
     assert len(work.notes("died")) == 2
 
 
-def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path: Path):
+def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path):
     work = Doubling(tmp_path, deaths=9)
-    lost: list[tuple[int, str]] = []
+    lost = []
 
-    def give_up(task: int, message: str) -> int:
+    def give_up(task, message):
         lost.append((task, message))
         return 99
 
@@ -126,12 +124,12 @@ def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path
     )
 
 
-def test_what_the_function_raises_is_not_lost(work: Doubling):
+def test_what_the_function_raises_is_not_lost(work):
     with pytest.raises(DataError):
         list(LocalPool(2).run(work, [-3], on_death=lambda *_: 99))
 
 
-def test_a_worker_that_leaves_is_told_with_its_exit_code(work: Doubling):
+def test_a_worker_that_leaves_is_told_with_its_exit_code(work):
     with pytest.raises(
         RunError,
         match=r"^-2: 1 workers died of it, the last one ended with exit code 7;",
@@ -140,9 +138,7 @@ def test_a_worker_that_leaves_is_told_with_its_exit_code(work: Doubling):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_the_function_raises_is_raised_here_and_not_tried_again(
-    workers: int, work: Doubling
-):
+def test_what_the_function_raises_is_raised_here_and_not_tried_again(workers, work):
     with pytest.raises(DataError) as caught:
         list(LocalPool(workers).run(work, [-3]))
     assert str(caught.value) == "bad row @ corpus.jsonl:3"
@@ -159,7 +155,7 @@ def test_what_the_function_raises_is_raised_here_and_not_tried_again(
     ],
 )
 def test_an_exception_that_cannot_be_carried_keeps_its_message(
-    task: int, error: type[Exception], message: str, work: Doubling
+    task, error, message, work
 ):
     with pytest.raises(error) as caught:
         list(LocalPool(2).run(work, [task]))
@@ -167,15 +163,13 @@ def test_an_exception_that_cannot_be_carried_keeps_its_message(
     assert not isinstance(caught.value, AwkwardError)
 
 
-def test_an_error_at_the_start_of_a_worker_is_raised_here(
-    work: Doubling, tmp_path: Path
-):
+def test_an_error_at_the_start_of_a_worker_is_raised_here(work, tmp_path):
     (tmp_path / "broken").touch()
     with pytest.raises(DataError, match=r"^it cannot start$"):
         list(LocalPool(2).run(work, [1, 2, 3]))
 
 
-def test_closing_ends_the_workers_and_they_clean_up(work: Doubling):
+def test_closing_ends_the_workers_and_they_clean_up(work):
     with closing(LocalPool(2).run(work, [-6, 1, 2, 3])) as results:
         assert next(results)[0] in (1, 2, 3)
         while not work.notes("asleep"):
@@ -184,7 +178,7 @@ def test_closing_ends_the_workers_and_they_clean_up(work: Doubling):
     assert all(gone(int(pid)) for pid, *_ in work.notes("started"))
 
 
-def asleep(work: Doubling, count: int) -> None:
+def asleep(work, count):
     """Wait for so many workers that wait for their end."""
     deadline = time.monotonic() + 30
     while len(work.notes("asleep")) < count:
@@ -192,7 +186,7 @@ def asleep(work: Doubling, count: int) -> None:
         time.sleep(0.01)
 
 
-def closed_while_busy(work: Doubling, task: int) -> None:
+def closed_while_busy(work, task):
     """Close a pool while both of its workers are at such a task."""
     with closing(LocalPool(3).run(work, [task, task, 1])) as results:
         assert next(results) == (1, 2)
@@ -201,7 +195,7 @@ def closed_while_busy(work: Doubling, task: int) -> None:
 
 @pytest.mark.slow
 def test_workers_that_are_told_to_end_save_what_is_half_done_all_at_once_and_say_nothing(
-    work: Doubling, capfd: pytest.CaptureFixture[str]
+    work, capfd
 ):
     closed_while_busy(work, -8)
     ended = work.notes("ended")
@@ -212,7 +206,7 @@ def test_workers_that_are_told_to_end_save_what_is_half_done_all_at_once_and_say
 
 
 @pytest.mark.slow
-def test_a_worker_that_somebody_else_told_to_end_died(work: Doubling):
+def test_a_worker_that_somebody_else_told_to_end_died(work):
     results = LocalPool(2, retries=0).run(work, [-8, 1])
     assert next(results) == (1, 2)
     asleep(work, 1)
@@ -225,9 +219,7 @@ def test_a_worker_that_somebody_else_told_to_end_died(work: Doubling):
     assert [what for what, _ in work.notes("ended")] == ["asked", "saved"]
 
 
-def test_workers_that_do_not_end_are_killed(
-    work: Doubling, monkeypatch: pytest.MonkeyPatch
-):
+def test_workers_that_do_not_end_are_killed(work, monkeypatch):
     monkeypatch.setattr("sentbed_jobs.local_pool.PATIENCE", 0.2)
     closed_while_busy(work, -9)
     assert work.notes("cleaned") == []
@@ -235,8 +227,8 @@ def test_workers_that_do_not_end_are_killed(
 
 
 @pytest.mark.slow
-def test_a_second_interruption_does_not_wait_for_workers(work: Doubling):
-    def interrupt(*_: object) -> None:
+def test_a_second_interruption_does_not_wait_for_workers(work):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -270,9 +262,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("number", "task"), [(signal.SIGINT, -6), (signal.SIGKILL, -7)]
 )
-def test_workers_end_with_the_process_that_started_them(
-    number: signal.Signals, task: int, work: Doubling
-):
+def test_workers_end_with_the_process_that_started_them(number, task, work):
     script = work.directory / "script.py"
     toy = str(Path(toy_work.__file__).parent)
     script.write_text(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from sentbed_jobs.progress_lines import EVERY, ProgressLines
 
 
-def test_a_line_now_and_then_says_what_is_done_and_what_is_left() -> None:
+def test_a_line_now_and_then_says_what_is_done_and_what_is_left():
     now, said = 100.0, []
     lines = ProgressLines("encode", 4000, said.append, clock=lambda: now)
     lines.advance(500)
@@ -19,7 +19,7 @@ def test_a_line_now_and_then_says_what_is_done_and_what_is_left() -> None:
     assert said[1:] == ["encode: 3,000 of 4,000, 0:00:38, about 0:00:12 left"]
 
 
-def test_nothing_is_said_before_anything_is_done() -> None:
+def test_nothing_is_said_before_anything_is_done():
     now, said = 0.0, []
     lines = ProgressLines("encode", 10, said.append, clock=lambda: now)
     now = 2 * EVERY

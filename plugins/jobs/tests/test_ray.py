@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def _cluster() -> Iterator[None]:
+def _cluster():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -41,19 +40,19 @@ def _cluster() -> Iterator[None]:
 
 
 @pytest.fixture
-def work(tmp_path: Path, _cluster: None) -> Doubling:
+def work(tmp_path, _cluster):
     return Doubling(tmp_path)
 
 
-def test_every_task_is_yielded_once_with_its_result(work: Doubling):
+def test_every_task_is_yielded_once_with_its_result(work):
     assert sorted(RayPool(2).run(work, range(7))) == [(n, 2 * n) for n in range(7)]
     started = work.notes("started")
     assert len({pid for pid, *_ in started}) == len(started) == 2
     assert {threads for _, threads, _ in started} == {"1"}
 
 
-def test_the_task_of_an_actor_that_died_is_done_by_a_new_one(work: Doubling):
-    said: list[str] = []
+def test_the_task_of_an_actor_that_died_is_done_by_a_new_one(work):
+    said = []
     done = dict(RayPool(2, say=said.append).run(work, [1, -1, 2, 3, 4]))
     assert done == {1: 2, -1: -2, 2: 4, 3: 6, 4: 8}
     assert len(work.notes("died")) == len(said) == 1
@@ -61,18 +60,18 @@ def test_the_task_of_an_actor_that_died_is_done_by_a_new_one(work: Doubling):
     assert said[0].endswith("; -1: done again by a new one")
 
 
-def test_a_task_that_kills_every_actor_is_an_error_that_names_it(work: Doubling):
+def test_a_task_that_kills_every_actor_is_an_error_that_names_it(work):
     work = attrs.evolve(work, deaths=9)
     with pytest.raises(RunError, match=r"^-1: 2 workers died of it, the last one died"):
         list(RayPool(1, retries=1, say=lambda _: None).run(work, [-1]))
     assert len(work.notes("died")) == 2
 
 
-def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work: Doubling):
+def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work):
     work = attrs.evolve(work, deaths=9)
-    lost: list[str] = []
+    lost = []
 
-    def give_up(task: int, message: str) -> int:
+    def give_up(task, message):
         lost.append(message)
         return 100 * task
 
@@ -84,21 +83,21 @@ def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work: Dou
     assert lost[0].startswith("2 workers died of it, the last one died (")
 
 
-def test_what_the_function_raises_is_raised_here_and_not_tried_again(work: Doubling):
+def test_what_the_function_raises_is_raised_here_and_not_tried_again(work):
     with pytest.raises(DataError) as caught:
         list(RayPool(1).run(work, [-3]))
     assert str(caught.value) == "bad row @ corpus.jsonl:3"
     assert len(work.notes("did")) == 1
 
 
-def test_closing_gives_the_cluster_back(work: Doubling):
+def test_closing_gives_the_cluster_back(work):
     with closing(RayPool(2, cpus=1).run(work, [-6, 1, 2, 3])) as results:
         assert next(results)[0] in (1, 2, 3)
     # All of the cluster would be waited for in vain if an actor still held a part.
     assert list(RayPool(1, cpus=2).run(work, [8])) == [(8, 16)]
 
 
-def test_more_workers_than_the_cluster_has_places_for_are_refused(work: Doubling):
+def test_more_workers_than_the_cluster_has_places_for_are_refused(work):
     with pytest.raises(
         RuntimeUnavailableError,
         match=r"machines with 2 CPUs and 0 GPUs; .* 1 workers .* 1 GPUs",
@@ -120,9 +119,7 @@ def test_more_workers_than_the_cluster_has_places_for_are_refused(work: Doubling
         ([16, 16], 4, 1, 8),
     ],
 )
-def test_workers_get_equal_parts_that_have_a_place(
-    nodes: list[int], workers: int, gpus: int, cpus: int
-):
+def test_workers_get_equal_parts_that_have_a_place(nodes, workers, gpus, cpus):
     resources = [{"CPU": float(count), "GPU": 2.0} for count in nodes]
     assert reserved(resources, workers, None, gpus) == {
         "num_cpus": cpus,
@@ -130,9 +127,7 @@ def test_workers_get_equal_parts_that_have_a_place(
     }
 
 
-def test_an_address_where_no_cluster_is_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_an_address_where_no_cluster_is_says_so(monkeypatch, tmp_path):
     ray.shutdown()
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
 from sentbed_losses.columns import HARD_NEGATIVES
-from sentbed_losses.contrastive_base import Contrastive
-
-Vectors = dict[str, torch.Tensor]
 
 
 @pytest.fixture
-def draw() -> Callable[..., Vectors]:
+def draw():
     """Float64 vectors, positives near their anchors.
 
     With more `noise` positives are harder to find: gradients in fp32 are exact relative to their size.
     """
 
     def vectors(
-        rows: int = 5,
-        width: int = 4,
-        negatives: bool = True,
-        seed: int = 0,
-        noise: float = 0.5,
-    ) -> Vectors:
+        rows=5,
+        width=4,
+        negatives=True,
+        seed=0,
+        noise=0.5,
+    ):
         generator = torch.Generator().manual_seed(seed)
 
-        def normal() -> torch.Tensor:
+        def normal():
             # Rounded to fp32 so that the cast inside the loss takes nothing away.
             return torch.randn(rows, width, generator=generator).double()
 
@@ -44,7 +41,7 @@ def draw() -> Callable[..., Vectors]:
 
 
 @pytest.fixture
-def formula() -> Callable[..., tuple[torch.Tensor, float]]:
+def formula():
     """The function `explicit`."""
     return explicit
 
@@ -53,35 +50,31 @@ Memory = Sequence[tuple[torch.Tensor, int]]
 
 
 def explicit(
-    parameters: Contrastive,
-    batch: Mapping[str, torch.Tensor],
-    memory: Memory = (),
-    temperature: float | torch.Tensor | None = None,
-) -> tuple[torch.Tensor, float]:
+    parameters,
+    batch,
+    memory=(),
+    temperature=None,
+):
     """Return the loss in fp64, and the mean number of negatives in a denominator.
 
     `batch` holds fp64 vectors and, where texts are compared, `COLUMN.id`; `memory` vectors and their ids.
     """
     t = parameters.temperature if temperature is None else temperature
 
-    def similarity(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def similarity(u, v):
         dot = sum(a * b for a, b in zip(u, v, strict=True))
         if parameters.similarity == "dot":
             return dot
         return dot / (sum(a * a for a in u).sqrt() * sum(b * b for b in v).sqrt())
 
-    def column(name: str) -> list[tuple[torch.Tensor, int]]:
+    def column(name):
         if name not in batch:
             return []
         numbers = batch.get(f"{name}.id", torch.zeros(len(batch[name])))
         return list(zip(batch[name], numbers.tolist(), strict=True))
 
-    def direction(
-        query: str, target: str, negatives: Sequence[str], memory: Memory
-    ) -> tuple[torch.Tensor, float]:
-        def harder(
-            q: torch.Tensor, candidate: torch.Tensor, own: bool
-        ) -> torch.Tensor | float:
+    def direction(query, target, negatives, memory):
+        def harder(q, candidate, own):
             if query != "anchor" or parameters.hardness_of not in (
                 "all",
                 "own" if own else "others",
@@ -93,9 +86,7 @@ def explicit(
         rows = list(zip(column(query), column(target), strict=True))
         for i, ((q, q_id), (own, own_id)) in enumerate(rows):
 
-            def leaves(
-                candidate: tuple[torch.Tensor, int], own=own, ids=(q_id, own_id)
-            ) -> bool:
+            def leaves(candidate, own=own, ids=(q_id, own_id)):
                 if parameters.mask_duplicates and candidate[1] in ids:
                     return True
                 threshold = parameters.false_negative_threshold
@@ -145,10 +136,10 @@ def explicit(
 
 
 @pytest.fixture
-def agrees() -> Callable[..., None]:
+def agrees():
     """Assert that gradients differ by at most 1e-5 of their norm."""
 
-    def check(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    def check(ours, theirs):
         assert theirs.norm() > 0
         assert (ours.double() - theirs).norm() <= 1e-5 * theirs.norm()
 

@@ -32,22 +32,22 @@ class Given(torch.nn.Module):
 
     max_seq_length = 32
 
-    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def forward(self, features):
         return {"sentence_embedding": features["vectors"]}
 
-    def get_embedding_dimension(self) -> int:
+    def get_embedding_dimension(self):
         return WIDTH
 
 
 class Guide(Given):
     """The same, with the teacher's vectors."""
 
-    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def forward(self, features):
         return {"sentence_embedding": features["guide"]}
 
 
 @pytest.fixture(scope="module")
-def library() -> Any:
+def library():
     # What their import warns of is theirs to mend.
     return pytest.importorskip(
         "sentence_transformers.sentence_transformer.losses",
@@ -55,12 +55,10 @@ def library() -> Any:
     )
 
 
-def direct(name: str, label: str | None = "score", **options: Any) -> Theirs:
+def direct(name, label="score", **options):
     """The loss `name` given vectors and a label."""
 
-    def loss(
-        library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
-    ) -> torch.Tensor:
+    def loss(library, vectors, given):
         module = getattr(library, name)(Given(), **options)
         found = module.compute_loss_from_embeddings(
             vectors, given[label] if label else None
@@ -70,10 +68,8 @@ def direct(name: str, label: str | None = "score", **options: Any) -> Theirs:
     return loss
 
 
-def distilled(metric: str) -> Theirs:
-    def loss(
-        library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
-    ) -> torch.Tensor:
+def distilled(metric):
+    def loss(library, vectors, given):
         module = library.EmbedDistillLoss(Given(), distance_metric=metric)
         return module.compute_loss_from_embeddings(
             vectors, [given[f"teacher_{n}"] for n in TEXTS]
@@ -82,9 +78,7 @@ def distilled(metric: str) -> Theirs:
     return loss
 
 
-def divergence(
-    library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
-) -> torch.Tensor:
+def divergence(library, vectors, given):
     anchor = given["teacher_anchor"]
     scores = [(anchor * given[f"teacher_{name}"]).sum(dim=1) for name in TEXTS[1:]]
     module = library.DistillKLDivLoss(
@@ -93,10 +87,8 @@ def divergence(
     return module.compute_loss_from_embeddings(vectors, torch.stack(scores, dim=1))
 
 
-def guided(**options: Any) -> Theirs:
-    def loss(
-        library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
-    ) -> torch.Tensor:
+def guided(**options):
+    def loss(library, vectors, given):
         from tokenizers import Tokenizer, models
         from transformers import PreTrainedTokenizerFast
 
@@ -114,9 +106,7 @@ def guided(**options: Any) -> Theirs:
     return loss
 
 
-def nested(
-    library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
-) -> torch.Tensor:
+def nested(library, vectors, given):
     model = Given()
     inner = library.MultipleNegativesRankingLoss(model, scale=2.0)
     loss = library.MatryoshkaLoss(model, inner, [6, 4, 2], [1.0, 0.5, 2.0])
@@ -207,9 +197,7 @@ CASES: list[tuple[Any, Theirs, int]] = [
 
 
 @pytest.mark.parametrize(("loss", "theirs", "columns"), CASES)
-def test_values_and_gradients_are_theirs(
-    library: Any, agrees: Callable[..., None], loss: Any, theirs: Theirs, columns: int
-) -> None:
+def test_values_and_gradients_are_theirs(library, agrees, loss, theirs, columns):
     generator = torch.Generator().manual_seed(7)
     drawn = {name: torch.randn(ROWS, WIDTH, generator=generator) for name in TEXTS}
     teacher = {
@@ -231,9 +219,7 @@ def test_values_and_gradients_are_theirs(
         agrees(value.grad, other.grad)
 
 
-def test_several_hard_negatives_are_theirs(
-    library: Any, agrees: Callable[..., None]
-) -> None:
+def test_several_hard_negatives_are_theirs(library, agrees):
     generator = torch.Generator().manual_seed(7)
     names = ("anchor", "positive", "negative", "negative_2", "negative_3")
     drawn = {name: torch.randn(ROWS, WIDTH, generator=generator) for name in names}
@@ -254,7 +240,7 @@ class MeanOfBert(torch.nn.Module):
 
     max_seq_length = 32
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         torch.manual_seed(0)
         config = transformers.BertConfig(
@@ -268,18 +254,16 @@ class MeanOfBert(torch.nn.Module):
         )
         self.bert = transformers.BertModel(config, add_pooling_layer=False)
 
-    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def forward(self, features):
         states = self.bert(input_ids=features["input_ids"]).last_hidden_state
         return {"sentence_embedding": states.mean(1)}
 
-    def get_embedding_dimension(self) -> int:
+    def get_embedding_dimension(self):
         return 32
 
 
 @pytest.mark.parametrize("eps", [1e-8, 1e-4])
-def test_ten_steps_of_matryoshka_over_angle_are_theirs(
-    library: Any, eps: float
-) -> None:
+def test_ten_steps_of_matryoshka_over_angle_are_theirs(library, eps):
     """With the `eps` that AdamW has by default, vectors agree, and weights do but for some by 3e-4.
 
     Those are the biases of attention's keys: they add the same number to all scores of a query, which a

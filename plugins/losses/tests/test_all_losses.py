@@ -75,11 +75,11 @@ LOSSES = [
 ]
 
 
-def test_every_loss_is_tried() -> None:
+def test_every_loss_is_tried():
     assert {type(loss) for loss in LOSSES} == set(offered(sentbed_losses.losses()))
 
 
-def inputs_of(loss: Any, seed: int = 0) -> dict[str, torch.Tensor]:
+def inputs_of(loss, seed=0):
     generator = torch.Generator().manual_seed(seed)
     columns = [*sorted(loss.traits.needs), *sorted(loss.traits.takes)]
     inputs = {
@@ -103,9 +103,7 @@ def inputs_of(loss: Any, seed: int = 0) -> dict[str, torch.Tensor]:
     return inputs
 
 
-def arguments(
-    loss: Any, module: torch.nn.Module
-) -> tuple[dict[str, torch.Tensor], ...]:
+def arguments(loss, module):
     """Inputs and, of a loss with state, one that earlier steps left."""
     if not hasattr(module, "initial_state"):
         return (inputs_of(loss),)
@@ -116,7 +114,7 @@ def arguments(
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_loss_is_an_fp32_scalar_and_everything_else_is_detached(loss: Any) -> None:
+def test_the_loss_is_an_fp32_scalar_and_everything_else_is_detached(loss):
     module = loss.build(4)
     inputs, *state = arguments(loss, module)
     inputs = {
@@ -150,9 +148,7 @@ def test_the_loss_is_an_fp32_scalar_and_everything_else_is_detached(loss: Any) -
         ({}, LearnableTemperature()),
     ],
 )
-def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(
-    written: Any, temperature: Any
-) -> None:
+def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(written, temperature):
     converter = make_converter(load_plugins(()), Path())
     assert (
         converter.structure({"temperature": written}, InfoNCE).temperature
@@ -176,9 +172,7 @@ def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(
         ({"initial": 1.0, "minimum": 0.1}, "unknown key `minimum`"),
     ],
 )
-def test_a_recipe_with_an_impossible_temperature_is_told_why(
-    written: Any, message: str
-) -> None:
+def test_a_recipe_with_an_impossible_temperature_is_told_why(written, message):
     converter = make_converter(load_plugins(()), Path())
     with pytest.raises(Exception, match=message):
         converter.structure({"temperature": written}, Queue)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -86,7 +85,7 @@ LOSSES = {loss.name: loss for loss in offered(sentbed_losses.losses())}
         for name, loss in LOSSES.items()
     ]
 )
-def test_a_loss_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_a_loss_keeps_the_contract(rule):
     rule()
 
 
@@ -100,8 +99,8 @@ def test_a_loss_keeps_the_contract(rule: Callable[[], None]) -> None:
     ]
 )
 def test_a_loss_keeps_the_contract_with_other_fields_and_with_gradient_caching(
-    rule: Callable[[], None],
-) -> None:
+    rule,
+):
     rule()
 
 
@@ -118,6 +117,6 @@ def test_a_loss_keeps_the_contract_with_other_fields_and_with_gradient_caching(
     ]
 )
 def test_a_loss_with_hardness_keeps_it_but_for_the_stopped_gradient(
-    rule: Callable[[], None],
-) -> None:
+    rule,
+):
     rule()

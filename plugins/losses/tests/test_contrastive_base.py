@@ -1,19 +1,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 import torch
 from sentbed.errors import RunError
-from sentbed_losses.contrastive_base import Contrastive
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.queue import Queue
 from sentbed_losses.temperature import LearnableTemperature
 
 Vectors = Mapping[str, torch.Tensor]
-Formula = Callable[..., tuple[torch.Tensor, float]]
+
 
 # Row 1 has the positive of row 0, row 2's positive is the anchor of row 3, the hard negative of row 4 is the
 # anchor of row 0, and row 5's own hard negative is its positive.
@@ -58,12 +57,12 @@ CASES = [
 @pytest.mark.parametrize("negatives", [False, True])
 @pytest.mark.parametrize("parameters", CASES)
 def test_loss_gradient_and_number_of_negatives_are_those_of_the_formula(
-    draw: Callable[..., Vectors],
-    formula: Formula,
-    agrees: Callable[..., None],
-    parameters: InfoNCE,
-    negatives: bool,
-) -> None:
+    draw,
+    formula,
+    agrees,
+    parameters,
+    negatives,
+):
     vectors = draw(rows=6, negatives=negatives, noise=2)
     ids = {name: value for name, value in IDS.items() if parameters.mask_duplicates}
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
@@ -80,7 +79,7 @@ def test_loss_gradient_and_number_of_negatives_are_those_of_the_formula(
         agrees(value.grad, theirs[name].grad)
 
 
-def test_two_orthogonal_pairs_with_a_margin_and_a_weighted_hard_negative() -> None:
+def test_two_orthogonal_pairs_with_a_margin_and_a_weighted_hard_negative():
     vectors = {
         "anchor": torch.eye(2),
         "positive": torch.eye(2),
@@ -96,9 +95,7 @@ def test_two_orthogonal_pairs_with_a_margin_and_a_weighted_hard_negative() -> No
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_what_is_off_changes_nothing(
-    draw: Callable[..., Vectors], symmetric: bool
-) -> None:
+def test_what_is_off_changes_nothing(draw, symmetric):
     vectors = draw()
     plain = InfoNCE(symmetric=symmetric).build(4)(vectors).loss
     ids = {f"{name}.id": torch.arange(5) + 10 * i for i, name in enumerate(vectors)}
@@ -110,7 +107,7 @@ def test_what_is_off_changes_nothing(
     assert torch.equal(plain, masks.build(4)({**vectors, **ids}).loss)
 
 
-def test_a_row_whose_every_candidate_leaves_has_no_loss_and_a_finite_gradient() -> None:
+def test_a_row_whose_every_candidate_leaves_has_no_loss_and_a_finite_gradient():
     anchor = torch.randn(3, 4, requires_grad=True)
     vectors = {"anchor": anchor, "positive": torch.ones(3, 4)}
     output = InfoNCE(false_negative_threshold=0.9).build(4)(vectors)
@@ -121,7 +118,7 @@ def test_a_row_whose_every_candidate_leaves_has_no_loss_and_a_finite_gradient() 
     assert torch.equal(anchor.grad, torch.zeros(3, 4))
 
 
-def test_the_rows_own_hard_negative_never_leaves() -> None:
+def test_the_rows_own_hard_negative_never_leaves():
     one = torch.ones(2, 3)
     ids = dict.fromkeys(
         ("anchor.id", "positive.id", "negative.id"), torch.zeros(2, dtype=torch.int64)
@@ -133,15 +130,15 @@ def test_the_rows_own_hard_negative_never_leaves() -> None:
     assert output.loss.item() == pytest.approx(math.log(2))
 
 
-def test_only_a_loss_that_masks_duplicates_asks_for_the_numbers_of_texts() -> None:
+def test_only_a_loss_that_masks_duplicates_asks_for_the_numbers_of_texts():
     assert InfoNCE(mask_duplicates=True).traits.compares_texts
     assert Queue(mask_duplicates=True, size=8).traits.compares_texts
     assert not InfoNCE(false_negative_threshold=0.5).traits.compares_texts
 
 
 def test_duplicates_without_numbers_of_texts_are_an_error_that_names_the_column(
-    draw: Callable[..., Vectors],
-) -> None:
+    draw,
+):
     module = InfoNCE(mask_duplicates=True).build(4)
     with pytest.raises(RunError, match="column `positive`"):
         module({**draw(negatives=False), "anchor.id": torch.arange(5)})
@@ -151,9 +148,7 @@ def test_duplicates_without_numbers_of_texts_are_an_error_that_names_the_column(
 
 
 @pytest.mark.parametrize("initial", [0.05, 1.0, 40.0])
-def test_a_learnable_temperature_starts_where_it_is_told(
-    draw: Callable[..., Vectors], formula: Formula, initial: float
-) -> None:
+def test_a_learnable_temperature_starts_where_it_is_told(draw, formula, initial):
     parameters = InfoNCE(temperature=LearnableTemperature(initial))
     module = parameters.build(4)
     output = module(draw())
@@ -167,12 +162,12 @@ def test_a_learnable_temperature_starts_where_it_is_told(
 @pytest.mark.parametrize("loss", [InfoNCE, Queue, Momentum])
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_gradient_of_the_temperature_is_that_of_its_logarithm(
-    draw: Callable[..., Vectors],
-    formula: Formula,
-    agrees: Callable[..., None],
-    loss: type[Contrastive],
-    masked: bool,
-) -> None:
+    draw,
+    formula,
+    agrees,
+    loss,
+    masked,
+):
     parameters = loss(
         temperature=LearnableTemperature(0.3),
         margin=0.1,
@@ -190,9 +185,7 @@ def test_the_gradient_of_the_temperature_is_that_of_its_logarithm(
 
 
 @pytest.mark.parametrize(("target", "rate"), [("positive", 0.3), ("negative", -0.3)])
-def test_the_temperature_never_leaves_its_bounds_and_comes_back(
-    draw: Callable[..., Vectors], target: str, rate: float
-) -> None:
+def test_the_temperature_never_leaves_its_bounds_and_comes_back(draw, target, rate):
     """Right pairs draw the temperature down, wrong ones up: push it against a bound, then the other way."""
     vectors = draw(negatives=False)
     pairs = {"positive": vectors["anchor"], "negative": -vectors["anchor"]}
@@ -200,7 +193,7 @@ def test_the_temperature_never_leaves_its_bounds_and_comes_back(
     bound = 0.5 if target == "positive" else 2.0
     optimizer = torch.optim.SGD(module.parameters(), lr=3.0)
 
-    def step(name: str) -> float:
+    def step(name):
         output = module({"anchor": vectors["anchor"], "positive": pairs[name]})
         optimizer.zero_grad()
         output.loss.backward()
@@ -218,9 +211,7 @@ def test_the_temperature_never_leaves_its_bounds_and_comes_back(
     assert abs(math.log(back[-1] / bound)) > 0.1
 
 
-def test_beyond_a_bound_the_gradient_is_that_at_the_bound(
-    draw: Callable[..., Vectors], formula: Formula, agrees: Callable[..., None]
-) -> None:
+def test_beyond_a_bound_the_gradient_is_that_at_the_bound(draw, formula, agrees):
     parameters = InfoNCE(temperature=LearnableTemperature(0.5, min=0.5, max=2.0))
     module = parameters.build(4)
     (parameter,) = module.parameters()
@@ -246,9 +237,7 @@ def test_beyond_a_bound_the_gradient_is_that_at_the_bound(
     ],
 )
 @pytest.mark.parametrize("loss", [InfoNCE, Queue, Momentum])
-def test_a_number_out_of_range_is_refused(
-    loss: type[Contrastive], fields: dict[str, float], message: str
-) -> None:
+def test_a_number_out_of_range_is_refused(loss, fields, message):
     with pytest.raises(ValueError, match=message):
         loss(**fields)
 
@@ -257,14 +246,14 @@ def test_a_number_out_of_range_is_refused(
     "fields", [(0.0,), (1.0, 0.0), (1.0, 2.0, 3.0), (4.0, 2.0, 3.0), (1.0, 0.1, -1.0)]
 )
 def test_a_learnable_temperature_lies_between_positive_bounds(
-    fields: tuple[float, ...],
-) -> None:
+    fields,
+):
     with pytest.raises(ValueError, match=r"> 0|between its bounds"):
         LearnableTemperature(*fields)
 
 
 @pytest.mark.parametrize("threshold", [-1.0, 1.0, 90.0, math.nan])
-def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold: float) -> None:
+def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold):
     loss = InfoNCE(false_negative_threshold=threshold)
     (problem,) = loss.misfits(8, frozenset())
     assert "between -1 and 1" in problem
@@ -278,19 +267,19 @@ def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold: float) -> N
         InfoNCE(false_negative_threshold=90.0, similarity="dot"),
     ],
 )
-def test_what_a_similarity_can_pass_is_no_problem(parameters: InfoNCE) -> None:
+def test_what_a_similarity_can_pass_is_no_problem(parameters):
     assert list(parameters.misfits(8, frozenset())) == []
 
 
 @pytest.mark.parametrize("of", ["batch", "own", "none"])
 @pytest.mark.parametrize("hardness_of", ["own", "others", "all"])
 def test_several_hard_negatives_a_row_are_candidates_like_the_first(
-    draw: Callable[..., Vectors],
-    formula: Formula,
-    agrees: Callable[..., None],
-    of: str,
-    hardness_of: str,
-) -> None:
+    draw,
+    formula,
+    agrees,
+    of,
+    hardness_of,
+):
     parameters = InfoNCE(
         temperature=0.5, hard_negatives=of, hardness=3.0, hardness_of=hardness_of
     )
@@ -311,7 +300,7 @@ def test_several_hard_negatives_a_row_are_candidates_like_the_first(
             agrees(value.grad, theirs[name].grad)
 
 
-def test_whose_negatives_are_weighted_by_hardness_means_nothing_without_it() -> None:
+def test_whose_negatives_are_weighted_by_hardness_means_nothing_without_it():
     (remark,) = InfoNCE(hardness_of="all").remarks()
     assert remark == (
         '`hardness_of = "all"` of the loss `info-nce` does nothing: `hardness` is 0; set it, or take '

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import attrs
 import pytest
 import torch
 from sentbed.protocols import Similarity, SimilarityTraits, TokenVectors
-from sentbed_losses.contrastive_base import Contrastive
 from sentbed_losses.cosine_mse import CosineMSE
 from sentbed_losses.flops import Flops
 from sentbed_losses.info_nce import InfoNCE
@@ -25,7 +23,7 @@ class Near(Similarity):
 
     name = "near"
 
-    def similarity(self, first: Any, second: Any) -> Any:
+    def similarity(self, first, second):
         return -(first[:, None] - second).square().sum(dim=-1)
 
 
@@ -36,7 +34,7 @@ class Late(Similarity):
     name = "late"
     traits = SimilarityTraits(compares=frozenset({"tokens"}))
 
-    def similarity(self, first: TokenVectors, second: TokenVectors) -> Any:
+    def similarity(self, first, second):
         rows = []
         for query, of_query in zip(first.vectors, first.mask, strict=True):
             row = []
@@ -47,13 +45,13 @@ class Late(Similarity):
         return torch.stack(rows)
 
 
-def batch(rows: int = 5) -> dict[str, torch.Tensor]:
+def batch(rows=5):
     generator = torch.Generator().manual_seed(3)
     columns = ("anchor", "positive", "negative")
     return {name: torch.randn(rows, 4, generator=generator) for name in columns}
 
 
-def test_the_encoders_similarity_is_in_the_place_of_the_losss_own() -> None:
+def test_the_encoders_similarity_is_in_the_place_of_the_losss_own():
     columns = batch()
     loss = InfoNCE(temperature=0.7, symmetric=True).compared_by(Near())
     anchor, positive, negative = columns.values()
@@ -66,7 +64,7 @@ def test_the_encoders_similarity_is_in_the_place_of_the_losss_own() -> None:
     torch.testing.assert_close(actual, (forward + back) / 2)
 
 
-def test_losses_within_losses_are_told_of_it() -> None:
+def test_losses_within_losses_are_told_of_it():
     inner = InfoNCE(), CosineMSE()
     compared = WeightedSum(losses=inner).compared_by(Near())
     assert compared == WeightedSum(losses=(InfoNCE().compared_by(Near()), CosineMSE()))
@@ -77,7 +75,7 @@ def test_losses_within_losses_are_told_of_it() -> None:
 
 
 @pytest.mark.parametrize("loss", [InfoNCE, Momentum])
-def test_a_loss_does_not_contradict_the_encoder(loss: type[Contrastive]) -> None:
+def test_a_loss_does_not_contradict_the_encoder(loss):
     contrary = WeightedSum((loss(similarity="cosine"),)).compared_by(Near())
     (problem,) = contrary.misfits(8, frozenset())
     assert "is `cosine`, and the encoder names `near`" in problem
@@ -86,13 +84,13 @@ def test_a_loss_does_not_contradict_the_encoder(loss: type[Contrastive]) -> None
     assert list(silent.misfits(8, frozenset())) == []
 
 
-def test_a_loss_says_whether_it_trains_token_vectors() -> None:
+def test_a_loss_says_whether_it_trains_token_vectors():
     assert "tokens" in InfoNCE().traits.reads
     for loss in (Queue(), WeightedSum(losses=(InfoNCE(),)), CosineMSE()):
         assert "tokens" not in loss.traits.reads
 
 
-def test_in_batch_maxsim_is_sentence_transformers_loss_with_its_gradient() -> None:
+def test_in_batch_maxsim_is_sentence_transformers_loss_with_its_gradient():
     losses = pytest.importorskip("sentence_transformers.multi_vector_encoder.losses")
     lengths = {"anchor": [3, 1, 4], "positive": [5, 2, 1], "negative": [2, 3, 4]}
     generator = torch.Generator().manual_seed(0)
@@ -104,7 +102,7 @@ def test_in_batch_maxsim_is_sentence_transformers_loss_with_its_gradient() -> No
         columns[name] = TokenVectors(ours, mask)
         features.append({"token_embeddings": theirs, "attention_mask": mask})
 
-    def model(given: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def model(given, **_):
         return given
 
     # Only what the loss calls of a model: its forward pass.

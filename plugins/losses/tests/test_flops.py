@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from sentbed.protocols import PROGRESS
@@ -17,11 +15,11 @@ COLUMNS = ("anchor", "positive", "negative")
 class Given(torch.nn.Module):
     """A model of sentence-transformers whose vectors come with the features."""
 
-    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def forward(self, features):
         return {"sentence_embedding": features["vectors"]}
 
 
-def sparse_vectors(seed: int = 0) -> dict[str, torch.Tensor]:
+def sparse_vectors(seed=0):
     generator = torch.Generator().manual_seed(seed)
     drawn = {}
     for name in COLUMNS:
@@ -30,13 +28,13 @@ def sparse_vectors(seed: int = 0) -> dict[str, torch.Tensor]:
     return drawn
 
 
-def test_value_and_gradient_are_those_of_sentence_transformers() -> None:
+def test_value_and_gradient_are_those_of_sentence_transformers():
     losses = pytest.importorskip(
         "sentence_transformers.sparse_encoder.losses",
         reason="sentence-transformers is not installed; it is in `requirements/`",
     )
     weights = {"query": 0.5, "document": 0.25}
-    model: Any = Given()
+    model = Given()
     module = losses.SpladeLoss(
         model,
         losses.SparseMultipleNegativesRankingLoss(model, scale=1.0),
@@ -60,7 +58,7 @@ def test_value_and_gradient_are_those_of_sentence_transformers() -> None:
         )
 
 
-def test_flops_are_squared_means_of_the_components_sizes() -> None:
+def test_flops_are_squared_means_of_the_components_sizes():
     vectors = {
         "anchor": torch.tensor([[1.0, 0.0], [3.0, 0.0]]),
         "positive": torch.tensor([[0.0, -2.0], [0.0, 4.0]]),
@@ -75,7 +73,7 @@ def test_flops_are_squared_means_of_the_components_sizes() -> None:
     ("progress", "share"),
     [(0.0, 0.0), (0.125, 1 / 16), (0.25, 1 / 4), (0.5, 1), (0.9, 1)],
 )
-def test_the_weights_grow_quadratically_and_stay(progress: float, share: float) -> None:
+def test_the_weights_grow_quadratically_and_stay(progress, share):
     vectors = sparse_vectors()
     loss = Flops(INNER, query_weight=1.0, document_weight=0.0, warmup=0.5)
     assert loss.traits.scheduled
@@ -85,7 +83,7 @@ def test_the_weights_grow_quadratically_and_stay(progress: float, share: float) 
     assert added == pytest.approx(share * whole, abs=1e-4)
 
 
-def test_an_inner_loss_keeps_its_memory() -> None:
+def test_an_inner_loss_keeps_its_memory():
     inner = Queue(size=8, similarity="dot", mask_duplicates=False)
     module, alone = Flops(inner).build(20), inner.build(20)
     state, state_alone = module.initial_state(), alone.initial_state()
@@ -96,7 +94,7 @@ def test_an_inner_loss_keeps_its_memory() -> None:
         state, state_alone = output.state, expected.state
 
 
-def test_documents_that_get_no_gradient_are_a_problem() -> None:
+def test_documents_that_get_no_gradient_are_a_problem():
     (problem,) = Flops(Momentum(similarity="dot")).check()
     assert "encode `positive`, without gradient" in problem
     assert list(Flops(Queue(similarity="dot")).check()) == []

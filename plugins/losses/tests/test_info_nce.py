@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import product
 
 import pytest
 import torch
 from sentbed_losses.info_nce import InfoNCE
 
-Rows = list[list[float]]
 Vectors = Mapping[str, torch.Tensor]
 
 CASES = [
@@ -19,14 +18,12 @@ CASES = [
 ]
 
 
-def similarity_of(u: list[float], v: list[float], kind: str | None) -> float:
+def similarity_of(u, v, kind):
     dot = sum(a * b for a, b in zip(u, v, strict=True))
     return dot / (math.hypot(*u) * math.hypot(*v)) if kind != "dot" else dot
 
 
-def naive_direction(
-    parameters: InfoNCE, queries: Rows, keys: Rows, others: Rows
-) -> float:
+def naive_direction(parameters, queries, keys, others):
     total = 0.0
     for i, query in enumerate(queries):
         weights = [
@@ -40,7 +37,7 @@ def naive_direction(
     return total / len(queries)
 
 
-def naive(parameters: InfoNCE, vectors: Vectors) -> float:
+def naive(parameters, vectors):
     """The equation in the docstring of `InfoNCE`, term by term."""
     anchor, positive = vectors["anchor"].tolist(), vectors["positive"].tolist()
     negative = vectors["negative"].tolist() if "negative" in vectors else []
@@ -50,10 +47,10 @@ def naive(parameters: InfoNCE, vectors: Vectors) -> float:
     return loss
 
 
-def independent(parameters: InfoNCE, vectors: Vectors) -> torch.Tensor:
+def independent(parameters, vectors):
     """The same in float64 tensors, written as differences to the true pair, for its gradient."""
 
-    def direction(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    def direction(queries, keys):
         scores = queries @ keys.T
         if parameters.similarity != "dot":
             scores = scores / (queries.norm(dim=1)[:, None] * keys.norm(dim=1))
@@ -72,21 +69,19 @@ def independent(parameters: InfoNCE, vectors: Vectors) -> torch.Tensor:
 
 @pytest.mark.parametrize("negatives", [False, True])
 @pytest.mark.parametrize("parameters", CASES)
-def test_the_loss_is_the_equation_term_by_term(
-    draw: Callable[..., Vectors], parameters: InfoNCE, negatives: bool
-) -> None:
+def test_the_loss_is_the_equation_term_by_term(draw, parameters, negatives):
     vectors = draw(negatives=negatives)
     loss = parameters.build(4)(vectors).loss.item()
     assert loss == pytest.approx(naive(parameters, vectors), rel=1e-6, abs=1e-6)
 
 
-def test_the_loss_of_two_orthogonal_pairs() -> None:
+def test_the_loss_of_two_orthogonal_pairs():
     vectors = {"anchor": torch.eye(2), "positive": 3 * torch.eye(2)}
     loss = InfoNCE(temperature=0.5).build(2)(vectors).loss.item()
     assert loss == pytest.approx(math.log(1 + math.exp(-2)), abs=1e-6)
 
 
-def test_every_hard_negative_is_in_the_denominator_of_every_row() -> None:
+def test_every_hard_negative_is_in_the_denominator_of_every_row():
     vectors = {
         "anchor": torch.eye(2),
         "positive": torch.eye(2),
@@ -101,8 +96,8 @@ def test_every_hard_negative_is_in_the_denominator_of_every_row() -> None:
 @pytest.mark.parametrize("negatives", [False, True])
 @pytest.mark.parametrize("parameters", CASES)
 def test_the_gradient_is_that_of_an_independent_float64_form(
-    draw: Callable[..., Vectors], parameters: InfoNCE, negatives: bool
-) -> None:
+    draw, parameters, negatives
+):
     vectors = draw(negatives=negatives)
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
     theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
@@ -119,9 +114,7 @@ def test_the_gradient_is_that_of_an_independent_float64_form(
 @pytest.mark.parametrize(
     "parameters", [InfoNCE(symmetric=True), InfoNCE(temperature=0.5, similarity="dot")]
 )
-def test_the_gradient_is_a_finite_difference_of_the_equation(
-    draw: Callable[..., Vectors], parameters: InfoNCE
-) -> None:
+def test_the_gradient_is_a_finite_difference_of_the_equation(draw, parameters):
     vectors = draw(rows=3, width=3)
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
     parameters.build(3)(ours).loss.backward()
@@ -142,9 +135,7 @@ def test_the_gradient_is_a_finite_difference_of_the_equation(
 @pytest.mark.parametrize(
     "parameters", [InfoNCE(), InfoNCE(similarity="dot"), InfoNCE(symmetric=True)]
 )
-def test_accuracy_is_the_share_of_anchors_nearest_to_their_positive(
-    draw: Callable[..., Vectors], parameters: InfoNCE
-) -> None:
+def test_accuracy_is_the_share_of_anchors_nearest_to_their_positive(draw, parameters):
     vectors = draw(rows=20, width=3)
     anchor, candidates = (
         vectors["anchor"].tolist(),
@@ -162,14 +153,14 @@ def test_accuracy_is_the_share_of_anchors_nearest_to_their_positive(
     assert output.metrics["accuracy"].item() == pytest.approx(right / 20)
 
 
-def test_metrics_carry_no_gradient(draw: Callable[..., Vectors]) -> None:
+def test_metrics_carry_no_gradient(draw):
     vectors = {name: value.requires_grad_() for name, value in draw().items()}
     output = InfoNCE().build(4)(vectors)
     assert output.loss.requires_grad
     assert not output.metrics["accuracy"].requires_grad
 
 
-def test_temperature_a_thousandth_stays_exact_where_exponentials_overflow() -> None:
+def test_temperature_a_thousandth_stays_exact_where_exponentials_overflow():
     anchor = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], requires_grad=True)
     positive = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
     loss = (
@@ -184,7 +175,7 @@ def test_temperature_a_thousandth_stays_exact_where_exponentials_overflow() -> N
     assert torch.isfinite(positive.grad).all()
 
 
-def test_large_dot_products_stay_finite() -> None:
+def test_large_dot_products_stay_finite():
     vectors = {
         "anchor": torch.tensor([[1e4, 0.0], [0.0, 1e4]], requires_grad=True),
         "positive": torch.tensor([[0.0, 1e4], [1e4, 0.0]]),
@@ -195,7 +186,7 @@ def test_large_dot_products_stay_finite() -> None:
     assert torch.isfinite(vectors["anchor"].grad).all()
 
 
-def test_a_zero_vector_gives_a_finite_gradient() -> None:
+def test_a_zero_vector_gives_a_finite_gradient():
     anchor = torch.zeros(2, 3, requires_grad=True)
     loss = InfoNCE().build(3)({"anchor": anchor, "positive": torch.eye(3)[:2]}).loss
     loss.backward()
@@ -203,7 +194,7 @@ def test_a_zero_vector_gives_a_finite_gradient() -> None:
     assert torch.isfinite(anchor.grad).all()
 
 
-def test_bf16_vectors_are_compared_in_fp32(draw: Callable[..., Vectors]) -> None:
+def test_bf16_vectors_are_compared_in_fp32(draw):
     narrow = {name: value.to(torch.bfloat16) for name, value in draw().items()}
     output = InfoNCE().build(4)(narrow)
     assert output.loss.dtype == torch.float32
@@ -213,7 +204,7 @@ def test_bf16_vectors_are_compared_in_fp32(draw: Callable[..., Vectors]) -> None
     )
 
 
-def test_cosine_ignores_lengths_and_dot_does_not(draw: Callable[..., Vectors]) -> None:
+def test_cosine_ignores_lengths_and_dot_does_not(draw):
     vectors = draw()
     longer = {name: 3 * value for name, value in vectors.items()}
     cosine, dot = (
@@ -228,7 +219,7 @@ def test_cosine_ignores_lengths_and_dot_does_not(draw: Callable[..., Vectors]) -
     )
 
 
-def test_nothing_is_kept_between_calls(draw: Callable[..., Vectors]) -> None:
+def test_nothing_is_kept_between_calls(draw):
     module = InfoNCE(symmetric=True).build(4)
     before = module.state_dict()
     assert list(before) == []
@@ -241,7 +232,7 @@ def test_nothing_is_kept_between_calls(draw: Callable[..., Vectors]) -> None:
     assert list(module.parameters()) == []
 
 
-def test_the_inputs_are_left_as_they_were(draw: Callable[..., Vectors]) -> None:
+def test_the_inputs_are_left_as_they_were(draw):
     vectors = {name: value.float() for name, value in draw().items()}
     before = {name: value.clone() for name, value in vectors.items()}
     InfoNCE(symmetric=True).build(4)(vectors)
@@ -250,10 +241,10 @@ def test_the_inputs_are_left_as_they_were(draw: Callable[..., Vectors]) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, -0.05])
-def test_a_temperature_that_is_not_positive_is_refused(temperature: float) -> None:
+def test_a_temperature_that_is_not_positive_is_refused(temperature):
     with pytest.raises(ValueError, match="temperature"):
         InfoNCE(temperature=temperature)
 
 
-def test_it_needs_pairs_only() -> None:
+def test_it_needs_pairs_only():
     assert InfoNCE().traits.needs == {"anchor", "positive"}

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import attrs
 import pytest
@@ -22,7 +21,7 @@ class Head:
     mask_id: int = MASK
 
 
-def corrupted(count: int = 200_000, **fields: Any) -> tuple[torch.Tensor, ...]:
+def corrupted(count=200_000, **fields):
     """Ids of a long text, those that are special, those that are read, and which are chosen."""
     torch.manual_seed(5)
     ids = torch.randint(10, TOKENS, (count,))
@@ -41,8 +40,8 @@ def corrupted(count: int = 200_000, **fields: Any) -> tuple[torch.Tensor, ...]:
     ids=["llama", "mistral", "random"],
 )
 def test_tokens_are_chosen_and_replaced_in_the_shares_that_are_asked_for(
-    fields: Any, masked: float, random: float
-) -> None:
+    fields, masked, random
+):
     ids, special, read, chosen = corrupted(**fields)
     assert not (chosen & special).any()
     assert torch.equal(read[~chosen], ids[~chosen])
@@ -60,14 +59,14 @@ def test_tokens_are_chosen_and_replaced_in_the_shares_that_are_asked_for(
         assert TOKENS - 50 < drawn.max() < TOKENS
 
 
-def test_the_same_seed_corrupts_the_same_tokens_and_another_draw_others() -> None:
+def test_the_same_seed_corrupts_the_same_tokens_and_another_draw_others():
     first, again = corrupted(500), corrupted(500)
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
     _, later = MNTP().build(4).corrupt(first[0], first[1], Head())
     assert not torch.equal(later, first[3])
 
 
-def test_the_loss_is_the_mean_surprise_at_the_chosen_tokens() -> None:
+def test_the_loss_is_the_mean_surprise_at_the_chosen_tokens():
     logits = torch.tensor([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]], requires_grad=True)
     output = MNTP().build(4)({"anchor": logits, "anchor.id": torch.tensor([1, 0])})
     one = -math.log(math.e / (1 + math.e + math.e**2))
@@ -76,7 +75,7 @@ def test_the_loss_is_the_mean_surprise_at_the_chosen_tokens() -> None:
     assert output.metrics["accuracy"].item() == 0.5
 
 
-def test_a_batch_without_a_chosen_token_has_the_loss_0_and_a_gradient_of_0() -> None:
+def test_a_batch_without_a_chosen_token_has_the_loss_0_and_a_gradient_of_0():
     logits = torch.zeros(0, 9, requires_grad=True)
     output = MNTP().build(4)(
         {"anchor": logits, "anchor.id": torch.zeros(0, dtype=torch.long)}
@@ -85,7 +84,7 @@ def test_a_batch_without_a_chosen_token_has_the_loss_0_and_a_gradient_of_0() -> 
     assert (output.loss.item(), output.metrics["accuracy"].item()) == (0, 0)
 
 
-def test_shares_that_make_more_than_1_are_refused() -> None:
+def test_shares_that_make_more_than_1_are_refused():
     with pytest.raises(ValueError, match="make more than 1; lower one of them"):
         MNTP(masked=0.8, random=0.3)
     for field, wrong in (("probability", 0.0), ("masked", 1.1), ("random", -0.1)):
@@ -96,11 +95,11 @@ def test_shares_that_make_more_than_1_are_refused() -> None:
 @pytest.mark.parametrize(
     "outer", [Matryoshka(MNTP(), dimensions=(2,)), WeightedSum((MNTP(), InfoNCE()))]
 )
-def test_it_is_no_part_of_another_loss(outer: Any) -> None:
+def test_it_is_no_part_of_another_loss(outer):
     assert any("`mntp` predicts tokens" in said for said in outer.check())
 
 
-def test_a_frozen_encoder_has_nothing_to_train() -> None:
+def test_a_frozen_encoder_has_nothing_to_train():
     assert not list(MNTP().misfits(8, frozenset()))
     (problem,) = MNTP().misfits(8, frozenset({"anchor"}))
     assert "take it out of `freeze`" in problem

@@ -1,20 +1,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.queue import Queue
 
-Formula = Callable[..., tuple[torch.Tensor, float]]
 
-
-def test_eight_steps_with_a_moving_average_are_those_of_a_naive_loop(
-    formula: Formula, agrees: Callable[..., None]
-) -> None:
+def test_eight_steps_with_a_moving_average_are_those_of_a_naive_loop(formula, agrees):
     """A linear tower in fp32 with our loss, and one in fp64 with the formula, side by side."""
     parameters = Momentum(size=7, momentum=0.9, temperature=0.3, mask_duplicates=False)
     module = parameters.build(3)
@@ -61,8 +55,8 @@ def test_eight_steps_with_a_moving_average_are_those_of_a_naive_loop(
 
 
 def test_eight_steps_with_negatives_of_the_memory_alone_are_those_of_a_naive_loop(
-    agrees: Callable[..., None],
-) -> None:
+    agrees,
+):
     """MoCo's algorithm 1 in fp64, one logit after the other; the queue fills, overflows and wraps."""
     loss = Momentum(
         size=7, momentum=0.9, temperature=0.3, in_batch=False, mask_duplicates=False
@@ -73,9 +67,9 @@ def test_eight_steps_with_negatives_of_the_memory_alone_are_those_of_a_naive_loo
     theirs = ours.double()
     our_average, their_average = ours.clone(), theirs.clone()
     state = module.initial_state()
-    queue: list[list[float]] = []
+    queue = []
 
-    def unit(vector: Any) -> Any:
+    def unit(vector):
         return vector / sum(x * x for x in vector) ** 0.5
 
     for step, rows in enumerate((3, 3, 3, 3, 3, 3, 3, 2)):
@@ -111,9 +105,7 @@ def test_eight_steps_with_negatives_of_the_memory_alone_are_those_of_a_naive_loo
         state, queue = output.state, [*queue, *keys][-7:]
 
 
-def test_with_negatives_of_the_memory_alone_the_rest_of_the_batch_decides_nothing() -> (
-    None
-):
+def test_with_negatives_of_the_memory_alone_the_rest_of_the_batch_decides_nothing():
     """A row's loss in a batch of four is its loss alone, with the same memory."""
     loss = Momentum(size=8, in_batch=False, mask_duplicates=False)
     module = loss.build(3)
@@ -137,9 +129,7 @@ def test_with_negatives_of_the_memory_alone_the_rest_of_the_batch_decides_nothin
     ("fields", "said"),
     [({"size": 0}, "`size = 0` is no memory"), ({"symmetric": True}, "`symmetric`")],
 )
-def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(
-    fields: dict[str, Any], said: str
-) -> None:
+def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(fields, said):
     (problem,) = Momentum(in_batch=False, **fields).check()
     assert said in problem
     assert (
@@ -147,20 +137,20 @@ def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(
     )
 
 
-def test_positives_are_the_keys_and_the_average_is_slow() -> None:
+def test_positives_are_the_keys_and_the_average_is_slow():
     loss = Momentum()
     assert loss.traits.keys == {"positive"}
     assert loss.traits.keys <= loss.traits.needs
     assert (loss.momentum, loss.size) == (0.999, 65_536)
 
 
-def test_it_is_a_queue_that_may_train_its_tower() -> None:
+def test_it_is_a_queue_that_may_train_its_tower():
     assert list(Momentum().misfits(64, frozenset())) == []
     assert type(Momentum().build(4)) is type(Queue().build(4))
 
 
 @pytest.mark.parametrize("momentum", [-0.1, 1.0, 1.5])
-def test_an_average_that_never_moves_or_runs_away_is_refused(momentum: float) -> None:
+def test_an_average_that_never_moves_or_runs_away_is_refused(momentum):
     with pytest.raises(ValueError, match="momentum"):
         Momentum(momentum=momentum)
     assert Momentum(momentum=0.0).momentum == 0

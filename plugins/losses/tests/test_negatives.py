@@ -30,16 +30,14 @@ TRIPLET = PAIR | {"negative"}
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_a_batch_of_eight_has(
-    loss: InfoNCE, columns: frozenset[str], expected: int
-) -> None:
+def test_a_batch_of_eight_has(loss, columns, expected):
     assert loss.negatives(8, columns) == expected
 
 
 @pytest.mark.parametrize("columns", [PAIR, TRIPLET])
 def test_a_full_memory_is_counted_as_the_loss_counts_it(
-    columns: frozenset[str],
-) -> None:
+    columns,
+):
     loss = Queue(size=8, mask_duplicates=False)
     module, state = loss.build(4), None
     inputs = {name: torch.randn(4, 4) for name in columns}

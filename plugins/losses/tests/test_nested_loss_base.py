@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import attrs
 import pytest
 import torch
 from sentbed.errors import RunError
-from sentbed.protocols import PROGRESS, Loss, LossOutput, LossTraits, Module
+from sentbed.protocols import PROGRESS, Loss, LossOutput
 from sentbed_losses.cosent import CoSENT
 from sentbed_losses.distill import Distill
 from sentbed_losses.gist import Gist
@@ -22,15 +22,15 @@ from sentbed_losses.weighted_sum import WeightedSum
 Vectors = Mapping[str, torch.Tensor]
 
 
-def unit(vectors: torch.Tensor) -> torch.Tensor:
+def unit(vectors):
     return vectors / (vectors * vectors).sum(dim=1, keepdim=True).sqrt()
 
 
 def test_matryoshka_is_the_weighted_sum_of_its_loss_on_normalised_cuts(
-    draw: Callable[..., Vectors],
-    formula: Callable[..., tuple[torch.Tensor, float]],
-    agrees: Callable[..., None],
-) -> None:
+    draw,
+    formula,
+    agrees,
+):
     inner = InfoNCE(temperature=0.3, similarity="dot")
     loss = Matryoshka(inner, dimensions=(6, 2, 4), weights=(1.0, 0.5, 2.0))
     vectors = draw(rows=5, width=6, noise=2)
@@ -56,8 +56,8 @@ def test_matryoshka_is_the_weighted_sum_of_its_loss_on_normalised_cuts(
 
 
 def test_a_sum_gives_each_loss_the_columns_that_it_would_be_given_alone(
-    draw: Callable[..., Vectors],
-) -> None:
+    draw,
+):
     losses = (
         InfoNCE(temperature=0.5),
         SpreadOut(),
@@ -76,9 +76,7 @@ def test_a_sum_gives_each_loss_the_columns_that_it_would_be_given_alone(
 
 
 @pytest.mark.parametrize("nest", [Matryoshka, WeightedSum])
-def test_a_memory_is_kept_for_each_loss(
-    draw: Callable[..., Vectors], nest: type
-) -> None:
+def test_a_memory_is_kept_for_each_loss(draw, nest):
     inner = Queue(size=6, temperature=0.5, mask_duplicates=False)
     sizes = (4, 2) if nest is Matryoshka else (4,)
     loss = (
@@ -106,7 +104,7 @@ def test_a_memory_is_kept_for_each_loss(
     assert loss.traits.stateful
 
 
-def test_traits_are_those_of_the_losses_together() -> None:
+def test_traits_are_those_of_the_losses_together():
     losses = (
         InfoNCE(mask_duplicates=True),
         CoSENT(),
@@ -158,13 +156,11 @@ def test_traits_are_those_of_the_losses_together() -> None:
         (SpreadOut(mean_weight=0, second_moment_weight=0), "both 0"),
     ],
 )
-def test_losses_that_cannot_share_a_batch_are_problems(
-    loss: Loss, message: str
-) -> None:
+def test_losses_that_cannot_share_a_batch_are_problems(loss, message):
     assert [problem for problem in loss.check() if message in problem]
 
 
-def test_what_inner_losses_say_of_a_stage_is_passed_on() -> None:
+def test_what_inner_losses_say_of_a_stage_is_passed_on():
     queue = Matryoshka(Queue(), dimensions=(4,))
     assert list(queue.misfits(64, frozenset())) == list(
         Queue().misfits(64, frozenset())
@@ -175,19 +171,19 @@ def test_what_inner_losses_say_of_a_stage_is_passed_on() -> None:
     )
 
 
-def test_a_dimension_above_the_width_is_refused() -> None:
+def test_a_dimension_above_the_width_is_refused():
     with pytest.raises(RunError, match="dimension 512, more than the 384"):
         Matryoshka(InfoNCE(), dimensions=(512, 64)).build(384)
     with pytest.raises(ValueError, match="twice"):
         Matryoshka(InfoNCE(), dimensions=(64, 64))
 
 
-def test_every_dimension_learns_a_temperature_of_its_own() -> None:
+def test_every_dimension_learns_a_temperature_of_its_own():
     loss = Matryoshka(InfoNCE(LearnableTemperature()), dimensions=(4, 2))
     assert len(list(loss.build(4).parameters())) == 2
 
 
-def test_a_teachers_vectors_are_not_cut(draw: Callable[..., Vectors]) -> None:
+def test_a_teachers_vectors_are_not_cut(draw):
     inner = Gist(temperature=0.5)
     vectors = {name: value.float() for name, value in draw(negatives=False).items()}
     teacher = {
@@ -207,12 +203,12 @@ def test_a_teachers_vectors_are_not_cut(draw: Callable[..., Vectors]) -> None:
 @pytest.mark.parametrize("aggregation", ["mean", "sum"])
 @pytest.mark.parametrize("excess", [True, False])
 def test_spread_out_is_that_of_a_loop_over_pairs(
-    draw: Callable[..., Vectors],
-    agrees: Callable[..., None],
-    columns: tuple[str, ...],
-    aggregation: str,
-    excess: bool,
-) -> None:
+    draw,
+    agrees,
+    columns,
+    aggregation,
+    excess,
+):
     loss = SpreadOut(
         columns,
         mean_weight=2.0,
@@ -247,9 +243,9 @@ class Annealed(Loss):
     name = "annealed"
     traits = attrs.evolve(InfoNCE().traits, scheduled=True)
 
-    def build(self, width: int) -> Module:
+    def build(self, width):
         class Falling(torch.nn.Module):
-            def forward(self, inputs: Vectors) -> LossOutput:
+            def forward(self, inputs):
                 temperature = 1 - 0.9 * inputs[PROGRESS]
                 cosines = unit(inputs["anchor"]) @ unit(inputs["positive"]).T
                 targets = torch.arange(len(cosines))
@@ -264,8 +260,8 @@ class Annealed(Loss):
     "outer", [Matryoshka(Annealed(), dimensions=(4,)), WeightedSum((Annealed(),))]
 )
 def test_the_progress_of_a_stage_reaches_a_scheduled_loss_in_another(
-    draw: Callable[..., Vectors], outer: Loss, progress: float
-) -> None:
+    draw, outer, progress
+):
     vectors = {name: value.float() for name, value in draw().items()}
     temperature = 1 - 0.9 * progress
     expected = InfoNCE(temperature=temperature, hard_negatives="none").build(4)(vectors)
@@ -275,8 +271,8 @@ def test_the_progress_of_a_stage_reaches_a_scheduled_loss_in_another(
 
 
 def test_a_loss_that_is_not_scheduled_sees_no_progress_beside_one_that_is(
-    draw: Callable[..., Vectors],
-) -> None:
+    draw,
+):
     vectors = {name: value.float() for name, value in draw().items()}
     pair = WeightedSum((Annealed(), SpreadOut()))
     output = pair.build(4)({PROGRESS: torch.tensor(0.0), **vectors})
@@ -292,26 +288,26 @@ class Doubled(Loss):
     loss: Loss
 
     @property
-    def traits(self) -> LossTraits:
+    def traits(self):
         return self.loss.traits
 
-    def build(self, width: int) -> Module:
+    def build(self, width):
         inner = self.loss.build(width)
 
         class Twice(torch.nn.Module):
-            def __init__(self) -> None:
+            def __init__(self):
                 super().__init__()
                 self.inner = inner
 
-            def forward(self, inputs: Vectors) -> LossOutput:
+            def forward(self, inputs):
                 return LossOutput(2 * self.inner(inputs).loss)
 
         return Twice()
 
 
 def test_a_strangers_loss_contains_ours_and_ours_a_strangers(
-    draw: Callable[..., Vectors],
-) -> None:
+    draw,
+):
     vectors = {name: value.float() for name, value in draw().items()}
     ours = WeightedSum((InfoNCE(), SpreadOut()))
     plain = ours.build(4)(vectors).loss.item()

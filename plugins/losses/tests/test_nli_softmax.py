@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ Inputs = Mapping[str, torch.Tensor]
 
 
 @pytest.fixture
-def pairs() -> Inputs:
+def pairs():
     generator = torch.Generator().manual_seed(0)
     return {
         "premise": torch.randn(8, 4, generator=generator).double(),
@@ -20,9 +20,7 @@ def pairs() -> Inputs:
     }
 
 
-def explicit(
-    inputs: Inputs, weight: torch.Tensor, bias: torch.Tensor, product: bool
-) -> torch.Tensor:
+def explicit(inputs, weight, bias, product):
     total = torch.zeros((), dtype=torch.float64)
     for u, v, label in zip(*inputs.values(), strict=True):
         features = [*u, *v, *(abs(a - b) for a, b in zip(u, v, strict=True))]
@@ -39,9 +37,7 @@ def explicit(
 
 
 @pytest.mark.parametrize("product", [False, True])
-def test_loss_and_gradients_are_those_of_a_naive_loop(
-    pairs: Inputs, agrees: Callable[..., None], product: bool
-) -> None:
+def test_loss_and_gradients_are_those_of_a_naive_loop(pairs, agrees, product):
     torch.manual_seed(0)
     module = NLISoftmax(product=product).build(4)
     names = ("premise", "hypothesis")
@@ -69,8 +65,8 @@ def test_loss_and_gradients_are_those_of_a_naive_loop(
 
 
 def test_a_classifier_that_says_nothing_costs_the_log_of_the_classes(
-    pairs: Inputs,
-) -> None:
+    pairs,
+):
     for classes in (("yes", "no"), NLISoftmax().classes, ("a", "b", "c", "d")):
         module = NLISoftmax(classes=classes).build(4)
         with torch.no_grad():
@@ -81,8 +77,8 @@ def test_a_classifier_that_says_nothing_costs_the_log_of_the_classes(
 
 
 def test_accuracy_is_the_share_of_rows_whose_label_scores_highest(
-    pairs: Inputs,
-) -> None:
+    pairs,
+):
     module = NLISoftmax().build(4)
     with torch.no_grad():
         module.classifier.weight.zero_()
@@ -90,7 +86,7 @@ def test_accuracy_is_the_share_of_rows_whose_label_scores_highest(
     assert module(pairs).metrics["accuracy"].item() == pytest.approx(3 / 8)
 
 
-def test_equal_sentences_have_a_finite_gradient(pairs: Inputs) -> None:
+def test_equal_sentences_have_a_finite_gradient(pairs):
     premise = pairs["premise"].clone().requires_grad_()
     inputs = {
         "premise": premise,
@@ -102,6 +98,6 @@ def test_equal_sentences_have_a_finite_gradient(pairs: Inputs) -> None:
 
 
 @pytest.mark.parametrize("classes", [(), ("one",), ("a", "b", "a")])
-def test_classes_are_two_or_more_and_each_once(classes: tuple[str, ...]) -> None:
+def test_classes_are_two_or_more_and_each_once(classes):
     with pytest.raises(ValueError, match="classes"):
         NLISoftmax(classes=classes)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 import torch
@@ -10,9 +10,7 @@ from sentbed_losses.pair_classification import PairClassification
 Vectors = Mapping[str, torch.Tensor]
 
 
-def explicit(
-    vectors: Vectors, weight: torch.Tensor, bias: torch.Tensor
-) -> torch.Tensor:
+def explicit(vectors, weight, bias):
     """The equation in the docstring, pair by pair."""
     anchor, positive = vectors["anchor"], vectors["positive"]
     total = torch.zeros((), dtype=torch.float64)
@@ -27,9 +25,7 @@ def explicit(
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
-def test_loss_and_gradients_are_those_of_the_equation(
-    draw: Callable[..., Vectors], agrees: Callable[..., None], rows: int
-) -> None:
+def test_loss_and_gradients_are_those_of_the_equation(draw, agrees, rows):
     torch.manual_seed(0)
     module = PairClassification().build(4)
     vectors = draw(rows=rows, negatives=False)
@@ -53,8 +49,8 @@ def test_loss_and_gradients_are_those_of_the_equation(
 
 
 def test_a_classifier_that_says_nothing_costs_log_2_a_pair(
-    draw: Callable[..., Vectors],
-) -> None:
+    draw,
+):
     module = PairClassification().build(4)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -63,13 +59,11 @@ def test_a_classifier_that_says_nothing_costs_log_2_a_pair(
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40])
-def test_accuracy_is_the_mean_of_that_on_true_pairs_and_that_on_the_others(
-    draw: Callable[..., Vectors], rows: int
-) -> None:
+def test_accuracy_is_the_mean_of_that_on_true_pairs_and_that_on_the_others(draw, rows):
     torch.manual_seed(3)
     module = PairClassification().build(4)
     vectors = {name: value.float() for name, value in draw(rows=rows).items()}
-    right: dict[bool, list[bool]] = {True: [], False: []}
+    right = {True: [], False: []}
     for i, u in enumerate(vectors["anchor"]):
         for j, v in enumerate(vectors["positive"]):
             scores = module.classifier(torch.cat([u, v]))
@@ -81,8 +75,8 @@ def test_accuracy_is_the_mean_of_that_on_true_pairs_and_that_on_the_others(
 
 
 def test_a_classifier_that_refuses_every_pair_has_half_the_accuracy(
-    draw: Callable[..., Vectors],
-) -> None:
+    draw,
+):
     module = PairClassification().build(4)
     with torch.no_grad():
         module.classifier.weight.zero_()
@@ -90,7 +84,7 @@ def test_a_classifier_that_refuses_every_pair_has_half_the_accuracy(
     assert module(draw(rows=9)).metrics["accuracy"].item() == pytest.approx(0.5)
 
 
-def test_a_certain_classifier_that_is_wrong_has_a_finite_loss() -> None:
+def test_a_certain_classifier_that_is_wrong_has_a_finite_loss():
     module = PairClassification().build(1)
     with torch.no_grad():
         module.classifier.weight.copy_(torch.tensor([[0.0, 0.0], [1e4, 0.0]]))
@@ -102,7 +96,7 @@ def test_a_certain_classifier_that_is_wrong_has_a_finite_loss() -> None:
     assert torch.isfinite(anchor.grad).all()
 
 
-def test_hard_negatives_are_not_used(draw: Callable[..., Vectors]) -> None:
+def test_hard_negatives_are_not_used(draw):
     module = PairClassification().build(4)
     assert PairClassification.traits.takes == frozenset()
     assert torch.equal(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.queue import Queue
 
 Vectors = Mapping[str, torch.Tensor]
-Formula = Callable[..., tuple[torch.Tensor, float]]
+
 
 # Batches of 4 rows, the last one smaller, against a memory of 10: empty, filling, full, wrapping.
 BATCHES = [4, 4, 4, 4, 4, 4, 4, 3]
@@ -41,15 +41,15 @@ CASES = [
 @pytest.mark.parametrize("negatives", [False, True])
 @pytest.mark.parametrize("parameters", CASES)
 def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
-    draw: Callable[..., Vectors],
-    formula: Formula,
-    agrees: Callable[..., None],
-    parameters: Queue,
-    negatives: bool,
-) -> None:
+    draw,
+    formula,
+    agrees,
+    parameters,
+    negatives,
+):
     module = parameters.build(4)
     state = module.initial_state()
-    memory: list[tuple[torch.Tensor, int]] = []
+    memory = []
     generator = torch.Generator().manual_seed(1)
     for step, rows in enumerate(BATCHES):
         vectors = draw(rows=rows, negatives=negatives, seed=step, noise=2)
@@ -78,11 +78,11 @@ def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
         assert state["filled"].item() == len(memory)
 
 
-def test_the_oldest_vectors_are_overwritten_first_and_a_batch_wraps() -> None:
+def test_the_oldest_vectors_are_overwritten_first_and_a_batch_wraps():
     module = Queue(size=5, similarity="dot", mask_duplicates=False).build(1)
     state = module.initial_state()
 
-    def step(*values: float) -> list[float]:
+    def step(*values):
         nonlocal state
         column = torch.tensor(values)[:, None]
         state = module({"anchor": column, "positive": column}, state).state
@@ -99,7 +99,7 @@ def test_the_oldest_vectors_are_overwritten_first_and_a_batch_wraps() -> None:
     assert state["filled"].item() == 5
 
 
-def test_empty_places_are_no_candidates() -> None:
+def test_empty_places_are_no_candidates():
     vectors = {"anchor": torch.eye(3), "positive": torch.eye(3)}
     first = Queue(size=50, mask_duplicates=False).build(3)
     output = first(vectors, first.initial_state())
@@ -108,7 +108,7 @@ def test_empty_places_are_no_candidates() -> None:
     assert first(vectors, output.state).metrics["negatives"].item() == 5
 
 
-def test_the_memory_holds_unit_vectors_where_the_similarity_is_the_cosine() -> None:
+def test_the_memory_holds_unit_vectors_where_the_similarity_is_the_cosine():
     vectors = {
         "anchor": torch.eye(2),
         "positive": torch.tensor([[3.0, 4.0], [0.0, 2.0]]),
@@ -123,7 +123,7 @@ def test_the_memory_holds_unit_vectors_where_the_similarity_is_the_cosine() -> N
         torch.testing.assert_close(memory, torch.tensor(expected))
 
 
-def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator() -> None:
+def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator():
     ids = {"anchor.id": torch.tensor([1, 2]), "positive.id": torch.tensor([3, 4])}
     vectors = {"anchor": torch.eye(2), "positive": torch.eye(2), **ids}
     module = Queue(size=6).build(2)
@@ -133,7 +133,7 @@ def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator() -> N
     assert module(vectors, state).metrics["negatives"].item() == 2
 
 
-def test_a_memory_that_never_fills_is_remarked() -> None:
+def test_a_memory_that_never_fills_is_remarked():
     (remark,) = Queue(size=50_000).without_effect(47_862)
     assert "has 50,000 places and sees 47,862 positives in all" in remark
     assert (
@@ -146,7 +146,7 @@ def test_a_memory_that_never_fills_is_remarked() -> None:
     ) == [remark]
 
 
-def test_the_state_is_what_the_documentation_says() -> None:
+def test_the_state_is_what_the_documentation_says():
     plain = Queue(size=7, mask_duplicates=False).build(3).initial_state()
     assert {
         name: (tuple(value.shape), value.dtype) for name, value in plain.items()
@@ -159,7 +159,7 @@ def test_the_state_is_what_the_documentation_says() -> None:
     assert (tuple(masked["ids"].shape), masked["ids"].dtype) == ((7,), torch.int64)
 
 
-def test_the_state_carries_no_gradient(draw: Callable[..., Vectors]) -> None:
+def test_the_state_carries_no_gradient(draw):
     module = Queue(size=10, mask_duplicates=False).build(4)
     vectors = {name: value.requires_grad_() for name, value in draw().items()}
     output = module(vectors, module.initial_state())
@@ -168,8 +168,8 @@ def test_the_state_carries_no_gradient(draw: Callable[..., Vectors]) -> None:
 
 
 def test_without_a_memory_it_is_info_nce_and_has_no_state(
-    draw: Callable[..., Vectors],
-) -> None:
+    draw,
+):
     module = Queue(size=0, symmetric=True, mask_duplicates=False).build(4)
     assert not hasattr(module, "initial_state")
     output = module(draw())
@@ -178,13 +178,13 @@ def test_without_a_memory_it_is_info_nce_and_has_no_state(
     assert output.metrics["negatives"].item() == 9
 
 
-def test_a_memory_of_a_tower_in_training_is_a_misfit() -> None:
+def test_a_memory_of_a_tower_in_training_is_a_misfit():
     (problem,) = Queue().misfits(64, frozenset({"anchor"}))
     assert "stale" in problem
     assert "`momentum`" in problem
     assert list(Queue(size=0).misfits(64, frozenset())) == []
 
 
-def test_a_negative_size_is_refused() -> None:
+def test_a_negative_size_is_refused():
     with pytest.raises(ValueError, match="size"):
         Queue(size=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 import torch
@@ -16,11 +16,11 @@ Vectors = Mapping[str, torch.Tensor]
 SCORES = torch.tensor([0.2, 0.9, 0.2, 0.5, 0.0, 1.0])
 
 
-def cosine(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def cosine(u, v):
     return (u @ v) / (u @ u).sqrt() / (v @ v).sqrt()
 
 
-def complex_similarity(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def complex_similarity(u, v):
     """The sum of real and imaginary parts of u / v, component by component of complex vectors."""
     half = (len(u) + 1) // 2
     zero = torch.zeros(2 * half - len(u), dtype=u.dtype)
@@ -35,9 +35,7 @@ def complex_similarity(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     )
 
 
-def in_order(
-    similarities: list[torch.Tensor], scores: list[float], temperature: float
-) -> torch.Tensor:
+def in_order(similarities, scores, temperature):
     total = torch.ones((), dtype=torch.float64)
     for one, low in zip(similarities, scores, strict=True):
         for other, high in zip(similarities, scores, strict=True):
@@ -46,7 +44,7 @@ def in_order(
     return torch.log(total)
 
 
-def pearson(x: list[torch.Tensor], y: list[float]) -> torch.Tensor:
+def pearson(x, y):
     rows = len(x)
     mean_x, mean_y = sum(x) / rows, sum(y) / rows
     covariance = (
@@ -57,7 +55,7 @@ def pearson(x: list[torch.Tensor], y: list[float]) -> torch.Tensor:
     return 1 - covariance / (variance_x.sqrt() * math.sqrt(variance_y))
 
 
-def explicit(loss: object, vectors: Vectors, scores: torch.Tensor) -> torch.Tensor:
+def explicit(loss, vectors, scores):
     similarity = complex_similarity if isinstance(loss, Angle) else cosine
     found = [
         similarity(u, v)
@@ -91,9 +89,7 @@ def explicit(loss: object, vectors: Vectors, scores: torch.Tensor) -> torch.Tens
         Pearson(),
     ],
 )
-def test_loss_and_gradient_are_those_of_the_formula(
-    draw: Callable[..., Vectors], agrees: Callable[..., None], loss: CoSENT, width: int
-) -> None:
+def test_loss_and_gradient_are_those_of_the_formula(draw, agrees, loss, width):
     vectors = draw(rows=6, width=width, noise=2)
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
     theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
@@ -106,7 +102,7 @@ def test_loss_and_gradient_are_those_of_the_formula(
         agrees(ours[name].grad, theirs[name].grad)
 
 
-def batch(cosines: list[float], scores: list[float]) -> dict[str, torch.Tensor]:
+def batch(cosines, scores):
     angles = torch.tensor(cosines).acos()
     vectors = torch.stack([angles.cos(), angles.sin()], dim=1)
     anchor = torch.tensor([[1.0, 0.0]]).expand(len(cosines), -1)
@@ -117,7 +113,7 @@ def batch(cosines: list[float], scores: list[float]) -> dict[str, torch.Tensor]:
     }
 
 
-def test_pearson_of_a_perfect_batch_is_one_over_its_rows() -> None:
+def test_pearson_of_a_perfect_batch_is_one_over_its_rows():
     given = batch([0.0, 0.25, 0.5, 0.75], [1.0, 2.0, 3.0, 4.0])
     output = Pearson().build(2)(given)
     assert output.loss.item() == pytest.approx(1 / 4)
@@ -128,9 +124,7 @@ def test_pearson_of_a_perfect_batch_is_one_over_its_rows() -> None:
     ("cosines", "scores"),
     [([0.5, 0.5], [0.0, 1.0]), ([0.1, 0.9], [0.3, 0.3]), ([0.5], [1.0])],
 )
-def test_pearson_of_constant_values_is_one_and_has_no_gradient(
-    cosines: list[float], scores: list[float]
-) -> None:
+def test_pearson_of_constant_values_is_one_and_has_no_gradient(cosines, scores):
     given = batch(cosines, scores)
     loss = Pearson().build(2)(given).loss
     assert loss.item() == 1
@@ -138,7 +132,7 @@ def test_pearson_of_constant_values_is_one_and_has_no_gradient(
     assert torch.equal(given["positive"].grad, torch.zeros(len(cosines), 2))
 
 
-def test_pearson_and_cosent_do_not_see_the_scale_of_the_scores() -> None:
+def test_pearson_and_cosent_do_not_see_the_scale_of_the_scores():
     given = batch([0.3, 0.1, 0.7, 0.2], [0.1, 0.4, 0.2, 0.9])
     scaled = {**given, "score": 4 * given["score"] + 1}
     for loss in (Pearson(), CoSENT(), Angle()):
@@ -148,7 +142,7 @@ def test_pearson_and_cosent_do_not_see_the_scale_of_the_scores() -> None:
         )
 
 
-def test_rows_of_one_score_are_not_compared() -> None:
+def test_rows_of_one_score_are_not_compared():
     given = batch([0.3, 0.1, 0.7], [0.5, 0.5, 0.5])
     loss = CoSENT().build(2)(given).loss
     assert loss.item() == 0
@@ -156,13 +150,13 @@ def test_rows_of_one_score_are_not_compared() -> None:
     assert torch.equal(given["positive"].grad, torch.zeros(3, 2))
 
 
-def test_large_differences_stay_finite() -> None:
+def test_large_differences_stay_finite():
     given = batch([1.0, -1.0], [0.0, 1.0])
     loss = CoSENT(temperature=1e-3).build(2)(given).loss
     assert loss.item() == pytest.approx(2000)
 
 
 @pytest.mark.parametrize("loss", [CoSENT, Angle])
-def test_a_temperature_of_zero_is_refused(loss: type[CoSENT]) -> None:
+def test_a_temperature_of_zero_is_refused(loss):
     with pytest.raises(ValueError, match="must be a number > 0"):
         loss(temperature=0.0)

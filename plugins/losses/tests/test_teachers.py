@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 import torch
@@ -16,15 +15,15 @@ from sentbed_losses.similarity_kl import SimilarityKL
 Vectors = Mapping[str, torch.Tensor]
 
 
-def cosine(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def cosine(u, v):
     return (u @ v) / (u @ u).sqrt() / (v @ v).sqrt()
 
 
-def dot(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def dot(u, v):
     return u @ v
 
 
-def guided(loss: Gist, given: Vectors) -> tuple[torch.Tensor, float]:
+def guided(loss, given):
     total, count = torch.zeros((), dtype=torch.float64), 0
     rows = len(given["anchor"])
     contrasts = [("anchor", "positive")]
@@ -57,7 +56,7 @@ def guided(loss: Gist, given: Vectors) -> tuple[torch.Tensor, float]:
     return total / rows, count / rows
 
 
-def divergence(loss: SimilarityKL, given: Vectors) -> torch.Tensor:
+def divergence(loss, given):
     total = torch.zeros((), dtype=torch.float64)
     compare = cosine if loss.similarity == "cosine" else dot
     rows = len(given["anchor"])
@@ -82,7 +81,7 @@ def divergence(loss: SimilarityKL, given: Vectors) -> torch.Tensor:
     return loss.temperature**2 * total / rows
 
 
-def distance(loss: Distill, given: Vectors) -> torch.Tensor:
+def distance(loss, given):
     columns = []
     for name in ("anchor", "positive", "negative"):
         found = []
@@ -99,7 +98,7 @@ def distance(loss: Distill, given: Vectors) -> torch.Tensor:
     return sum(columns) / len(columns)
 
 
-def margins(loss: MarginMSE, given: Vectors) -> torch.Tensor:
+def margins(loss, given):
     compare = cosine if loss.similarity == "cosine" else dot
     rows = zip(
         given["anchor"],
@@ -132,11 +131,11 @@ def margins(loss: MarginMSE, given: Vectors) -> torch.Tensor:
     ],
 )
 def test_loss_and_gradient_are_those_of_the_formula(
-    draw: Callable[..., Vectors],
-    agrees: Callable[..., None],
-    loss: Any,
-    formula: Callable[..., Any],
-) -> None:
+    draw,
+    agrees,
+    loss,
+    formula,
+):
     vectors = draw(rows=6, noise=1)
     # A teacher of another width, where the loss compares no components.
     width = 4 if isinstance(loss, Distill) else 7
@@ -164,8 +163,8 @@ def test_loss_and_gradient_are_those_of_the_formula(
 
 
 def test_a_student_of_another_width_is_projected_or_refused(
-    draw: Callable[..., Vectors],
-) -> None:
+    draw,
+):
     given = {
         "anchor": draw()["anchor"].float(),
         "teacher_anchor": draw(width=9)["anchor"].float(),
@@ -182,7 +181,7 @@ def test_a_student_of_another_width_is_projected_or_refused(
 
 
 @pytest.mark.parametrize("loss", [Gist(), SimilarityKL(), Distill()])
-def test_a_teacher_that_the_stage_trains_is_a_misfit(loss: Gist) -> None:
+def test_a_teacher_that_the_stage_trains_is_a_misfit(loss):
     targets = loss.traits.targets
     assert targets >= {
         name for name in loss.traits.needs if name.startswith("teacher_")
@@ -193,9 +192,7 @@ def test_a_teacher_that_the_stage_trains_is_a_misfit(loss: Gist) -> None:
     assert "in `freeze`" in problem
 
 
-def test_a_text_is_no_candidate_for_itself_even_where_the_teacher_has_one_vector_for_all() -> (
-    None
-):
+def test_a_text_is_no_candidate_for_itself_even_where_the_teacher_has_one_vector_for_all():
     same = torch.ones(3, 2)
     vectors = {"anchor": torch.eye(3), "positive": torch.eye(3)}
     module = Gist(temperature=0.5).build(3)

@@ -14,7 +14,7 @@ SIMILARITIES = [[0.8, 0.1], [0.3, 0.5]]
 TEMPERATURE = 0.4
 
 
-def slope_by_hand() -> float:
+def slope_by_hand():
     """The derivative of the mean loss by the temperature: of row i, (s_ii - sum_j p_ij s_ij) / t^2."""
     slopes = []
     for row, similarities in enumerate(SIMILARITIES):
@@ -35,9 +35,9 @@ def slope_by_hand() -> float:
     ],
 )
 def test_the_gradient_of_what_is_learned_is_that_of_the_formula(
-    parameter: str, value: float, factor: float
-) -> None:
-    learnable = LearnableTemperature(initial=TEMPERATURE, parameter=parameter)  # type: ignore[arg-type]
+    parameter, value, factor
+):
+    learnable = LearnableTemperature(initial=TEMPERATURE, parameter=parameter)
     module = InfoNCE(temperature=learnable, similarity="dot").build(2)
     ((name, held),) = module.named_parameters()
     assert name == f"temperature.{parameter}"
@@ -55,9 +55,9 @@ def test_the_gradient_of_what_is_learned_is_that_of_the_formula(
     [("log", -9, 9), ("value", -1, 200), ("inverse", 900, 1e-4)],
 )
 def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
-    parameter: str, low: float, high: float
-) -> None:
-    module = temperature_module(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
+    parameter, low, high
+):
+    module = temperature_module(LearnableTemperature(parameter=parameter))
     held = module.get_parameter(parameter)
     for value, bound in ((low, 0.01), (high, 100.0)):
         with torch.no_grad():
@@ -73,10 +73,8 @@ def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
     ("parameter", "reached"),
     [("log", math.exp(-0.5)), ("value", 0.5), ("inverse", 1 / 1.5)],
 )
-def test_a_hundred_steps_get_as_far_as_the_docstring_says(
-    parameter: str, reached: float
-) -> None:
-    module = temperature_module(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
+def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter, reached):
+    module = temperature_module(LearnableTemperature(parameter=parameter))
     held = module.get_parameter(parameter)
     for _ in range(100):
         temperature = module()
@@ -90,9 +88,7 @@ def test_a_hundred_steps_get_as_far_as_the_docstring_says(
     assert temperature.item() == pytest.approx(reached, rel=1e-4)
 
 
-def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands() -> (
-    None
-):
+def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands():
     learnable = LearnableTemperature(parameter="value", lr=1e-3, weight_decay=0.1)
     own = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
     assert temperature_module(learnable).parameter_settings == own

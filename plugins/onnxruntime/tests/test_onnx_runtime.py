@@ -16,7 +16,7 @@ TABLE = {
 }
 
 
-def test_int8_is_close_and_says_what_it_is(tmp_path: Path) -> None:
+def test_int8_is_close_and_says_what_it_is(tmp_path):
     plugins = load_plugins()
     recipe, problems = structure(
         TABLE, EncoderRecipe, Document({}), plugins, Path.cwd()

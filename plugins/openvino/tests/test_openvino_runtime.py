@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ NEEDS_INT8 = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def on_cpu() -> Encoder:
+def on_cpu():
     plugins = load_plugins()
     recipe, problems = structure(
         TABLE, EncoderRecipe, Document({}), plugins, Path.cwd()
@@ -44,7 +43,7 @@ def on_cpu() -> Encoder:
 
 
 @pytest.fixture(scope="module")
-def saved(on_cpu: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(on_cpu, tmp_path_factory):
     directory = tmp_path_factory.mktemp("saved") / "encoder"
     on_cpu.save(directory)
     return directory
@@ -61,8 +60,8 @@ def saved(on_cpu: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_less_precision_is_close_and_another_computation(
-    precision: Any, least: float, saved: Path, on_cpu: Encoder
-) -> None:
+    precision, least, saved, on_cpu
+):
     encoder = Encoder.load(saved, OpenVino(threads=1, precision=precision))
     vectors, expected = encoder.encode(SENTENCES), on_cpu.encode(SENTENCES)
     assert (vectors * expected).sum(1).min() > least
@@ -76,7 +75,7 @@ def test_less_precision_is_close_and_another_computation(
 
 
 @NEEDS_INT8
-def test_int8_says_what_it_was_calibrated_on_and_by_what(saved: Path) -> None:
+def test_int8_says_what_it_was_calibrated_on_and_by_what(saved):
     encoder = Encoder.load(saved, OpenVino(threads=1, precision="int8"))
     protocol = encoder.protocol()["int8"]
     assert protocol.keys() == {"nncf", "smoothing", "texts", "rest"}
@@ -85,7 +84,7 @@ def test_int8_says_what_it_was_calibrated_on_and_by_what(saved: Path) -> None:
 
 @pytest.mark.whole
 @NEEDS_INT8
-def test_int8_is_the_same_each_time(saved: Path) -> None:
+def test_int8_is_the_same_each_time(saved):
     runtime = OpenVino(threads=1, precision="int8")
     first, second = (Encoder.load(saved, runtime).encode(SENTENCES) for _ in range(2))
     np.testing.assert_array_equal(first, second)
@@ -93,8 +92,8 @@ def test_int8_is_the_same_each_time(saved: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_precision_without_instructions_is_refused_with_what_to_do(
-    precision: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    precision, monkeypatch
+):
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     message = (
         rf'this processor has no {precision} instructions .*use `precision = "fp32"`'
@@ -104,8 +103,8 @@ def test_a_precision_without_instructions_is_refused_with_what_to_do(
 
 
 def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    saved, monkeypatch
+):
     from sentbed_openvino._torch import engine
 
     monkeypatch.setitem(engine.LEAST_COSINE, "bf16", 1.01)
@@ -118,7 +117,7 @@ def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
 # --- streams ------------------------------------------------------------------------------------------------
 
 
-def test_streams_give_the_vectors_of_one_in_order(saved: Path) -> None:
+def test_streams_give_the_vectors_of_one_in_order(saved):
     texts = [f"{text} {number}" for number in range(12) for text in SENTENCES]
     vectors = []
     for streams in (1, 3):
@@ -129,7 +128,7 @@ def test_streams_give_the_vectors_of_one_in_order(saved: Path) -> None:
     np.testing.assert_allclose(*vectors, atol=1e-6)
 
 
-def test_streams_are_at_most_the_threads_and_follow_them() -> None:
+def test_streams_are_at_most_the_threads_and_follow_them():
     for threads, streams, expected in [
         (2, None, 2),
         (2, 5, 2),
@@ -179,12 +178,12 @@ class Core:
     ids=["crash", "failure", "hang"],
 )
 def test_a_crash_of_the_first_compilation_is_one_sentence_and_ends_no_process(
-    library: str,
-    message: str,
-    saved: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    library,
+    message,
+    saved,
+    tmp_path,
+    monkeypatch,
+):
     (tmp_path / "openvino.py").write_text(library)
     # This process has loaded the library; the one in which the graph is compiled loads this one.
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

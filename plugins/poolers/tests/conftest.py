@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from sentbed.protocols import TokenStates
 
 
 @pytest.fixture
-def random_states() -> Callable[..., TokenStates]:
+def random_states():
     """Draw states for sentences of these lengths; padded tokens hold garbage, not zeros.
 
     `side` is where the padding is: the same sentences, wherever. `layers` are the embeddings and so many
@@ -18,12 +16,12 @@ def random_states() -> Callable[..., TokenStates]:
     """
 
     def draw(
-        lengths: list[int],
-        width: int = 6,
-        seed: int = 0,
-        side: str = "right",
-        layers: int = 0,
-    ) -> TokenStates:
+        lengths,
+        width=6,
+        seed=0,
+        side="right",
+        layers=0,
+    ):
         generator = torch.Generator().manual_seed(seed)
         longest = max(lengths)
         sentences = [

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from sentbed.protocols import TokenStates
@@ -18,12 +15,10 @@ from sentbed_poolers.prompt import Prompt
 from sentbed_poolers.prompt_eol import PromptEOL
 from sentbed_testing import offered
 
-States = Callable[..., TokenStates]
-
 LENGTHS = [7, 2, 4, 1, 9]
 
 
-def poolers_of_tokens() -> list[Any]:
+def poolers_of_tokens():
     """Return the poolers that make a vector of all tokens, with their defaults and in other forms."""
     found = []
     for cls in offered(poolers()):
@@ -43,9 +38,7 @@ OF_THE_TOKENS = poolers_of_tokens()
 
 
 @pytest.mark.parametrize("pooler", OF_THE_TOKENS, ids=str)
-def test_a_mask_of_booleans_is_one_of_ones_and_zeros(
-    random_states: States, pooler: Any
-) -> None:
+def test_a_mask_of_booleans_is_one_of_ones_and_zeros(random_states, pooler):
     states = random_states(LENGTHS, layers=3, side="left")
     module = pooler.build(6)
     assert torch.equal(
@@ -56,7 +49,7 @@ def test_a_mask_of_booleans_is_one_of_ones_and_zeros(
 
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("pooler", OF_THE_TOKENS, ids=str)
-def test_a_trace_of_one_batch_pools_another(random_states: States, pooler: Any) -> None:
+def test_a_trace_of_one_batch_pools_another(random_states, pooler):
     """Tracing runs the module without data: a branch or a shape that depends on it would fail."""
     module = pooler.build(6)
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
@@ -70,7 +63,7 @@ def test_a_trace_of_one_batch_pools_another(random_states: States, pooler: Any) 
 
 
 @pytest.mark.parametrize("pooler", [First(), Last(), Prompt(), PromptEOL()], ids=str)
-def test_picking_a_token_keeps_the_dtype(random_states: States, pooler: Any) -> None:
+def test_picking_a_token_keeps_the_dtype(random_states, pooler):
     states = random_states(LENGTHS)
     narrow = states._replace(
         last_hidden_state=states.last_hidden_state.to(torch.bfloat16)

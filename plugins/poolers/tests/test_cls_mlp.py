@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import sentbed
 import torch
@@ -15,10 +12,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertPooler
 
-States = Callable[..., TokenStates]
 
-
-def drawn_weights(width: int) -> dict[str, torch.Tensor]:
+def drawn_weights(width):
     """Weights large enough for tanh to bend, and a bias that is not zero."""
     generator = torch.Generator().manual_seed(1)
     return {
@@ -28,8 +23,8 @@ def drawn_weights(width: int) -> dict[str, torch.Tensor]:
 
 
 def test_the_vector_is_that_of_the_pooler_of_transformers_with_the_same_weights(
-    random_states: States,
-) -> None:
+    random_states,
+):
     states = random_states([7, 2, 4, 1, 9], width=8)
     theirs, ours = (
         BertPooler(BertConfig(hidden_size=8, num_attention_heads=2)),
@@ -44,8 +39,8 @@ def test_the_vector_is_that_of_the_pooler_of_transformers_with_the_same_weights(
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_the_vector_is_that_of_sentence_transformers_with_the_same_weights(
-    random_states: States, side: str
-) -> None:
+    random_states, side
+):
     states = random_states([7, 2, 4, 1, 9], width=8, side=side)
     weights = drawn_weights(8)
     pooling = Pooling(8, pooling_mode="cls")
@@ -63,7 +58,7 @@ def test_the_vector_is_that_of_sentence_transformers_with_the_same_weights(
     torch.testing.assert_close(ours(states), theirs, rtol=0, atol=1e-6)
 
 
-def test_weights_are_drawn_with_deviation_one_fiftieth_and_the_bias_is_zero() -> None:
+def test_weights_are_drawn_with_deviation_one_fiftieth_and_the_bias_is_zero():
     torch.manual_seed(0)
     dense = ClsMLP().build(256).dense
     # 65,536 draws: the deviation is known to about 0.3 %, the mean to 8e-5.
@@ -76,7 +71,7 @@ def test_weights_are_drawn_with_deviation_one_fiftieth_and_the_bias_is_zero() ->
     assert not dense.bias.any()
 
 
-def test_the_layer_is_there_in_training_and_at_test(random_states: States) -> None:
+def test_the_layer_is_there_in_training_and_at_test(random_states):
     states = random_states([5, 2, 1])
     module = ClsMLP().build(6)
     expected = torch.tanh(states.last_hidden_state[:, 0] @ module.dense.weight.T)
@@ -86,8 +81,8 @@ def test_the_layer_is_there_in_training_and_at_test(random_states: States) -> No
 
 
 def test_with_the_switch_the_layer_is_there_in_training_only(
-    random_states: States,
-) -> None:
+    random_states,
+):
     states = random_states([5, 2, 1])
     pooler = ClsMLP(mlp_only_train=True)
     module = pooler.build(6)
@@ -99,8 +94,8 @@ def test_with_the_switch_the_layer_is_there_in_training_only(
 
 
 def test_with_the_switch_another_width_is_that_of_training_alone(
-    random_states: States,
-) -> None:
+    random_states,
+):
     states = random_states([5, 2, 1])
     pooler = ClsMLP(mlp_only_train=True, mlp_width=9)
     assert (pooler.output_width(6), pooler.trained_width(6)) == (6, 9)
@@ -112,7 +107,7 @@ def test_with_the_switch_another_width_is_that_of_training_alone(
     assert torch.equal(module.eval()(states), first)
 
 
-def test_without_it_another_width_is_that_of_the_vector(random_states: States) -> None:
+def test_without_it_another_width_is_that_of_the_vector(random_states):
     pooler = ClsMLP(mlp_width=4)
     assert (pooler.output_width(6), pooler.trained_width(6)) == (4, 4)
     module = pooler.build(6)
@@ -123,7 +118,7 @@ def test_without_it_another_width_is_that_of_the_vector(random_states: States) -
     )
 
 
-def test_the_gradient_reaches_layer_bias_and_the_first_real_token_alone() -> None:
+def test_the_gradient_reaches_layer_bias_and_the_first_real_token_alone():
     hidden = torch.randn(2, 4, 3, requires_grad=True)
     mask = torch.tensor([[1, 1, 1, 0], [0, 0, 1, 1]])
     module = ClsMLP(mlp_only_train=True).build(3)
@@ -141,9 +136,7 @@ def test_the_gradient_reaches_layer_bias_and_the_first_real_token_alone() -> Non
     )
 
 
-def file_of(
-    directory: Path, weight: torch.Tensor, bias: torch.Tensor, layer: str = "mlp.dense"
-) -> Path:
+def file_of(directory, weight, bias, layer="mlp.dense"):
     save_file(
         {f"{layer}.weight": weight, f"{layer}.bias": bias},
         directory / "model.safetensors",
@@ -151,9 +144,7 @@ def file_of(
     return directory / "model.safetensors"
 
 
-def test_the_layer_is_that_of_a_released_model(
-    random_states: States, tmp_path: Path
-) -> None:
+def test_the_layer_is_that_of_a_released_model(random_states, tmp_path):
     model = BertModel(
         BertConfig(
             vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2
@@ -168,7 +159,7 @@ def test_the_layer_is_that_of_a_released_model(
     )
 
 
-def test_the_layer_is_that_of_a_training_run(tmp_path: Path) -> None:
+def test_the_layer_is_that_of_a_training_run(tmp_path):
     weight, bias = torch.arange(9.0).reshape(3, 3), torch.tensor([1.0, -1.0, 0.5])
     module = ClsMLP(mlp=str(file_of(tmp_path, weight, bias))).build(3)
     hidden = torch.tensor([[[1.0, 2.0, -1.0], [9.0, 9.0, 9.0]]])
@@ -178,7 +169,7 @@ def test_the_layer_is_that_of_a_training_run(tmp_path: Path) -> None:
     torch.testing.assert_close(module(TokenStates(hidden, None)), expected)
 
 
-def test_a_saved_layer_replaces_that_of_a_file_that_is_gone(tmp_path: Path) -> None:
+def test_a_saved_layer_replaces_that_of_a_file_that_is_gone(tmp_path):
     file = file_of(tmp_path, torch.eye(2), torch.ones(2), "pooler.dense")
     pooler = ClsMLP(mlp=str(file))
     saved = pooler.build(2).state_dict()
@@ -189,7 +180,7 @@ def test_a_saved_layer_replaces_that_of_a_file_that_is_gone(tmp_path: Path) -> N
     assert torch.equal(again.dense.weight, torch.eye(2))
 
 
-def test_on_the_meta_device_only_shapes_are_made(tmp_path: Path) -> None:
+def test_on_the_meta_device_only_shapes_are_made(tmp_path):
     file = file_of(tmp_path, torch.eye(2), torch.ones(2))
     with torch.device("meta"):
         module = ClsMLP(mlp=str(file)).build(2)
@@ -199,8 +190,8 @@ def test_on_the_meta_device_only_shapes_are_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("prefix", ["", "bert.", "roberta."])
 @pytest.mark.parametrize("layer", ["pooler.dense", "mlp.dense"])
 def test_the_layer_is_that_of_the_model_in_the_backbones_directory(
-    tmp_path: Path, prefix: str, layer: str
-) -> None:
+    tmp_path, prefix, layer
+):
     weight, bias = torch.arange(6.0).reshape(3, 2), torch.tensor([1.0, -1.0, 0.5])
     other = {
         f"{prefix}pooler.dense.weight": -weight,
@@ -234,16 +225,14 @@ def test_the_layer_is_that_of_the_model_in_the_backbones_directory(
         ),
     ],
 )
-def test_a_model_without_such_a_layer_is_refused(
-    tmp_path: Path, weights: dict[str, torch.Tensor], problem: str
-) -> None:
+def test_a_model_without_such_a_layer_is_refused(tmp_path, weights, problem):
     save_file(weights, tmp_path / "model.safetensors")
     pooler = ClsMLP(pretrained=True)
     with pytest.raises(sentbed.ModelError, match=problem):
         pooler.load_pretrained(pooler.build(2), tmp_path)
 
 
-def test_a_layer_has_one_origin(tmp_path: Path) -> None:
+def test_a_layer_has_one_origin(tmp_path):
     file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
     (problem,) = ClsMLP(mlp=str(file), pretrained=True).check()
     assert "take one of them out" in problem
@@ -261,15 +250,13 @@ def test_a_layer_has_one_origin(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_another_layer_is_refused(
-    tmp_path: Path, layer: str, weight: torch.Tensor, problem: str
-) -> None:
+def test_another_layer_is_refused(tmp_path, layer, weight, problem):
     file = file_of(tmp_path, weight, torch.zeros(len(weight)), layer)
     with pytest.raises(sentbed.ModelError, match=problem):
         ClsMLP(mlp=str(file)).build(2)
 
 
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused(tmp_path):
     file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(
@@ -278,7 +265,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         ClsMLP(mlp=str(file)).build(2)
 
 
-def test_check_looks_for_a_safetensors_file(tmp_path: Path) -> None:
+def test_check_looks_for_a_safetensors_file(tmp_path):
     file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
     assert list(ClsMLP(mlp=str(file)).check()) == []
     (missing,) = ClsMLP(mlp=str(tmp_path / "no.safetensors")).check()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import sentbed_poolers
 from sentbed_testing import (
-    ComponentRule,
     component_rules,
     offered,
     parametrize_with_rules,
@@ -39,7 +37,7 @@ QUICK = ALONE | {"grad-cache": "the slow tests have it: it trains on an engine"}
         for pooler in offered(sentbed_poolers.poolers())
     ]
 )
-def test_a_pooler_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_a_pooler_keeps_the_contract(rule):
     rule()
 
 
@@ -53,8 +51,8 @@ def test_a_pooler_keeps_the_contract(rule: Callable[[], None]) -> None:
     ]
 )
 def test_a_pooler_keeps_the_contract_with_other_fields_and_with_gradient_caching(
-    rule: Callable[[], None],
-) -> None:
+    rule,
+):
     rule()
 
 
@@ -67,7 +65,7 @@ TRANSFORMS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def transforms() -> Iterator[dict[str, ComponentRule]]:
+def transforms():
     """Yield the rules of each transform, with each of its fields."""
     for transform in offered(sentbed_poolers.transforms()):
         skip = {}
@@ -78,7 +76,7 @@ def transforms() -> Iterator[dict[str, ComponentRule]]:
 
 
 @parametrize_with_rules(transforms())
-def test_a_transform_keeps_the_contract(rule: ComponentRule) -> None:
+def test_a_transform_keeps_the_contract(rule):
     if "data" in rule.subject.example:
         pytest.importorskip("sentbed_data")
     rule()

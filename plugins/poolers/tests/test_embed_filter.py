@@ -5,7 +5,6 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sentbed import ModelError
 from sentbed.protocols import BackboneTraits, BuiltBackbone, Head
 from sentbed_poolers import embed_filter
@@ -21,22 +20,20 @@ EMBEDDING = (RNG.standard_normal((TOKENS, WIDTH)) * 2.0 ** -np.arange(WIDTH)).as
 
 
 class Embedding(BuiltBackbone):
-    def __init__(self, matrix: NDArray[np.float32] = EMBEDDING) -> None:
+    def __init__(self, matrix=EMBEDDING):
         self.matrix = matrix
 
-    def output_embedding(self) -> NDArray[np.float32]:
+    def output_embedding(self):
         return self.matrix
 
 
-def fitted(
-    backbone: Any = None, **fields: Any
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def fitted(backbone=None, **fields):
     return EmbedFilter(**fields).fit(
         np.zeros((0, WIDTH), np.float32), backbone or Embedding()
     )
 
 
-def naive(first: int, last: int) -> NDArray[np.float64]:
+def naive(first, last):
     """The projection, one outer product a direction of the whole matrix's singular value decomposition."""
     directions = np.linalg.svd(EMBEDDING.astype(np.float64))[2]
     return sum(
@@ -45,7 +42,7 @@ def naive(first: int, last: int) -> NDArray[np.float64]:
     )
 
 
-def cosines(vectors: NDArray[Any]) -> NDArray[np.float64]:
+def cosines(vectors):
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(unit @ unit.T, np.float64)
 
@@ -61,9 +58,7 @@ def cosines(vectors: NDArray[Any]) -> NDArray[np.float64]:
         ({"first": 6}, 6, 12),
     ],
 )
-def test_the_projection_keeps_these_directions_alone(
-    fields: dict[str, Any], first: int, last: int
-) -> None:
+def test_the_projection_keeps_these_directions_alone(fields, first, last):
     mean, projection = fitted(reduce=False, **fields)
     assert not mean.any()
     np.testing.assert_allclose(projection, naive(first, last), atol=1e-6)
@@ -76,7 +71,7 @@ def test_the_projection_keeps_these_directions_alone(
     )
 
 
-def test_the_reduced_vectors_have_the_cosines_of_the_projected_ones() -> None:
+def test_the_reduced_vectors_have_the_cosines_of_the_projected_ones():
     _, projection = fitted(reduce=False)
     _, reduced = fitted()
     assert (projection.shape, reduced.shape) == ((WIDTH, WIDTH), (WIDTH, WIDTH // 2))
@@ -86,14 +81,14 @@ def test_the_reduced_vectors_have_the_cosines_of_the_projected_ones() -> None:
     np.testing.assert_allclose(reduced.T @ reduced, np.eye(WIDTH // 2), atol=1e-12)
 
 
-def test_the_largest_component_of_each_direction_is_positive() -> None:
+def test_the_largest_component_of_each_direction_is_positive():
     _, reduced = fitted()
     assert (reduced[np.abs(reduced).argmax(axis=0), np.arange(WIDTH // 2)] > 0).all()
     _, turned = fitted(Embedding(-EMBEDDING))
     np.testing.assert_allclose(turned, reduced, atol=1e-9)
 
 
-def test_blocks_of_the_matrix_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_the_matrix_change_nothing(monkeypatch):
     _, whole = fitted()
     monkeypatch.setattr(embed_filter, "BLOCK", 7)
     np.testing.assert_allclose(fitted()[1], whole, atol=1e-9)
@@ -109,20 +104,18 @@ def test_blocks_of_the_matrix_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
         ),
     ],
 )
-def test_directions_that_are_not_there_are_refused(
-    fields: dict[str, Any], said: str
-) -> None:
+def test_directions_that_are_not_there_are_refused(fields, said):
     with pytest.raises(ModelError, match=said):
         EmbedFilter(**fields).output_width(WIDTH)
 
 
 @pytest.mark.parametrize("fields", [{"tau": 1.0}, {"tau": 0.5}, {"first": -1}])
-def test_fields_out_of_range_are_refused(fields: dict[str, Any]) -> None:
+def test_fields_out_of_range_are_refused(fields):
     with pytest.raises(ValueError, match=f"'{next(iter(fields))}' must be"):
         EmbedFilter(**fields)
 
 
-def test_an_output_embedding_of_another_width_is_refused() -> None:
+def test_an_output_embedding_of_another_width_is_refused():
     with pytest.raises(
         ModelError,
         match=r"vectors that are 12 wide, .* output embedding have 5 values; use",
@@ -130,7 +123,7 @@ def test_an_output_embedding_of_another_width_is_refused() -> None:
         fitted(Embedding(EMBEDDING[:, :5]))
 
 
-def test_a_backbone_that_gives_no_output_embedding_is_named() -> None:
+def test_a_backbone_that_gives_no_output_embedding_is_named():
     with pytest.raises(
         ModelError,
         match=r"backbone of `sentbed\.protocols\.components` does not give its out",
@@ -138,7 +131,7 @@ def test_a_backbone_that_gives_no_output_embedding_is_named() -> None:
         fitted(BuiltBackbone())
 
 
-def test_an_output_embedding_that_is_not_finite_is_refused() -> None:
+def test_an_output_embedding_that_is_not_finite_is_refused():
     broken = EMBEDDING.copy()
     broken[3, 4] = np.nan
     with pytest.raises(ModelError, match="NaN or infinite values"):
@@ -154,7 +147,7 @@ class Parts:
     readings: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def backbones(self) -> tuple[Any, ...]:
+    def backbones(self):
         return (self.backbone, *map(self.backbone.reading, self.readings))
 
 
@@ -164,14 +157,14 @@ class Model:
     name: str = "causal"
 
     @property
-    def traits(self) -> BackboneTraits:
+    def traits(self):
         return BackboneTraits(predicts=self.predicts)
 
-    def reading(self, layers: tuple[int, ...]) -> Model:
+    def reading(self, layers):
         return attrs.evolve(self, predicts=layers == (-1,))
 
 
-def test_a_backbone_without_an_output_embedding_and_a_projection_are_refused() -> None:
+def test_a_backbone_without_an_output_embedding_and_a_projection_are_refused():
     assert list(EmbedFilter().misfits(Parts(Model(True), Head(normalize=True)))) == []
     (said,) = EmbedFilter().misfits(Parts(Model(False), Head()))
     assert "the backbone `causal` as it is here has none" in said

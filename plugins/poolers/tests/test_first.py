@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from sentbed.protocols import TokenStates
 from sentbed_poolers.first import First
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-States = Callable[..., TokenStates]
 
-
-def test_the_vector_is_the_state_of_the_first_token(random_states: States) -> None:
+def test_the_vector_is_the_state_of_the_first_token(random_states):
     states = random_states([5, 2, 1])
     expected = [sentence[0] for sentence in states.last_hidden_state.tolist()]
     assert First().build(6)(states).tolist() == expected
@@ -19,8 +15,8 @@ def test_the_vector_is_the_state_of_the_first_token(random_states: States) -> No
 
 @pytest.mark.parametrize("lengths", [[1], [5], [7, 2, 1, 4], [3, 9, 9, 1, 64]])
 def test_with_padding_on_the_left_it_is_that_of_a_loop_over_the_real_tokens(
-    random_states: States, lengths: list[int]
-) -> None:
+    random_states, lengths
+):
     states = random_states(lengths, side="left")
     expected = []
     for sentence, kept in zip(
@@ -33,9 +29,7 @@ def test_with_padding_on_the_left_it_is_that_of_a_loop_over_the_real_tokens(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_vector_is_that_of_sentence_transformers(
-    random_states: States, side: str
-) -> None:
+def test_the_vector_is_that_of_sentence_transformers(random_states, side):
     states = random_states([7, 2, 4, 1, 9], width=8, side=side)
     theirs = Pooling(8, pooling_mode="cls")(
         {
@@ -57,9 +51,7 @@ def test_the_vector_is_that_of_sentence_transformers(
     ],
     ids=["none", "right", "left"],
 )
-def test_only_the_first_real_token_gets_a_gradient(
-    mask: list[list[int]] | None, places: list[int]
-) -> None:
+def test_only_the_first_real_token_gets_a_gradient(mask, places):
     hidden = torch.randn(2, 4, 3, requires_grad=True)
     weight = torch.tensor([1.0, -2.0, 3.0])
     states = TokenStates(hidden, None if mask is None else torch.tensor(mask))
@@ -69,5 +61,5 @@ def test_only_the_first_real_token_gets_a_gradient(
     assert torch.equal(hidden.grad, expected)
 
 
-def test_the_pooler_has_no_weights() -> None:
+def test_the_pooler_has_no_weights():
     assert list(First().build(6).state_dict()) == []

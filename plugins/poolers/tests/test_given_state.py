@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from sentbed import ModelError
@@ -14,15 +11,13 @@ from sentbed_poolers.decoder import Decoder
 from sentbed_poolers.mask import Mask
 from sentbed_poolers.mean_first_last import MeanFirstLast
 
-States = Callable[..., TokenStates]
-
 
 @pytest.mark.parametrize(
     ("pooler", "field"), [(Decoder(), "decoder_state"), (Mask(), "mask_state")], ids=str
 )
 def test_the_vector_is_the_given_state_and_the_gradient_goes_to_it_alone(
-    random_states: States, pooler: Any, field: str
-) -> None:
+    random_states, pooler, field
+):
     hidden = random_states([5, 2, 1]).last_hidden_state.requires_grad_()
     given = {
         name: torch.randn(3, 6, requires_grad=True)
@@ -37,7 +32,7 @@ def test_the_vector_is_the_given_state_and_the_gradient_goes_to_it_alone(
 
 
 @pytest.mark.parametrize("pooler", [Decoder(), Mask()], ids=str)
-def test_the_pooler_has_no_weights(pooler: Any) -> None:
+def test_the_pooler_has_no_weights(pooler):
     assert list(pooler.build(6).state_dict()) == []
 
 
@@ -46,9 +41,7 @@ def test_the_pooler_has_no_weights(pooler: Any) -> None:
     [(Decoder(), "decoder_state"), (Mask(), "mask_state"), (MeanFirstLast(), "layers")],
     ids=str,
 )
-def test_a_backbone_that_leaves_the_state_out_is_an_error(
-    random_states: States, pooler: Any, field: str
-) -> None:
+def test_a_backbone_that_leaves_the_state_out_is_an_error(random_states, pooler, field):
     with pytest.raises(ModelError) as caught:
         pooler.build(6)(random_states([5, 2]))
     assert str(caught.value) == (
@@ -57,7 +50,7 @@ def test_a_backbone_that_leaves_the_state_out_is_an_error(
     )
 
 
-def test_the_prompt_of_mask_is_that_of_promptbert() -> None:
+def test_the_prompt_of_mask_is_that_of_promptbert():
     resolved = Prompt().resolve(Mask())
     assert resolved is not None
     expected = 'This sentence of "It rains." means[MASK].'

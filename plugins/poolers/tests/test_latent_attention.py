@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import attrs
 import numpy as np
@@ -12,24 +10,22 @@ from numpy.typing import NDArray
 from sentbed.protocols import TokenStates
 from sentbed_poolers.latent_attention import LatentAttention
 
-States = Callable[..., TokenStates]
 Array = NDArray[np.float64]
 
 
-def norm(row: Array, layer: torch.nn.LayerNorm) -> Array:
+def norm(row, layer):
     scale, shift = (
         value.detach().double().numpy() for value in (layer.weight, layer.bias)
     )
     centred = row - row.mean()
-    found: Array = centred / np.sqrt((centred**2).mean() + layer.eps) * scale + shift
-    return found
+    return centred / np.sqrt((centred**2).mean() + layer.eps) * scale + shift
 
 
-def matrix(layer: torch.nn.Linear) -> Array:
+def matrix(layer):
     return layer.weight.detach().double().numpy()
 
 
-def naive(module: Any, states: TokenStates) -> Array:
+def naive(module, states):
     """One sentence, one token, one head and one latent after the other, in float64."""
     latents = [
         norm(row, module.latent_norm)
@@ -71,7 +67,7 @@ def naive(module: Any, states: TokenStates) -> Array:
     return np.array(rows)
 
 
-def built(width: int = 6, **fields: Any) -> Any:
+def built(width=6, **fields):
     """A module with norms that are not those of the start."""
     torch.manual_seed(3)
     module = LatentAttention(**{"latents": 5, "heads": 2, **fields}).build(width)
@@ -87,9 +83,7 @@ def built(width: int = 6, **fields: Any) -> Any:
     "fields", [{}, {"head_width": 3, "heads": 4}, {"latents": 1}], ids=str
 )
 @torch.no_grad()
-def test_vectors_are_those_of_a_naive_loop(
-    random_states: States, fields: Any, side: str
-) -> None:
+def test_vectors_are_those_of_a_naive_loop(random_states, fields, side):
     module, states = built(**fields), random_states([7, 2, 1, 9, 9], side=side)
     expected = naive(module, states)
     np.testing.assert_allclose(module(states).numpy(), expected, rtol=0, atol=1e-6)
@@ -100,8 +94,8 @@ def test_vectors_are_those_of_a_naive_loop(
 
 
 def test_without_attention_and_inner_layer_it_is_the_mean(
-    random_states: States,
-) -> None:
+    random_states,
+):
     module, states = built(), random_states([4, 2])
     for layer in (module.out, module.narrow):
         for value in layer.parameters():
@@ -113,8 +107,8 @@ def test_without_attention_and_inner_layer_it_is_the_mean(
 
 
 def test_the_gradient_is_that_of_the_naive_loop_and_reaches_every_weight_and_no_padding(
-    random_states: States,
-) -> None:
+    random_states,
+):
     module, states = built(width=4), random_states([3, 1], width=4)
     mask = states.attention_mask
     hidden = states.last_hidden_state.clone().requires_grad_()
@@ -126,7 +120,7 @@ def test_the_gradient_is_that_of_the_naive_loop_and_reaches_every_weight_and_no_
         assert weight.grad is not None, name
         assert weight.grad.abs().max() > 0, name
 
-    def naive_loss(of: torch.Tensor) -> float:
+    def naive_loss(of):
         return float(np.sin(naive(module, TokenStates(of, mask))).sum())
 
     step = 1e-5 * torch.randn(
@@ -137,7 +131,7 @@ def test_the_gradient_is_that_of_the_naive_loop_and_reaches_every_weight_and_no_
     assert (hidden.grad.double() * step).sum().item() == pytest.approx(slope, rel=1e-4)
 
 
-def test_sizes_are_those_of_the_released_model() -> None:
+def test_sizes_are_those_of_the_released_model():
     """512 latents, 8 heads as wide as a token state of 4096, an inner layer of 8 times the width."""
     with torch.device("meta"):
         module = LatentAttention().build(4096)
@@ -152,7 +146,7 @@ def test_sizes_are_those_of_the_released_model() -> None:
     assert not {f"{name}.bias" for name in without_bias} & shapes.keys()
 
 
-def test_latents_are_drawn_from_a_standard_normal_distribution() -> None:
+def test_latents_are_drawn_from_a_standard_normal_distribution():
     torch.manual_seed(0)
     latents = LatentAttention().build(64).latents.detach()
     # 32,768 draws.
@@ -161,7 +155,7 @@ def test_latents_are_drawn_from_a_standard_normal_distribution() -> None:
 
 
 @pytest.mark.parametrize("field", ["latents", "heads", "head_width"])
-def test_sizes_below_one_are_refused(field: str) -> None:
+def test_sizes_below_one_are_refused(field):
     with pytest.raises(ValueError, match=field):
         LatentAttention(**{field: 0})
     assert getattr(attrs.evolve(LatentAttention(), **{field: 1}), field) == 1

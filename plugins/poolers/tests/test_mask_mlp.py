@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
 from safetensors.torch import save_file
-from sentbed.protocols import TokenStates
 from sentbed_poolers.mask import Mask
 from sentbed_poolers.mask_mlp import MaskMLP
 
-States = Callable[..., TokenStates]
 
-
-def layer(width: int) -> dict[str, torch.Tensor]:
+def layer(width):
     generator = torch.Generator().manual_seed(1)
     return {
         "pooler.dense.weight": torch.randn(width, width, generator=generator)
@@ -24,8 +18,8 @@ def layer(width: int) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("only_train", [False, True])
 def test_the_vector_is_the_mask_state_after_the_layer_of_the_file(
-    random_states: States, tmp_path: Path, only_train: bool
-) -> None:
+    random_states, tmp_path, only_train
+):
     weights = layer(8)
     save_file(weights, tmp_path / "model.safetensors")
     pooler = MaskMLP(mlp=str(tmp_path / "model.safetensors"), mlp_only_train=only_train)
@@ -44,7 +38,7 @@ def test_the_vector_is_the_mask_state_after_the_layer_of_the_file(
 
 
 @pytest.mark.parametrize("pooler", [Mask, MaskMLP])
-def test_denoising_needs_the_template_alone(pooler: type[Mask]) -> None:
+def test_denoising_needs_the_template_alone(pooler):
     plain = {"mask-token", "template"}
     assert pooler().traits.needs == plain
     assert pooler(denoise=True).traits.needs == {*plain, "template-alone"}
@@ -53,7 +47,7 @@ def test_denoising_needs_the_template_alone(pooler: type[Mask]) -> None:
     assert pooler(template_positions="zero").traits.needs == plain
 
 
-def test_a_file_that_is_not_there_or_is_pickled_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_is_pickled_is_a_problem(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     (missing,) = MaskMLP(mlp=str(tmp_path / "none.safetensors")).check()
     assert "does not exist" in missing

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from sentbed.protocols import TokenStates
@@ -17,9 +15,7 @@ STATES = [[[-3.0, 1.0], [-1.0, -2.0], [5.0, 5.0]]]
     ("mask", "expected"),
     [(None, [[5.0, 5.0]]), ([[1, 1, 0]], [[-1.0, 1.0]])],
 )
-def test_padding_is_never_the_largest(
-    mask: list[list[int]] | None, expected: list[list[float]]
-) -> None:
+def test_padding_is_never_the_largest(mask, expected):
     attention_mask = None if mask is None else torch.tensor(mask)
     states = TokenStates(torch.tensor(STATES), attention_mask)
 
@@ -27,9 +23,7 @@ def test_padding_is_never_the_largest(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_vectors_are_those_of_sentence_transformers(
-    random_states: Callable[..., TokenStates], side: str
-) -> None:
+def test_vectors_are_those_of_sentence_transformers(random_states, side):
     states = random_states([7, 2, 4, 1, 9], width=8, side=side)
     theirs = Pooling(8, pooling_mode="max")(
         {

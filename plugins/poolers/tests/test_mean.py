@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from sentbed.protocols import TokenStates
 from sentbed_poolers.mean import Mean
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-States = Callable[..., TokenStates]
 
-
-def naive_mean(states: TokenStates) -> list[list[float]]:
+def naive_mean(states):
     rows = []
     for sentence, kept in zip(
         states.last_hidden_state.tolist(), states.attention_mask.tolist(), strict=True
@@ -24,8 +20,8 @@ def naive_mean(states: TokenStates) -> list[list[float]]:
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("lengths", [[1], [5], [7, 2, 1, 4], [3, 9, 9, 1, 64]])
 def test_the_mean_is_that_of_a_naive_loop_over_the_real_tokens(
-    random_states: States, lengths: list[int], side: str
-) -> None:
+    random_states, lengths, side
+):
     states = random_states(lengths, side=side)
     vectors = Mean().build(6)(states)
     torch.testing.assert_close(
@@ -34,9 +30,7 @@ def test_the_mean_is_that_of_a_naive_loop_over_the_real_tokens(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_mean_is_that_of_sentence_transformers(
-    random_states: States, side: str
-) -> None:
+def test_the_mean_is_that_of_sentence_transformers(random_states, side):
     states = random_states([7, 2, 4, 1, 9], width=8, side=side)
     theirs = Pooling(8, pooling_mode="mean")(
         {
@@ -49,14 +43,14 @@ def test_the_mean_is_that_of_sentence_transformers(
     )
 
 
-def test_the_mean_of_a_known_sentence() -> None:
+def test_the_mean_of_a_known_sentence():
     hidden = torch.tensor([[[1.0, 2.0], [3.0, 6.0], [100.0, -100.0]]])
     vectors = Mean().build(2)(TokenStates(hidden, torch.tensor([[1, 1, 0]])))
     assert vectors.tolist() == [[2.0, 4.0]]
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_bf16_states_are_summed_in_fp32(random_states: States, masked: bool) -> None:
+def test_bf16_states_are_summed_in_fp32(random_states, masked):
     states = random_states([64, 64, 64])
     narrow = states.last_hidden_state.to(torch.bfloat16)
     vectors = Mean().build(6)(
@@ -69,9 +63,7 @@ def test_bf16_states_are_summed_in_fp32(random_states: States, masked: bool) -> 
 
 
 @pytest.mark.parametrize("lengths", [[64, 3], [64, 64]])
-def test_autocast_leaves_the_sum_in_fp32(
-    random_states: States, lengths: list[int]
-) -> None:
+def test_autocast_leaves_the_sum_in_fp32(random_states, lengths):
     """Training in bf16 pools under autocast, which would narrow a product of matrices."""
     states = random_states(lengths)
     pooler = Mean().build(6)
@@ -82,7 +74,7 @@ def test_autocast_leaves_the_sum_in_fp32(
     )
 
 
-def test_each_real_token_gets_its_share_of_the_gradient_and_padding_none() -> None:
+def test_each_real_token_gets_its_share_of_the_gradient_and_padding_none():
     hidden = torch.randn(2, 4, 3, requires_grad=True)
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
     weight = torch.tensor([1.0, -2.0, 3.0])
@@ -91,7 +83,7 @@ def test_each_real_token_gets_its_share_of_the_gradient_and_padding_none() -> No
     torch.testing.assert_close(hidden.grad, shares[:, :, None] * weight)
 
 
-def test_the_pooler_has_no_weights_and_keeps_the_width() -> None:
+def test_the_pooler_has_no_weights_and_keeps_the_width():
     module = Mean().build(6)
     assert list(module.state_dict()) == []
     assert Mean().output_width(6) == 6

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from sentbed.protocols import TokenStates
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-States = Callable[..., TokenStates]
-
 FIRST = pytest.mark.parametrize(("first", "place"), [("embeddings", 0), ("layer-1", 1)])
 
 
-def naive(states: TokenStates, place: int) -> list[list[float]]:
+def naive(states, place):
     layers = [layer.tolist() for layer in states.layers]
     rows = []
     for row, kept in enumerate(states.attention_mask.tolist()):
@@ -35,8 +31,8 @@ def naive(states: TokenStates, place: int) -> list[list[float]]:
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("lengths", [[1], [7, 2, 1, 4], [3, 9, 9, 1, 64]])
 def test_the_vector_is_that_of_a_naive_loop_over_the_real_tokens(
-    random_states: States, lengths: list[int], side: str, first: str, place: int
-) -> None:
+    random_states, lengths, side, first, place
+):
     states = random_states(lengths, side=side, layers=3)
     vectors = MeanFirstLast(first=first).build(6)(states)
     torch.testing.assert_close(
@@ -45,8 +41,8 @@ def test_the_vector_is_that_of_a_naive_loop_over_the_real_tokens(
 
 
 def test_the_first_layer_is_layer_1_unless_told_otherwise(
-    random_states: States,
-) -> None:
+    random_states,
+):
     states = random_states([5, 2], layers=3)
     expected = torch.tensor(naive(states, 1))
     torch.testing.assert_close(
@@ -56,8 +52,8 @@ def test_the_first_layer_is_layer_1_unless_told_otherwise(
 
 @FIRST
 def test_the_vector_is_the_mean_of_two_means_of_sentence_transformers(
-    random_states: States, first: str, place: int
-) -> None:
+    random_states, first, place
+):
     states = random_states([7, 2, 4, 1, 9], width=8, layers=3)
     pooling = Pooling(8, pooling_mode="mean")
     means = [
@@ -75,9 +71,7 @@ def test_the_vector_is_the_mean_of_two_means_of_sentence_transformers(
 
 
 @FIRST
-def test_each_real_token_of_both_layers_gets_its_share_of_the_gradient(
-    first: str, place: int
-) -> None:
+def test_each_real_token_of_both_layers_gets_its_share_of_the_gradient(first, place):
     layers = tuple(torch.randn(2, 4, 3, requires_grad=True) for _ in range(4))
     mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
     weight = torch.tensor([1.0, -2.0, 3.0])
@@ -92,9 +86,7 @@ def test_each_real_token_of_both_layers_gets_its_share_of_the_gradient(
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_bf16_states_are_added_and_summed_in_fp32(
-    random_states: States, masked: bool
-) -> None:
+def test_bf16_states_are_added_and_summed_in_fp32(random_states, masked):
     states = random_states([64, 64, 64], layers=2)
     narrow = tuple(layer.to(torch.bfloat16) for layer in states.layers)
     mask = states.attention_mask if masked else None
@@ -104,5 +96,5 @@ def test_bf16_states_are_added_and_summed_in_fp32(
     torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_pooler_has_no_weights() -> None:
+def test_the_pooler_has_no_weights():
     assert list(MeanFirstLast().build(6).state_dict()) == []

@@ -1,22 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from sentbed._recipe.prompts import Prompt as PromptOfRecipe
-from sentbed.protocols import TokenStates
 from sentbed_poolers.last import Last
 from sentbed_poolers.prompt import Prompt
 from sentbed_poolers.prompt_eol import PromptEOL
 
-States = Callable[..., TokenStates]
-
 
 @pytest.mark.parametrize("pooler", [Prompt(), PromptEOL()], ids=str)
-def test_the_vector_is_the_state_of_the_last_real_token(
-    random_states: States, pooler: Prompt
-) -> None:
+def test_the_vector_is_the_state_of_the_last_real_token(random_states, pooler):
     states = random_states([5, 2, 1])
     expected = states.last_hidden_state[[0, 1, 2], [4, 1, 0]]
     assert torch.equal(pooler.build(6)(states), expected)
@@ -31,12 +24,12 @@ def test_the_vector_is_the_state_of_the_last_real_token(
     ids=str,
 )
 def test_the_prompt_is_that_of_the_paper_where_the_recipe_says_nothing(
-    pooler: Prompt, expected: str
-) -> None:
+    pooler, expected
+):
     resolved = PromptOfRecipe().resolve(pooler)
     assert resolved is not None
     assert resolved.apply('Is it "late"?') == expected
 
 
-def test_the_poolers_are_not_equal_though_they_compute_the_same() -> None:
+def test_the_poolers_are_not_equal_though_they_compute_the_same():
     assert len({Last(), Prompt(), PromptEOL()}) == 3

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from sentbed.protocols import Similarity, TokenVectors
@@ -23,15 +20,15 @@ OF_VECTORS: dict[str, Similarity] = {
 }
 
 
-def util() -> Any:
+def util():
     return pytest.importorskip("sentence_transformers.util")
 
 
-def vectors(rows: int, seed: int) -> torch.Tensor:
+def vectors(rows, seed):
     return torch.randn(rows, 7, generator=torch.Generator().manual_seed(seed))
 
 
-def tokens(lengths: list[int], seed: int) -> TokenVectors:
+def tokens(lengths, seed):
     """Return token vectors of length 1, with NaN for padding."""
     shape = (len(lengths), max(lengths), 5)
     drawn = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
@@ -48,12 +45,12 @@ def tokens(lengths: list[int], seed: int) -> TokenVectors:
     ],
     must_run=True,
 )
-def test_it_keeps_every_rule(rule: Callable[[], None]) -> None:
+def test_it_keeps_every_rule(rule):
     rule()
 
 
 @pytest.mark.parametrize("name", OF_VECTORS)
-def test_vectors_are_compared_as_by_sentence_transformers(name: str) -> None:
+def test_vectors_are_compared_as_by_sentence_transformers(name):
     similarity, first, second = OF_VECTORS[name], vectors(6, 0), vectors(4, 1)
     ready = similarity.normalize(first), similarity.normalize(second)
     torch.testing.assert_close(
@@ -65,7 +62,7 @@ def test_vectors_are_compared_as_by_sentence_transformers(name: str) -> None:
 
 
 @pytest.mark.parametrize("mean", [False, True])
-def test_maxsim_is_that_of_sentence_transformers(mean: bool) -> None:
+def test_maxsim_is_that_of_sentence_transformers(mean):
     queries, documents = tokens([3, 1, 4], 0), tokens([5, 2, 1], 1)
     similarity = MaxSim(mean=mean)
     masks = {"a_mask": queries.mask, "b_mask": documents.mask}
@@ -78,7 +75,7 @@ def test_maxsim_is_that_of_sentence_transformers(mean: bool) -> None:
     )
 
 
-def test_a_document_without_tokens_is_below_every_other() -> None:
+def test_a_document_without_tokens_is_below_every_other():
     documents = tokens([2, 2], 1)
     empty = TokenVectors(
         documents.vectors, documents.mask & torch.tensor([[True], [False]])

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from sentbed.protocols import TokenStates
 from sentbed_poolers.splade import Splade
 
-States = Callable[..., TokenStates]
-
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_vectors_and_gradients_are_those_of_sentence_transformers(
-    random_states: States, side: str, training: bool
-) -> None:
+    random_states, side, training
+):
     theirs = pytest.importorskip(
         "sentence_transformers.sparse_encoder.modules",
         reason="sentence-transformers is not installed; it is in `requirements/`",
@@ -42,7 +38,7 @@ def test_vectors_and_gradients_are_those_of_sentence_transformers(
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-5)
 
 
-def test_the_vector_of_known_logits() -> None:
+def test_the_vector_of_known_logits():
     logits = torch.tensor([[[-1.0, 2.0, 0.5], [-3.0, 1.0, 1.5], [9.0, 9.0, 9.0]]])
     vectors = Splade().build(3)(TokenStates(logits, torch.tensor([[1, 1, 0]])))
     expected = torch.tensor([[0.0, 3.0, 2.5]]).log()

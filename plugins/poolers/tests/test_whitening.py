@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import attrs
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sentbed import DataError, ModelError
 from sentbed.protocols import BuiltBackbone, Dataset, DataSource, DataTraits, Head
 from sentbed_poolers.whitening import Whitening
@@ -20,25 +19,23 @@ class Rows(Dataset):
     held: Mapping[str, Sequence[Any]]
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self):
         return tuple(self.held)
 
     @property
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         return "rows"
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(next(iter(self.held.values())))
 
-    def rows(
-        self, indices: Sequence[int], epoch: int = 0
-    ) -> Mapping[str, Sequence[Any]]:
+    def rows(self, indices, epoch=0):
         return {
             name: [column[index] for index in indices]
             for name, column in self.held.items()
         }
 
-    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+    def texts(self, columns=None):
         for name in self.held if columns is None else columns:
             yield from self.held[name]
 
@@ -53,10 +50,10 @@ class Pairs(DataSource):
     columns: tuple[str, ...] = ("anchor", "positive", "label", "score")
 
     @property
-    def traits(self) -> DataTraits:
+    def traits(self):
         return DataTraits(numbers=frozenset({"score"}))
 
-    def open(self) -> Rows:
+    def open(self):
         texts = {
             name: [f"{name} {n}" for n in range(self.count)]
             for name in self.columns[:2]
@@ -65,14 +62,14 @@ class Pairs(DataSource):
         return Rows({name: {**texts, **others}[name] for name in self.columns})
 
 
-def vectors_of(count: int = 300, rank: int = WIDTH) -> NDArray[np.float32]:
+def vectors_of(count=300, rank=WIDTH):
     """Vectors with a mean that is not 0 and directions that are not those of the axes."""
     rng = np.random.default_rng(0)
     spread = rng.standard_normal((rank, WIDTH)) * 3.0 ** -np.arange(rank)[:, None]
     return (rng.standard_normal((count, rank)) @ spread + 7).astype(np.float32)
 
 
-def test_the_vectors_have_mean_0_and_the_identity_as_covariance() -> None:
+def test_the_vectors_have_mean_0_and_the_identity_as_covariance():
     vectors = vectors_of()
     mean, matrix = Whitening(Pairs()).fit(vectors, NO_BACKBONE)
     white = (vectors - mean) @ matrix
@@ -81,7 +78,7 @@ def test_the_vectors_have_mean_0_and_the_identity_as_covariance() -> None:
 
 
 @pytest.mark.parametrize("dimensions", [1, 3, 5])
-def test_it_is_the_formula_of_the_paper(dimensions: int) -> None:
+def test_it_is_the_formula_of_the_paper(dimensions):
     vectors = vectors_of().astype(np.float64)
     mean, matrix = Whitening(Pairs(), dimensions=dimensions).fit(
         vectors.astype(np.float32), NO_BACKBONE
@@ -100,7 +97,7 @@ def test_it_is_the_formula_of_the_paper(dimensions: int) -> None:
     assert Whitening(Pairs(), dimensions=dimensions).output_width(WIDTH) == dimensions
 
 
-def test_texts_are_those_of_all_columns_of_texts() -> None:
+def test_texts_are_those_of_all_columns_of_texts():
     texts = Whitening(Pairs()).texts(WIDTH)
     assert texts == [
         *(f"anchor {n}" for n in range(10)),
@@ -108,7 +105,7 @@ def test_texts_are_those_of_all_columns_of_texts() -> None:
     ]
 
 
-def test_of_many_texts_some_are_taken_at_equal_distances() -> None:
+def test_of_many_texts_some_are_taken_at_equal_distances():
     texts = Whitening(Pairs(), max_texts=6).texts(WIDTH)
     assert texts == [
         "anchor 0",
@@ -124,9 +121,7 @@ def test_of_many_texts_some_are_taken_at_equal_distances() -> None:
 @pytest.mark.parametrize(
     ("fields", "found"), [({"max_texts": 5}, 5), ({"data": Pairs(count=2)}, 4)]
 )
-def test_too_few_texts_are_refused_before_anything_is_encoded(
-    fields: dict[str, Any], found: int
-) -> None:
+def test_too_few_texts_are_refused_before_anything_is_encoded(fields, found):
     with pytest.raises(
         DataError,
         match=rf"5 wide is fitted on {found} different texts .* take at least 6",
@@ -134,7 +129,7 @@ def test_too_few_texts_are_refused_before_anything_is_encoded(
         Whitening(**{"data": Pairs(), **fields}).texts(WIDTH)
 
 
-def test_vectors_that_vary_in_too_few_dimensions_are_refused() -> None:
+def test_vectors_that_vary_in_too_few_dimensions_are_refused():
     vectors = vectors_of(rank=3)
     with pytest.raises(
         ModelError,
@@ -159,7 +154,7 @@ class Parts:
     prompts: tuple[Any, ...] = (None,)
 
 
-def test_what_cannot_work_is_refused_before_anything_is_built() -> None:
+def test_what_cannot_work_is_refused_before_anything_is_built():
     (said,) = Whitening(Pairs(columns=("label", "score"))).check()
     assert said.startswith("the data source `in-memory` gives no texts to fit on")
     assert not [*Whitening(Pairs()).check()]

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tomli_w
 from sentbed._run.report_json import record_json
-from sentbed.protocols import ReportData, RunStatus, Score
+from sentbed.protocols import ReportData, Score
 from sentbed_report.score_items import keep_items
-from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study.study_record import (
     CellRecord,
     RunRecord,
@@ -22,17 +18,17 @@ from toy_study import hits
 
 
 @pytest.fixture
-def write_run(tmp_path: Path) -> Callable[..., Path]:
+def write_run(tmp_path):
     """Write a run directory with these scores."""
 
     def write(
-        name: str,
-        *scores: Score,
-        directory: str | None = None,
-        seed: int = 1,
-        status: RunStatus = "finished",
-        pooler: dict[str, Any] | None = None,
-    ) -> Path:
+        name,
+        *scores,
+        directory=None,
+        seed=1,
+        status="finished",
+        pooler=None,
+    ):
         path = tmp_path / (directory or name)
         path.mkdir()
         recipe = {
@@ -53,17 +49,17 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def run_of(write_run: Callable[..., Path]) -> Callable[..., Path]:
+def run_of(write_run):
     """Write a run directory with a score of which a share of the items are right."""
 
     def write(
-        directory: str,
-        share: float = 0.5,
-        seed: int = 1,
-        name: str | None = None,
-        status: RunStatus = "finished",
-        **pooler: Any,
-    ) -> Path:
+        directory,
+        share=0.5,
+        seed=1,
+        name=None,
+        status="finished",
+        **pooler,
+    ):
         items = hits(share, seed)
         protocol = {"encoder": {}, "evaluator": {"id": "p"}}
         score = Score(
@@ -88,16 +84,16 @@ def run_of(write_run: Callable[..., Path]) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def write_study(tmp_path: Path, run_of: Callable[..., Path]) -> Callable[..., Path]:
+def write_study(tmp_path, run_of):
     """Write a study of all combinations of labels, of whose items a share each are right under every seed."""
 
     def write(
-        name: str,
-        axes: Sequence[AxisInfo],
-        shares: Sequence[float],
-        seeds: Sequence[int] = (1,),
-        baseline: str | None = None,
-    ) -> Path:
+        name,
+        axes,
+        shares,
+        seeds=(1,),
+        baseline=None,
+    ):
         place = tmp_path / name
         place.mkdir()
         names = [axis.name for axis in axes]

@@ -28,7 +28,7 @@ from sentbed_report.formatting import (
         (math.nan, "not finite"),
     ],
 )
-def test_a_number_has_fixed_decimals(value: float | None, text: str) -> None:
+def test_a_number_has_fixed_decimals(value, text):
     assert number(value) == text
 
 
@@ -36,7 +36,7 @@ def test_a_number_has_fixed_decimals(value: float | None, text: str) -> None:
     ("value", "text"),
     [(1.0, "+1.00"), (-1.0, "−1.00"), (0.001, "±0.00"), (-0.001, "±0.00"), (None, "–")],
 )
-def test_a_difference_has_its_sign(value: float | None, text: str) -> None:
+def test_a_difference_has_its_sign(value, text):
     assert signed(value) == text
 
 
@@ -44,7 +44,7 @@ def test_a_difference_has_its_sign(value: float | None, text: str) -> None:
     ("value", "text"),
     [(2e-5, "2e−5"), (0.4242, "0.424"), (123456.0, "1.23e5"), (-1e-7, "−1e−7")],
 )
-def test_a_number_of_any_magnitude_is_short(value: float, text: str) -> None:
+def test_a_number_of_any_magnitude_is_short(value, text):
     assert short(value) == text
 
 
@@ -60,7 +60,7 @@ def test_a_number_of_any_magnitude_is_short(value: float, text: str) -> None:
         (183_600, "2 d 3 h"),
     ],
 )
-def test_a_duration_has_two_units(seconds: float, text: str) -> None:
+def test_a_duration_has_two_units(seconds, text):
     assert duration(seconds) == text
 
 
@@ -77,7 +77,7 @@ def test_a_duration_has_two_units(seconds: float, text: str) -> None:
         (0.0, "0 %"),
     ],
 )
-def test_a_share_has_two_digits_that_count(value: float, text: str) -> None:
+def test_a_share_has_two_digits_that_count(value, text):
     assert share(value) == text
 
 
@@ -85,7 +85,7 @@ def test_a_share_has_two_digits_that_count(value: float, text: str) -> None:
     ("p_value", "text"),
     [(0.2, "0.200"), (0.0499, "0.050 †"), (0.05, "0.050"), (0.0002, "< 0.001 ‡")],
 )
-def test_a_small_p_value_has_a_sign(p_value: float, text: str) -> None:
+def test_a_small_p_value_has_a_sign(p_value, text):
     assert chance(p_value) == text
 
 
@@ -100,8 +100,8 @@ def test_a_small_p_value_has_a_sign(p_value: float, text: str) -> None:
     ],
 )
 def test_an_expected_number_is_printed_as_exactly_as_it_is_stated(
-    value: float, tolerance: float, digits: int
-) -> None:
+    value, tolerance, digits
+):
     assert expected_digits(ExpectedRow("k", value, tolerance, "", None)) == digits
 
 
@@ -115,8 +115,6 @@ def test_an_expected_number_is_printed_as_exactly_as_it_is_stated(
         (None, None, "not measured"),
     ],
 )
-def test_met_is_within_the_tolerance_inclusive(
-    measured: float | None, met: bool | None, verdict: str
-) -> None:
+def test_met_is_within_the_tolerance_inclusive(measured, met, verdict):
     row = ExpectedRow("k", 82.03, 0.1, "", measured)
     assert (row.met, expected_verdict(row)) == (met, verdict)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import weakref
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from sentbed_report.item_page import item_page
 from sentbed_report.item_page.item_page import item_pages
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.item_differences import (
-    TaskItems,
     item_differences,
     item_shares,
     task_items,
@@ -29,7 +26,7 @@ FIRST, SECOND = "first, 0.05", "mean, 0.05"
 
 @pytest.mark.parametrize("statistic", ["mean", "pearson", "spearman"])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_the_shares_of_items_sum_to_the_score(statistic: str, weighted: bool) -> None:
+def test_the_shares_of_items_sum_to_the_score(statistic, weighted):
     rng = np.random.default_rng(0)
     gold = rng.normal(size=60).round(1)
     prediction = gold + rng.normal(size=60).round(1)
@@ -40,7 +37,7 @@ def test_the_shares_of_items_sum_to_the_score(statistic: str, weighted: bool) ->
     assert item_shares(items).sum() == pytest.approx(items.value())
 
 
-def test_the_shares_of_other_statistics_say_which_items_move_it_and_sum_to_0() -> None:
+def test_the_shares_of_other_statistics_say_which_items_move_it_and_sum_to_0():
     gold = np.array([1.0, 1, 0, 0, 1, 0])
     items = Items("f1", gold, np.array([1.0, 0, 0, 1, 1, 0]))
     shares = item_shares(items)
@@ -48,7 +45,7 @@ def test_the_shares_of_other_statistics_say_which_items_move_it_and_sum_to_0() -
     assert shares[0] > 0 > shares[1]
 
 
-def test_items_make_the_difference_of_two_cells_the_largest_first() -> None:
+def test_items_make_the_difference_of_two_cells_the_largest_first():
     data = study()
     (summary,) = summarise(data)
     items = item_differences(data, FIRST, SECOND, "STSB")
@@ -64,7 +61,7 @@ def test_items_make_the_difference_of_two_cells_the_largest_first() -> None:
     np.testing.assert_array_equal(items.sort_values("item")["gold"], score.items.x)
 
 
-def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are() -> None:
+def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are():
     with pytest.raises(
         RunError, match=r"no score of the task `STSb` has items\. Did you mean `STSB`"
     ):
@@ -74,8 +71,8 @@ def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are() -
 
 
 def test_each_task_with_items_has_a_page_that_the_report_leads_to(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     data = study(several=True)
     report = write_study_report(tmp_path, data).read_text()
     pages = {f"pages/{path.name}" for path in (tmp_path / "pages").iterdir()}
@@ -86,8 +83,8 @@ def test_each_task_with_items_has_a_page_that_the_report_leads_to(
 
 
 def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_away(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     outside = tmp_path / "outside.html"
     outside.write_text("a stranger's")
     directory = tmp_path / "study"
@@ -107,9 +104,7 @@ def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_aw
     assert outside.read_text() == "a stranger's"
 
 
-def test_pages_of_tasks_that_differ_in_case_or_a_number_have_addresses_of_their_own() -> (
-    None
-):
+def test_pages_of_tasks_that_differ_in_case_or_a_number_have_addresses_of_their_own():
     tasks = {"a": 50.0, "a-2": 60.0, "A": 70.0}
     data = study_of({"first": {1: tasks}, "mean": {1: tasks}}, items=True)
     assert [
@@ -121,7 +116,7 @@ def test_pages_of_tasks_that_differ_in_case_or_a_number_have_addresses_of_their_
     ]
 
 
-def test_pages_are_not_taken_away_through_a_link(tmp_path: Path) -> None:
+def test_pages_are_not_taken_away_through_a_link(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "old.html").write_text("kept")
@@ -135,12 +130,10 @@ def test_pages_are_not_taken_away_through_a_link(tmp_path: Path) -> None:
     assert (elsewhere / "old.html").read_text() == "kept"
 
 
-def test_the_items_of_one_page_are_read_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    alive: list[weakref.ref[TaskItems]] = []
+def test_the_items_of_one_page_are_read_at_a_time(monkeypatch, tmp_path):
+    alive = []
 
-    def read(*arguments: Any) -> TaskItems:
+    def read(*arguments):
         assert [items for items in alive if items() is not None] == []
         items = task_items(*arguments)
         alive.append(weakref.ref(items))
@@ -151,7 +144,7 @@ def test_the_items_of_one_page_are_read_at_a_time(
     assert len(alive) == 4
 
 
-def test_a_page_has_the_predictions_and_shares_of_the_cells() -> None:
+def test_a_page_has_the_predictions_and_shares_of_the_cells():
     data = study(name="</script><script>alert(1)</script>")
     summaries = summarise(data)
     page = item_pages(summaries, data)[2].html()
@@ -174,8 +167,8 @@ def test_a_page_has_the_predictions_and_shares_of_the_cells() -> None:
 
 
 def test_a_page_of_many_cells_has_the_baseline_and_the_best(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(item_page, "MOST_CELLS", 2)
     data = study(baseline="first, 0.25")
     page = item_pages(summarise(data), data)[0].html()

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from importlib.metadata import EntryPoint, distribution
-from pathlib import Path
+from importlib.metadata import distribution
 
 import attrs
 import numpy as np
 import pytest
 from damage import truncate
 from sentbed import hookimpl, resume, run
-from sentbed.tools import Plugins, Recipe, load_plugins
+from sentbed.tools import load_plugins
 from sentbed_report.score_items import attach_items
 from toy_plugin import RECIPE, quicken
 
-Load = Callable[..., Recipe]
 NEARNESS = RECIPE.replace('use = "gap"', 'use = "nearness"')
 
 
 class StopAtStep:
     """Ctrl-C at a step."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at):
         self.at = at
 
     @hookimpl(trylast=True)
-    def step_finished(self, step: int) -> None:
+    def step_finished(self, step):
         if step == self.at:
             raise KeyboardInterrupt
 
 
 @pytest.fixture
-def plugins(toy_points: list[EntryPoint]) -> Plugins:
+def plugins(toy_points):
     """The toy plugin and the report."""
     report = distribution("sentbed-report").entry_points.select(group="sentbed")
     toy = [point for point in toy_points if point.name != "console"]
@@ -41,11 +38,11 @@ def plugins(toy_points: list[EntryPoint]) -> Plugins:
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick(monkeypatch):
     quicken(monkeypatch)
 
 
-def test_a_run_keeps_items(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_a_run_keeps_items(recipe_of, plugins, tmp_path):
     result = run(recipe_of(NEARNESS), tmp_path / "out", plugins)
     assert len(list((tmp_path / "out" / "items").iterdir())) == 2
     scores = [attrs.evolve(score, items=None) for score in result.scores]
@@ -58,7 +55,7 @@ def test_a_run_keeps_items(recipe_of: Load, plugins: Plugins, tmp_path: Path):
 
 @pytest.mark.parametrize("damaged", [False, True])
 def test_scores_of_a_resumed_run_find_their_items_again(
-    damaged: bool, recipe_of: Load, plugins: Plugins, tmp_path: Path
+    damaged, recipe_of, plugins, tmp_path
 ):
     out = tmp_path / "out"
     plugins.manager.register(stop := StopAtStep(3))

@@ -16,7 +16,7 @@ linux = pytest.mark.skipif(
 )
 
 
-def test_processor_time_is_that_of_the_process_and_of_children_that_ended() -> None:
+def test_processor_time_is_that_of_the_process_and_of_children_that_ended():
     before, own = processor_seconds(), time.process_time()
     while time.process_time() - own < 0.2:
         pass
@@ -28,7 +28,7 @@ def test_processor_time_is_that_of_the_process_and_of_children_that_ended() -> N
 
 
 @linux
-def test_a_peak_is_that_of_its_run_and_not_of_an_earlier_one_in_the_process() -> None:
+def test_a_peak_is_that_of_its_run_and_not_of_an_earlier_one_in_the_process():
     memory = PeakMemory()
     memory.begin()
     # From the system, not from what the process has: earlier tests may have left that much free.
@@ -43,7 +43,7 @@ def test_a_peak_is_that_of_its_run_and_not_of_an_earlier_one_in_the_process() ->
     assert second is None or second < first - 100 * MIB
 
 
-def test_without_a_way_to_forget_only_a_larger_peak_is_known(tmp_path: Path) -> None:
+def test_without_a_way_to_forget_only_a_larger_peak_is_known(tmp_path):
     (tmp_path / "clear_refs").mkdir()
     status = tmp_path / "status"
     status.write_text("Name:\tpython\nVmHWM:\t    1000 kB\nVmRSS:\t 900 kB\n")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed.errors import RunError
 from sentbed_report.selected_tables import pivoted
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.latex import to_latex
 
@@ -22,9 +19,7 @@ LOSS = AxisInfo("loss", ("ctr", "cls"))
 SIZE = AxisInfo("size", ("small", "large"))
 
 
-def summary_of(
-    study_of: Callable[..., StudyData], *axes: AxisInfo, missing: str = ""
-) -> Summary:
+def summary_of(study_of, *axes, missing=""):
     """A study of all combinations, whose scores are 1, 2, 3, ..."""
     numbers = {}
     for score, labels in enumerate(product(*(axis.labels for axis in axes)), 1):
@@ -34,13 +29,13 @@ def summary_of(
     return summary
 
 
-def values(cells: tuple[object, ...]) -> list[float | None]:
+def values(cells):
     return [cell.value if isinstance(cell, Estimate) else None for cell in cells]
 
 
 def test_labels_of_one_axis_stand_across_and_of_the_other_down(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     summary = summary_of(study_of, POOLER, LOSS)
     table = pivoted(summary, ["pooler", "loss"])
     assert table.title == "toy: transfer (accuracy; p), Avg"
@@ -63,8 +58,8 @@ def test_labels_of_one_axis_stand_across_and_of_the_other_down(
 
 
 def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     table = pivoted(
         summary_of(study_of, POOLER, LOSS, SIZE, missing="mean, cls, large"),
         ["pooler", "loss"],
@@ -85,20 +80,18 @@ def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(
         (["pooler", "pooler"], "`pooler` cannot stand on both sides; name two axes"),
     ],
 )
-def test_other_axes_are_refused(
-    study_of: Callable[..., StudyData], axes: list[str], message: str
-) -> None:
+def test_other_axes_are_refused(study_of, axes, message):
     with pytest.raises(RunError, match=message):
         pivoted(summary_of(study_of, POOLER, LOSS), axes)
 
 
-def table(directory: Path, *options: str) -> Result:
+def table(directory, *options):
     return CliRunner().invoke(main, ["table", str(directory), *options])
 
 
 def test_the_command_prints_the_table_of_two_axes(
-    write_study: Callable[..., Path],
-) -> None:
+    write_study,
+):
     directory = write_study("grid", (POOLER, LOSS), (0.5,) * 4)
     text = table(directory, "--axes", "pooler, loss")
     assert text.exit_code == 0, text.output

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
-from importlib.metadata import EntryPoint, distribution
-from pathlib import Path
-from typing import Any
+from importlib.metadata import distribution
 
 import attrs
 import pytest
 from sentbed import load_recipe, run
-from sentbed.tools import Plugins, Recipe, load_plugins
+from sentbed.tools import load_plugins
 from sentbed_report.run_page import scores_section
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.summary_tables import Summary
 from toy_plugin import RECIPE
 
 
 @pytest.fixture
-def plugins(toy_points: list[EntryPoint]) -> Plugins:
+def plugins(toy_points):
     """The toy plugin, core's trackers and this distribution."""
     report = distribution("sentbed-report").entry_points.select(group="sentbed")
     return load_plugins(dict.fromkeys([*toy_points, *report]))
 
 
 @pytest.fixture
-def load(put: Callable[[str, str], Path], plugins: Plugins) -> Callable[[str], Recipe]:
+def load(put, plugins):
     return lambda text: load_recipe(put("recipe.toml", text), plugins=plugins)
 
 
-def test_a_run_says_how_sure_its_scores_are(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
-):
+def test_a_run_says_how_sure_its_scores_are(load, plugins, tmp_path):
     text = RECIPE.replace('use = "gap"', 'use = "nearness"')
     out = tmp_path / "out"
     result = run(load(text), out, plugins)
@@ -62,14 +56,14 @@ def test_a_run_says_how_sure_its_scores_are(
 
 
 def test_the_tables_of_a_run_are_made_once(
-    load: Callable[[str], Recipe],
-    plugins: Plugins,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    load,
+    plugins,
+    tmp_path,
+    monkeypatch,
 ):
     made = []
 
-    def counted(*arguments: Any, **options: Any) -> tuple[Summary, ...]:
+    def counted(*arguments, **options):
         made.append(arguments)
         return summarise(*arguments, **options)
 
@@ -78,9 +72,7 @@ def test_the_tables_of_a_run_are_made_once(
     assert len(made) == 1
 
 
-def test_the_page_has_the_sections_of_other_plugins(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
-):
+def test_the_page_has_the_sections_of_other_plugins(load, plugins, tmp_path):
     run(load(RECIPE + "\n[dice]\nsides = 20\n"), tmp_path / "out", plugins)
     for name in ("report.html", "report.md"):
         page = (tmp_path / "out" / name).read_text()

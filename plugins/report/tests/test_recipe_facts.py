@@ -30,7 +30,7 @@ loss = { use = "momentum" }
 """
 
 
-def test_a_report_says_model_pooler_loss_and_seed() -> None:
+def test_a_report_says_model_pooler_loss_and_seed():
     assert recipe_facts(ONE) == (
         ("model", "bert, tiny, random weights"),
         ("pooler", "mean"),
@@ -39,7 +39,7 @@ def test_a_report_says_model_pooler_loss_and_seed() -> None:
     )
 
 
-def test_of_several_encoders_and_stages_each_is_named() -> None:
+def test_of_several_encoders_and_stages_each_is_named():
     assert recipe_facts(TWO) == (
         ("model of en", "bert, pkg:a/b"),
         ("pooler of en", "first"),
@@ -65,12 +65,12 @@ def test_of_several_encoders_and_stages_each_is_named() -> None:
         ("stage.nli.optimizer.lr", ["model", "pooler", "loss", "seed"]),
     ],
 )
-def test_what_cells_differ_in_is_left_out(varied: str, left: list[str]) -> None:
+def test_what_cells_differ_in_is_left_out(varied, left):
     assert [name for name, _ in recipe_facts(ONE, {varied})] == left
 
 
 @pytest.mark.parametrize(
     "text", ["", "a = [", "encoder = 3", "stage = 1", "encoders = [1]", "stage = [1]"]
 )
-def test_what_is_no_recipe_has_no_facts(text: str) -> None:
+def test_what_is_no_recipe_has_no_facts(text):
     assert recipe_facts(text) == ()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +45,7 @@ FRAME = """<!doctype html>
 });</script>"""
 
 
-def probe(page: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
+def probe(page, tmp_path, *options):
     """Measure a copy of the page; its security policy, which lets no other script run, is taken out."""
     text, times = re.subn(POLICY, ERRORS, page.read_text())
     assert times == 1
@@ -57,7 +55,7 @@ def probe(page: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     steps = list(range(1, 301))
     x = np.linspace(0, 5, 400)
     tasks = [f"a task with a long name {i}" for i in range(9)]
@@ -121,9 +119,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(tmp_path_factory.mktemp("run"), data)
 
 
-def test_the_page_as_written_runs_without_a_word_on_the_console(
-    report: Path, tmp_path: Path
-) -> None:
+def test_the_page_as_written_runs_without_a_word_on_the_console(report, tmp_path):
     dom = browse(report, tmp_path, "--dump-dom")
     assert "<title>&lt;/title&gt;&lt;script&gt;" in dom
     # The script removes `hidden`: the policy's hash is that of the script.
@@ -132,8 +128,8 @@ def test_the_page_as_written_runs_without_a_word_on_the_console(
 
 @pytest.mark.parametrize("width", [1200, 500])
 def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(
-    report: Path, tmp_path: Path, width: int
-) -> None:
+    report, tmp_path, width
+):
     seen = probe(report, tmp_path, f"--window-size={width},1000")
     assert seen["wrong"] == []
     assert seen["resources"] == []
@@ -143,7 +139,7 @@ def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(
     assert seen["wide"] <= 0
 
 
-def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> None:
+def test_a_phone_scrolls_tables_not_the_page(report, tmp_path):
     # Headless windows are no narrower than 500 pixels; a frame is.
     inner = tmp_path / "inner.html"
     inner.write_text(re.sub(r"<meta http-equiv[^>]*>", "", report.read_text()))
@@ -157,14 +153,14 @@ def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> No
     assert max(seen["svgs"]) <= 390
 
 
-def test_the_button_changes_page_and_plots(report: Path, tmp_path: Path) -> None:
+def test_the_button_changes_page_and_plots(report, tmp_path):
     seen = probe(report, tmp_path)
     assert seen["button"] == [False, "Light"]
     assert seen["body"][0] != seen["body"][1]
     assert seen["text"][0] != seen["text"][1]
 
 
-def test_the_page_can_be_drawn(report: Path, tmp_path: Path) -> None:
+def test_the_page_can_be_drawn(report, tmp_path):
     picture = tmp_path / "page.png"
     browse(report, tmp_path, f"--screenshot={picture}", "--window-size=1200,2000")
     assert picture.read_bytes().startswith(b"\x89PNG")

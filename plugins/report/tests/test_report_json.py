@@ -22,7 +22,7 @@ PROTOCOL = {
 }
 
 
-def test_json_has_the_keys_of_schema_2() -> None:
+def test_json_has_the_keys_of_schema_2():
     document = json.loads(to_json(full()))
     assert list(document) == [
         *("schema", "name", "status", "error", "warnings", "started", "seconds"),
@@ -43,7 +43,7 @@ def test_json_has_the_keys_of_schema_2() -> None:
     assert document["stages"][0]["best_step"] == 20
 
 
-def test_json_has_intervals_where_scores_have_items() -> None:
+def test_json_has_intervals_where_scores_have_items():
     scores = []
     for encoder, share in (("encoder@start", 0.5), ("encoder", 0.7), ("other", None)):
         measured = score("MR", 50.0, encoder)
@@ -64,8 +64,8 @@ def test_json_has_intervals_where_scores_have_items() -> None:
     assert "interval" not in other
 
 
-def test_json_has_null_for_what_is_not_finite() -> None:
-    def refuse(constant: str) -> None:
+def test_json_has_null_for_what_is_not_finite():
+    def refuse(constant):
         raise AssertionError(constant)
 
     data = attrs.evolve(
@@ -108,12 +108,12 @@ class Level(enum.IntEnum):
         (range(2), [0, 1]),
     ],
 )
-def test_values_become_plain_json(value: object, expected: object) -> None:
+def test_values_become_plain_json(value, expected):
     assert plain(value) == expected
     json.dumps(plain(value), allow_nan=False)
 
 
-def test_long_texts_of_a_record_are_cut_and_stay_different(tmp_path: Path) -> None:
+def test_long_texts_of_a_record_are_cut_and_stay_different(tmp_path):
     file = tmp_path / "report.json"
     long = "n" * 3_000_000
     others = [long[:-1], long[:1000] + "m" + long[1001:-1], "\x1b" * 2_000_000]
@@ -133,7 +133,7 @@ def test_long_texts_of_a_record_are_cut_and_stay_different(tmp_path: Path) -> No
     assert read_record(file) == record
 
 
-def test_a_number_beyond_all_floats_is_no_record(tmp_path: Path) -> None:
+def test_a_number_beyond_all_floats_is_no_record(tmp_path):
     file = tmp_path / "report.json"
     file.write_text(json.dumps({"seconds": 10**300, "flops": 2**70}))
     assert read_record(file) == {"seconds": 10**300, "flops": 2**70}

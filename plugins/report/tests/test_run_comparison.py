@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from scipy import stats
 from sentbed import RunError
 from sentbed._cli.main import main
@@ -19,35 +16,33 @@ from sentbed_report.run_comparison import compared_encoders, difference_table
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.tables.estimate import Estimate
 
-Write = Callable[..., Path]
 
-
-def invoke(*words: object) -> Result:
+def invoke(*words):
     return CliRunner().invoke(main, ["compare", *map(str, words)])
 
 
 def score(
-    task: str,
-    value: float,
-    encoder: str = "en",
-    items: Items | None = None,
-    **entries: Any,
-) -> Score:
+    task,
+    value,
+    encoder="en",
+    items=None,
+    **entries,
+):
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval", **entries}}
     return Score(task, "accuracy", value, protocol, encoder, "transfer", items)
 
 
-def items_with(seed: int, share: float = 0.5, n: int = 200) -> Items:
+def items_with(seed, share=0.5, n=200):
     """Return items of which a share are right."""
     return Items("mean", (np.random.default_rng(seed).random(n) < share).astype(float))
 
 
-def right(items: Items) -> float:
+def right(items):
     return 100 * float(items.x.mean())
 
 
-def test_two_runs_are_compared_score_by_score(write_run: Write) -> None:
+def test_two_runs_are_compared_score_by_score(write_run):
     a, b = items_with(1), items_with(2, 0.8)
     one = write_run(
         "one", score("MR", right(a), items=a), score("CR", 70.0), pooler={"use": "mean"}
@@ -91,7 +86,7 @@ def test_two_runs_are_compared_score_by_score(write_run: Write) -> None:
     assert f"+{right(b) - right(a):.2f}, {low:.2f} to {high:.2f}" in line
 
 
-def test_one_run_has_nothing_to_be_compared_with(write_run: Write) -> None:
+def test_one_run_has_nothing_to_be_compared_with(write_run):
     one = write_run("one", score("MR", 80.0))
     result = invoke(one, one.parent / "x" / ".." / "one")
     assert result.exit_code == 2
@@ -105,16 +100,14 @@ def test_one_run_has_nothing_to_be_compared_with(write_run: Write) -> None:
         (2, "nothing but the seed"),
     ],
 )
-def test_runs_of_one_recipe_differ_in_the_seed_at_most(
-    write_run: Write, seed: int, difference: str
-) -> None:
+def test_runs_of_one_recipe_differ_in_the_seed_at_most(write_run, seed, difference):
     one = write_run("one", score("MR", 80.0), seed=1)
     two = write_run("two", score("MR", 81.0), seed=seed)
     lines = invoke(one, two).output.splitlines()
     assert f"  {difference}" in lines
 
 
-def test_a_difference_has_its_interval_and_both_p_values(write_run: Write) -> None:
+def test_a_difference_has_its_interval_and_both_p_values(write_run):
     a, b = items_with(1), items_with(2, 0.6)
     one, two = (
         write_run("one", score("MR", right(a), items=a)),
@@ -129,7 +122,7 @@ def test_a_difference_has_its_interval_and_both_p_values(write_run: Write) -> No
     assert row.cells[1:] == (f"{judged.p_value:.3f}",) * 2
 
 
-def test_scores_of_unlike_protocol_or_items_are_not_compared(write_run: Write) -> None:
+def test_scores_of_unlike_protocol_or_items_are_not_compared(write_run):
     one = write_run(
         "one", score("MR", 80.0, items=items_with(1), classifier={"folds": 10})
     )
@@ -148,7 +141,7 @@ def test_scores_of_unlike_protocol_or_items_are_not_compared(write_run: Write) -
     )
 
 
-def test_a_degenerate_score_is_marked_and_not_tested(write_run: Write) -> None:
+def test_a_degenerate_score_is_marked_and_not_tested(write_run):
     constant = attrs.evolve(
         score("MR", 80.0, items=items_with(1)),
         degenerate="all predictions are the same",
@@ -161,8 +154,8 @@ def test_a_degenerate_score_is_marked_and_not_tested(write_run: Write) -> None:
     assert "Not judged everywhere (two): the baseline's score is degenerate." in text
 
 
-def test_versions_of_a_plugin_are_remarked(write_run: Write) -> None:
-    def by(version: str) -> Score:
+def test_versions_of_a_plugin_are_remarked(write_run):
+    def by(version):
         measured = score("MR", 80.0, items=items_with(3))
         return attrs.evolve(measured, plugin=f"sentbed-evaluators {version}")
 
@@ -175,12 +168,12 @@ def test_versions_of_a_plugin_are_remarked(write_run: Write) -> None:
 
 
 def test_encoders_of_any_name_are_compared_also_those_of_one_run(
-    write_run: Write,
-) -> None:
+    write_run,
+):
     one = write_run("one", score("MR", 70.0, "en@start"), score("MR", 80.0))
     two = write_run("two", score("MR", 60.0), score("MR", 50.0, "zh"))
 
-    def values(*sides: tuple[Path, str]) -> dict[str, float]:
+    def values(*sides):
         directories, encoders = zip(*sides, strict=True)
         (summary,) = summarise(compared_encoders(directories, encoders, None))
         assert summary.baseline == summary.rows[0].name
@@ -197,8 +190,8 @@ def test_encoders_of_any_name_are_compared_also_those_of_one_run(
 
 
 def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(
-    run_of: Write,
-) -> None:
+    run_of,
+):
     runs = [run_of("a-1", seed=1), run_of("a-2", seed=2)]
     document = json.loads(invoke(*runs, "--json").output)
     assert [cell["name"] for cell in document["cells"]] == ["a-1", "a-2"]

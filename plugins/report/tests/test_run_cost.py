@@ -19,7 +19,7 @@ TUNE = RunCost(5.0, 6.0, None, 700.0, None, 1000, 1.5, 1.0)
 OWN = RunCost(2.0, 1.0, None, 600.0, None, 300, 1.5, 1.5)
 
 
-def record_of(cost: RecordedCost) -> dict[str, object]:
+def record_of(cost):
     sections = (cost.section(),)
     data = ReportData(
         "r",
@@ -31,11 +31,10 @@ def record_of(cost: RecordedCost) -> dict[str, object]:
         {},
         sections=sections,
     )
-    record: dict[str, object] = json.loads(record_json(data))
-    return record
+    return json.loads(record_json(data))
 
 
-def test_parts_add_up_but_peaks_and_what_is_there_at_the_end() -> None:
+def test_parts_add_up_but_peaks_and_what_is_there_at_the_end():
     whole = RunCost(17.0, 15.0, None, 700.0, None, 5300, 1.5, 1.5)
     assert PAIRS + TUNE + OWN == sum([PAIRS, TUNE, OWN], start=NOTHING) == whole
     # What is not known of a part is not known of the whole.
@@ -43,11 +42,11 @@ def test_parts_add_up_but_peaks_and_what_is_there_at_the_end() -> None:
     assert RunCost() + OWN == RunCost(parameters=1.5, trained_parameters=1.5)
 
 
-def test_a_cost_is_read_from_the_record_that_it_was_written_to() -> None:
+def test_a_cost_is_read_from_the_record_that_it_was_written_to():
     cost = RecordedCost(OWN, {"pairs-1a": PAIRS, "tune-2b": TUNE})
     record = record_of(cost)
     assert recorded_cost(record) == cost
-    section = record["sections"]["run-cost"]  # type: ignore[index]
+    section = record["sections"]["run-cost"]
     assert section["columns"] == ["cost", "unit", "this run", "pairs-1a", "tune-2b"]
     assert section["rows"][1] == ["processor-seconds", "s", 1.0, 8.0, 6.0]
     # Of what no part knows anything there is no row.
@@ -55,7 +54,7 @@ def test_a_cost_is_read_from_the_record_that_it_was_written_to() -> None:
     assert recorded_cost({"sections": {}}) is recorded_cost({}) is None
 
 
-def test_a_run_costs_its_shared_stages_too() -> None:
+def test_a_run_costs_its_shared_stages_too():
     cost = RecordedCost(OWN, {"pairs-1a": PAIRS})
     scores = {score.task: score for score in cost_scores(cost, "en")}
     assert {task: score.value for task, score in scores.items()} == {
@@ -72,7 +71,7 @@ def test_a_run_costs_its_shared_stages_too() -> None:
     assert list(cost_scores(cost, "en@start")) == list(cost_scores(None, "en")) == []
 
 
-def test_a_record_of_a_version_that_counted_energy_is_read_without_it() -> None:
+def test_a_record_of_a_version_that_counted_energy_is_read_without_it():
     rows = [["seconds", "s", 2.0], ["energy", "J", 7.5], ["device-seconds", "s", None]]
     section = {"columns": ["cost", "unit", "this run"], "rows": rows}
     assert recorded_cost({"sections": {"run-cost": section}}) == RecordedCost(
@@ -81,7 +80,7 @@ def test_a_record_of_a_version_that_counted_energy_is_read_without_it() -> None:
 
 
 @pytest.mark.parametrize("rows", [[["seconds", "s", "long"]], [["seconds", "s"]], None])
-def test_a_damaged_section_is_not_a_cost(rows: object) -> None:
+def test_a_damaged_section_is_not_a_cost(rows):
     section = {"columns": ["cost", "unit", "this run"], "rows": rows}
     with pytest.raises((KeyError, TypeError, ValueError)):
         recorded_cost({"sections": {"run-cost": section}})

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from importlib.metadata import EntryPoint, distribution
-from pathlib import Path
-from typing import Any
+from importlib.metadata import distribution
 
 import pytest
 from sentbed import RunError, hookimpl, load_recipe, resume, run
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Run
-from sentbed_report.run_cost import RecordedCost, RunCost, recorded_cost
+from sentbed_report.run_cost import RunCost, recorded_cost
 from sentbed_report.run_cost_recorder import RunCostRecorder
 from toy_plugin import RECIPE, Pull, quicken
 
@@ -22,16 +18,14 @@ STEP_SECONDS = 3.0
 
 
 @pytest.fixture
-def plugins(toy_points: list[EntryPoint]) -> Plugins:
+def plugins(toy_points):
     """The toy plugin, core's trackers and this distribution."""
     points = distribution("sentbed-report").entry_points.select(group="sentbed")
     return load_plugins(dict.fromkeys([*toy_points, *points]))
 
 
 @pytest.fixture
-def load(
-    put: Callable[[str, str], Path], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Recipe]:
+def load(put, plugins, monkeypatch):
     quicken(monkeypatch)
     return lambda text: load_recipe(put("recipe.toml", text), plugins=plugins)
 
@@ -41,19 +35,19 @@ class Steps:
 
     required = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.stop = 0
         self.steps = 0
 
     @hookimpl(tryfirst=True)
-    def step_finished(self) -> None:
+    def step_finished(self):
         self.steps += 1
         if self.steps == self.stop:
             raise KeyboardInterrupt
 
 
 @pytest.fixture
-def steps(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Steps:
+def steps(plugins, monkeypatch):
     """Processor time that goes on by `STEP_SECONDS` a step."""
     steps = Steps()
     plugins.manager.register(steps)
@@ -64,13 +58,13 @@ def steps(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Steps:
     return steps
 
 
-def cost_of(directory: Path) -> RecordedCost:
+def cost_of(directory):
     cost = recorded_cost(json.loads((directory / "report.json").read_text()))
     assert cost is not None
     return cost
 
 
-def tokens_of(recipe: Recipe) -> int:
+def tokens_of(recipe):
     """Tokens of all rows in all epochs: one for the beginning, and one a character."""
     (stage,) = recipe.stage
     data = stage.data.open()
@@ -78,9 +72,7 @@ def tokens_of(recipe: Recipe) -> int:
     return (stage.epochs or 0) * sum(lengths)
 
 
-def test_a_run_records_what_it_took(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
-) -> None:
+def test_a_run_records_what_it_took(load, plugins, tmp_path):
     recipe = load(RECIPE)
     run(recipe, tmp_path / "out", plugins)
     cost = cost_of(tmp_path / "out")
@@ -96,8 +88,8 @@ def test_a_run_records_what_it_took(
 
 
 def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, steps: Steps
-) -> None:
+    load, plugins, tmp_path, steps
+):
     recipe = load(CHECKPOINTS)
     steps.stop = 3
     with pytest.raises(KeyboardInterrupt):
@@ -114,8 +106,8 @@ def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(
 
 
 def test_a_run_that_is_resumed_before_its_first_checkpoint_has_nothing_before(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, steps: Steps
-) -> None:
+    load, plugins, tmp_path, steps
+):
     steps.stop = 3
     with pytest.raises(KeyboardInterrupt):
         run(load(RECIPE), tmp_path / "out", plugins)
@@ -123,9 +115,7 @@ def test_a_run_that_is_resumed_before_its_first_checkpoint_has_nothing_before(
     assert cost_of(tmp_path / "out").own.processor_seconds == 6 * STEP_SECONDS
 
 
-def test_a_second_run_in_the_process_begins_at_zero(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, steps: Steps
-) -> None:
+def test_a_second_run_in_the_process_begins_at_zero(load, plugins, tmp_path, steps):
     recipe = load(RECIPE)
     for name in ("first", "second"):
         run(recipe, tmp_path / name, plugins)
@@ -137,12 +127,12 @@ def test_a_second_run_in_the_process_begins_at_zero(
 
 
 def test_a_run_that_failed_records_what_it_took_until_then(
-    load: Callable[[str], Recipe],
-    plugins: Plugins,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(*_: Any) -> Any:
+    load,
+    plugins,
+    tmp_path,
+    monkeypatch,
+):
+    def broken(*_):
         raise RunError("out of paper")
 
     monkeypatch.setattr(Pull, "build", broken)
@@ -161,14 +151,12 @@ class Doomed:
     required = True
 
     @hookimpl(tryfirst=True)
-    def run_started(self) -> None:
+    def run_started(self):
         raise RunError("no room")
 
 
 @pytest.mark.parametrize("after", [0, 1], ids=["the first", "after another"])
-def test_a_run_that_fails_before_it_begins_has_no_cost(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, after: int
-) -> None:
+def test_a_run_that_fails_before_it_begins_has_no_cost(load, plugins, tmp_path, after):
     for number in range(after):
         run(load(RECIPE), tmp_path / f"before-{number}", plugins)
     plugins.manager.register(Doomed())
@@ -180,8 +168,8 @@ def test_a_run_that_fails_before_it_begins_has_no_cost(
 
 
 def test_a_run_that_goes_on_from_a_state_without_cost_has_none(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, steps: Steps
-) -> None:
+    load, plugins, tmp_path, steps
+):
     steps.stop = 3
     recorder = plugins.manager.unregister(name=RECORDER)
     with pytest.raises(KeyboardInterrupt):
@@ -196,8 +184,8 @@ def test_a_run_that_goes_on_from_a_state_without_cost_has_none(
 
 
 def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     recorder = RunCostRecorder()
     resumed = Run("r", tmp_path, None, {"trained_tokens": 40})
     before = {"seconds": 100.0, "processor_seconds": None, "energy": 9.5, "tokens": 40}
@@ -222,11 +210,11 @@ def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(
     ],
 )
 def test_device_seconds_count_every_device_beside_the_processor(
-    engine: dict[str, Any],
-    seconds: float | None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+    engine,
+    seconds,
+    monkeypatch,
+    tmp_path,
+):
     clock = iter([100.0, 110.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     recorder = RunCostRecorder()
@@ -240,9 +228,7 @@ def test_device_seconds_count_every_device_beside_the_processor(
 
 
 @pytest.mark.parametrize("own", ["..", None, {"memory": "much"}, {"seconds": [1.0]}])
-def test_a_damaged_cost_in_a_state_is_an_error_before_the_run_goes_on(
-    own: object, tmp_path: Path
-) -> None:
+def test_a_damaged_cost_in_a_state_is_an_error_before_the_run_goes_on(own, tmp_path):
     resumed = Run("r", tmp_path, None, {})
     state = {"own": own, "shared": {}, "source": None}
     with pytest.raises(

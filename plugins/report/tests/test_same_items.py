@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 import numpy as np
 import pytest
@@ -23,9 +21,7 @@ from sentbed_report.statistics.same_items import require_same
         ({"scale": 1.0}, "of another scale or weighting"),
     ],
 )
-def test_scores_of_other_items_are_not_paired(
-    changed: dict[str, Any], message: str
-) -> None:
+def test_scores_of_other_items_are_not_paired(changed, message):
     x, y = np.arange(60.0)[::-1], np.arange(60.0)
     found = Items("spearman", x, y)
     with pytest.raises(RunError, match=f"cannot be paired: .*{message}"):

@@ -8,23 +8,21 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed.protocols import Items, Score
+from sentbed.protocols import Items
 from sentbed_report.score_intervals import score_intervals
 from toy_run_report import score
 
 
-def items(seed: int, n: int = 200) -> Items:
+def items(seed, n=200):
     return Items("mean", (np.random.default_rng(seed).random(n) < 0.5).astype(float))
 
 
-def with_items(measured: Score, seed: int, n: int = 200) -> Score:
+def with_items(measured, seed, n=200):
     of_score = items(seed, n)
     return attrs.evolve(measured, items=of_score, value=of_score.value())
 
 
-def test_a_score_has_students_interval_over_its_items_and_its_change_a_paired_t_test() -> (
-    None
-):
+def test_a_score_has_students_interval_over_its_items_and_its_change_a_paired_t_test():
     names = ("en@start", "zh@start", "en", "zh")
     scores = [
         with_items(score("MR", 1.0, name), seed) for seed, name in enumerate(names)
@@ -57,13 +55,13 @@ def test_a_score_has_students_interval_over_its_items_and_its_change_a_paired_t_
         attrs.evolve(with_items(score("MR", 1.0), 1), degenerate="all the same"),
     ],
 )
-def test_unlike_scores_are_not_compared(other: Score) -> None:
+def test_unlike_scores_are_not_compared(other):
     before = with_items(score("MR", 1.0, "en@start"), 2)
     after = attrs.evolve(other, encoder="en")
     assert all(each.change is None for each in score_intervals([before, after]))
 
 
-def hit_rate(x: np.ndarray) -> float:
+def hit_rate(x):
     return float(np.mean(x))
 
 
@@ -71,6 +69,6 @@ def hit_rate(x: np.ndarray) -> float:
     "unusable", [Items("mean", np.array([math.nan])), Items(hit_rate, np.ones(9))]
 )
 def test_items_that_cannot_be_used_or_take_long_leave_a_score_without_interval(
-    unusable: Items,
-) -> None:
+    unusable,
+):
     assert score_intervals([attrs.evolve(score("MR", 1.0), items=unusable)]) == ()

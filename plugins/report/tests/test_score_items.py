@@ -4,8 +4,6 @@ import json
 import time
 import tracemalloc
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -22,27 +20,27 @@ PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
 
 
 def score(
-    task: str = "STS12",
-    of: Items | None = PAIRS,
-    encoder: str = "en@start",
-    **entries: Any,
-) -> Score:
+    task="STS12",
+    of=PAIRS,
+    encoder="en@start",
+    **entries,
+):
     protocol = {"encoder": {"max_length": 16}, "evaluator": {"id": "p", **entries}}
     return Score(task, "spearman", 80.0, protocol, encoder, "senteval-sts", of)
 
 
-def same(one: Items | None, other: Items | None) -> None:
+def same(one, other):
     assert one is not None
     assert other is not None
     for name, value in attrs.asdict(one, recurse=False).items():
         np.testing.assert_array_equal(value, getattr(other, name))
 
 
-def without(*scores: Score) -> list[Score]:
+def without(*scores):
     return [attrs.evolve(score, items=None) for score in scores]
 
 
-def test_scores_find_their_items_again(tmp_path: Path) -> None:
+def test_scores_find_their_items_again(tmp_path):
     grouped = attrs.evolve(
         PAIRS, groups=np.array([0, 0, 1, 1]), weighted=True, scale=1.0
     )
@@ -63,12 +61,12 @@ def test_scores_find_their_items_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other", [score("STS13"), score(encoder="en"), score(data="another")]
 )
-def test_another_scores_items_are_not_taken(tmp_path: Path, other: Score) -> None:
+def test_another_scores_items_are_not_taken(tmp_path, other):
     items.keep_items(tmp_path, [score()])
     assert items.attach_items(tmp_path, without(other))[0].items is None
 
 
-def test_a_protocol_is_recognised_after_its_way_through_json(tmp_path: Path) -> None:
+def test_a_protocol_is_recognised_after_its_way_through_json(tmp_path):
     items.keep_items(
         tmp_path,
         [score(columns=("a", "b"), threshold=np.float64(4), nothing=float("nan"))],
@@ -78,8 +76,8 @@ def test_a_protocol_is_recognised_after_its_way_through_json(tmp_path: Path) -> 
 
 
 def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     items.keep_items(tmp_path, [score()])
     changed = attrs.evolve(PAIRS, x=GOLD + 1)
     items.keep_items(tmp_path, [score(of=changed)])
@@ -87,19 +85,19 @@ def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(
     same(items.attach_items(tmp_path, without(score()))[0].items, changed)
 
 
-def test_what_has_no_items_leaves_no_file(tmp_path: Path) -> None:
+def test_what_has_no_items_leaves_no_file(tmp_path):
     items.keep_items(tmp_path, without(score()))
     assert list(tmp_path.iterdir()) == []
     assert items.attach_items(tmp_path, without(score())) == (*without(score()),)
 
 
-def test_names_that_are_no_file_names_are_stored_all_the_same(tmp_path: Path) -> None:
+def test_names_that_are_no_file_names_are_stored_all_the_same(tmp_path):
     strange = score(encoder="../a b/" + "ü" * 300)
     items.keep_items(tmp_path, [strange])
     same(items.attach_items(tmp_path, without(strange))[0].items, PAIRS)
 
 
-def test_arrays_that_scores_share_are_stored_once(tmp_path: Path) -> None:
+def test_arrays_that_scores_share_are_stored_once(tmp_path):
     gold = np.random.default_rng(0).random(5000)
     shared = [score(f"t{i}", Items("spearman", gold, -gold)) for i in range(10)]
     items.keep_items(tmp_path, shared)
@@ -108,7 +106,7 @@ def test_arrays_that_scores_share_are_stored_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04broken", b"no archive"])
-def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_file_is_named(tmp_path, content):
     items.keep_items(tmp_path, [score()])
     (file,) = (tmp_path / "items").iterdir()
     file.write_bytes(content)
@@ -121,9 +119,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     "values", [["a", "b", "c", "d"], [b"a", b"b", b"c", b"d"], [1j, 2j, 3j, 4j]]
 )
-def test_an_array_that_holds_no_numbers_is_a_damaged_file(
-    tmp_path: Path, values: list[Any]
-) -> None:
+def test_an_array_that_holds_no_numbers_is_a_damaged_file(tmp_path, values):
     items.keep_items(tmp_path, [score()])
     (file,) = (tmp_path / "items").iterdir()
     with np.load(file) as archive:
@@ -139,7 +135,7 @@ def test_an_array_that_holds_no_numbers_is_a_damaged_file(
     )
 
 
-def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path: Path) -> None:
+def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path):
     prompts = ["p" * 5000, "p" * 2500 + "q" + "p" * 2499]
     scores = [
         score(prompt=prompt, of=attrs.evolve(PAIRS, x=GOLD + n))
@@ -156,14 +152,14 @@ def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path: Path) -> None
         same(one.items, whole.items)
 
 
-def kept_file(run: Path) -> Path:
+def kept_file(run):
     """Write the items of a run; return their file."""
     items.keep_items(run, [score()])
     (file,) = (run / "items").iterdir()
     return file
 
 
-def npy(shape: str, descr: str = "'<f8'") -> bytes:
+def npy(shape, descr="'<f8'"):
     """Return the header of an array file, whatever follows it."""
     header = (
         f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
@@ -171,9 +167,7 @@ def npy(shape: str, descr: str = "'<f8'") -> bytes:
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
 
 
-def add_array(
-    file: Path, content: bytes, times: int = 1, compression: int = zipfile.ZIP_DEFLATED
-) -> None:
+def add_array(file, content, times=1, compression=zipfile.ZIP_DEFLATED):
     """Add an array to a file of items: its beginning, followed by `times` blocks of a MiB of zeros."""
     with (
         zipfile.ZipFile(file, "a", compression, compresslevel=1) as archive,
@@ -184,7 +178,7 @@ def add_array(
             stream.write(bytes(1 << 20))
 
 
-def refused(run: Path) -> str:
+def refused(run):
     """Return why the items of a run are refused, which takes neither the time nor the memory to read them."""
     tracemalloc.start()
     start = time.process_time()
@@ -200,8 +194,8 @@ def refused(run: Path) -> str:
 
 
 def test_zeros_that_would_fill_the_memory_are_refused_by_their_declared_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(items, "LARGEST_ITEMS", 127 << 20)
     file = kept_file(tmp_path)
     add_array(file, npy(f"({128 << 17},)"), 128)
@@ -213,9 +207,7 @@ def test_zeros_that_would_fill_the_memory_are_refused_by_their_declared_size(
     )
 
 
-def test_the_files_of_a_run_are_limited_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_files_of_a_run_are_limited_together(tmp_path, monkeypatch):
     file = kept_file(tmp_path)
     with np.load(file) as archive:
         total = sum(len(archive.zip.read(entry)) for entry in archive.zip.namelist())
@@ -226,7 +218,7 @@ def test_the_files_of_a_run_are_limited_together(
     assert "in all files of the run" in refused(tmp_path)
 
 
-def test_declared_sizes_that_are_not_true_are_refused(tmp_path: Path) -> None:
+def test_declared_sizes_that_are_not_true_are_refused(tmp_path):
     # The header of the array says more than the archive: NumPy would take the memory.
     file = kept_file(tmp_path)
     add_array(file, npy(f"({1 << 33},)"))
@@ -273,20 +265,18 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path: Path) -> None:
         (b"", "cannot be read"),
     ],
 )
-def test_what_is_no_array_of_numbers_is_refused(
-    tmp_path: Path, content: bytes, reason: str
-) -> None:
+def test_what_is_no_array_of_numbers_is_refused(tmp_path, content, reason):
     add_array(kept_file(tmp_path), content)
     assert reason in refused(tmp_path)
 
 
-def test_a_compression_whose_blocks_have_no_limit_is_refused(tmp_path: Path) -> None:
+def test_a_compression_whose_blocks_have_no_limit_is_refused(tmp_path):
     file = kept_file(tmp_path)
     add_array(file, npy(f"({1 << 17},)"), 1, zipfile.ZIP_BZIP2)
     assert "are not compressed as ZIP files are" in refused(tmp_path)
 
 
-def test_many_entries_for_one_array_are_refused(tmp_path: Path) -> None:
+def test_many_entries_for_one_array_are_refused(tmp_path):
     file = kept_file(tmp_path)
     file.write_bytes(file.read_bytes() + b"PK\x01\x02" * (items.MOST_ARRAYS + 1))
     assert "have more than 100,000 arrays" in refused(tmp_path)
@@ -309,10 +299,10 @@ def evaluators():
 
 
 def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
-    tmp_path: Path, distribute: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, distribute, monkeypatch
+):
     distribute("mine", {"my_statistics": STATISTIC})
-    import my_statistics  # type: ignore[import-not-found]
+    import my_statistics
 
     found = Items(my_statistics.largest, GOLD, np.array([1.0, -1, 1, -1]))
     assert found.value() == 200.0
@@ -336,7 +326,7 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
         "sentbed_report.statistics.same_items:no",
     ],
 )
-def test_a_file_names_no_other_code(name: str, tmp_path: Path) -> None:
+def test_a_file_names_no_other_code(name, tmp_path):
     items.keep_items(tmp_path, [score()])
     (path,) = (tmp_path / "items").iterdir()
     with np.load(path) as archive:

@@ -9,7 +9,7 @@ from sentbed_report.score_planes import encoder_order
 from toy_run_report import geometry_score
 
 
-def test_an_encoder_stands_next_to_its_start() -> None:
+def test_an_encoder_stands_next_to_its_start():
     assert encoder_order(["en@start", "zh@start", "en", "zh", "en"]) == (
         "en@start",
         "en",
@@ -18,7 +18,7 @@ def test_an_encoder_stands_next_to_its_start() -> None:
     )
 
 
-def test_a_plane_pairs_only_equal_protocols_and_tasks() -> None:
+def test_a_plane_pairs_only_equal_protocols_and_tasks():
     (plane,) = encoder_planes(
         [
             geometry_score("STS-B", "alignment", 0.2),

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -17,28 +14,26 @@ from sentbed_report.selected_tables import pivoted, selected_tables
 from sentbed_report.study.build_summary_tables import summarise
 from toy_study import study
 
-Write = Callable[..., Path]
-
 
 def score(
-    task: str,
-    value: float,
-    encoder: str = "en",
-    metric: str = "accuracy",
-    **entries: Any,
-) -> Score:
+    task,
+    value,
+    encoder="en",
+    metric="accuracy",
+    **entries,
+):
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval", **entries}}
     return Score(task, metric, value, protocol, encoder, "transfer")
 
 
-def of_evaluator(evaluator: str, task: str, value: float) -> Score:
+def of_evaluator(evaluator, task, value):
     return attrs.evolve(score(task, value), evaluator=evaluator)
 
 
 def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
-    write_run: Write,
-) -> None:
+    write_run,
+):
     one = write_run("a-1", score("MR", 80.0), score("CR", 90.0), pooler={"use": "mean"})
     two = write_run(
         "a-2", score("MR", 82.0), score("CR", 91.0), seed=2, pooler={"use": "mean"}
@@ -54,7 +49,7 @@ def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
     assert dict(table.rows[0].cells[0].seeds) == {1: 80.0, 2: 82.0}
 
 
-def test_runs_of_one_name_are_told_apart(write_run: Write) -> None:
+def test_runs_of_one_name_are_told_apart(write_run):
     one, again = (
         write_run("one", score("MR", 80.0)),
         write_run("one", score("MR", 75.0), directory="again"),
@@ -63,7 +58,7 @@ def test_runs_of_one_name_are_told_apart(write_run: Write) -> None:
     assert [row.name for row in table.rows] == [f"one ({one})", f"one ({again})"]
 
 
-def test_unlike_protocols_stand_in_tables_of_their_own(write_run: Write) -> None:
+def test_unlike_protocols_stand_in_tables_of_their_own(write_run):
     one = write_run("one", score("MR", 80.0, folds=10), score("CR", 90.0, folds=10))
     two = write_run(
         "two",
@@ -80,8 +75,8 @@ def test_unlike_protocols_stand_in_tables_of_their_own(write_run: Write) -> None
 
 
 def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(
-    write_run: Write,
-) -> None:
+    write_run,
+):
     logistic = {"id": "logistic", "classifier": {"C": [1, 2], "folds": 10}}
     scores = (
         score("MR", 80.0),
@@ -107,14 +102,14 @@ def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(
         selected_tables([run], protocol="logistc")
 
 
-def test_a_run_without_scores_says_what_to_add(write_run: Write) -> None:
+def test_a_run_without_scores_says_what_to_add(write_run):
     with pytest.raises(RunError, match=r"add an `\[\[evaluate\]\]` to their recipes"):
         selected_tables([write_run("empty")])
 
 
 def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(
-    write_run: Write,
-) -> None:
+    write_run,
+):
     runs = []
     for name, value in {"a": 30.0, "b": 10.0, "c": 20.0}.items():
         error = attrs.evolve(score("T", value, metric="error"), direction="lower")
@@ -128,7 +123,7 @@ def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(
     assert alone.rows[0].cells[0].place is None
 
 
-def test_two_axes_of_a_study_stand_down_and_across() -> None:
+def test_two_axes_of_a_study_stand_down_and_across():
     (summary, *_) = summarise(study())
     table = pivoted(summary, ["pooler", "temperature"])
     assert [header.name for header in table.headers] == ["pooler"]
@@ -167,9 +162,7 @@ def test_two_axes_of_a_study_stand_down_and_across() -> None:
         ("json", "[\n", '"mean": 80.0'),
     ],
 )
-def test_a_table_has_each_format(
-    write_run: Write, form: str, beginning: str, row: str
-) -> None:
+def test_a_table_has_each_format(write_run, form, beginning, row):
     run = write_run("one", score("MR", 80.0), score("CR", 90.0))
     done = CliRunner().invoke(main, ["table", str(run), "--format", form])
     assert done.exit_code == 0
@@ -178,8 +171,8 @@ def test_a_table_has_each_format(
 
 
 def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(
-    write_run: Write,
-) -> None:
+    write_run,
+):
     run = write_run("one", score("MR", 80.0), of_evaluator("sts", "STS12", 70.0))
     lines = (
         CliRunner()
@@ -197,7 +190,7 @@ def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(
     assert [table["rows"][0]["values"][0]["mean"] for table in tables] == [80.0, 70.0]
 
 
-def test_axes_are_two(write_run: Write) -> None:
+def test_axes_are_two(write_run):
     run = write_run("one", score("MR", 80.0))
     done = CliRunner().invoke(main, ["table", str(run), "--axes", "pooler"])
     assert done.exit_code == 2

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import ModuleType
-from typing import Any
-
 import pytest
 from sentbed_report.statistics import letter_groups
 from sentbed_report.study import rank_groups
@@ -14,11 +10,9 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.selection import select
-from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.answer import answer_lines
 from toy_study import with_fields
-
-Make = Callable[..., StudyData]
 
 POOLER = AxisInfo("pooler", ("first", "mean", "last"))
 LEVELS = {"first": 60.0, "mean": 80.0, "last": 70.0}
@@ -26,11 +20,9 @@ ALIKE = {"first": 60.0, "mean": 80.0, "last": 80.02}
 JITTER = (0.1, -0.1, 0.05)
 
 
-def around(
-    levels: Mapping[str, float], seeds: tuple[int, ...] = (1, 2, 3), task: str = "MR"
-) -> Any:
+def around(levels, seeds=(1, 2, 3), task="MR"):
     """Scores of each cell near its level, under each seed another one."""
-    numbers: dict[str, dict[int, dict[str, float]]] = {}
+    numbers = {}
     for place, (cell, level) in enumerate(levels.items(), 1):
         numbers[cell] = {
             seed: {task: level + JITTER[seed * place % 3]} for seed in seeds
@@ -41,7 +33,7 @@ def around(
 DEVELOPMENT = {"encoder": {}, "evaluator": {"id": "p", "split": "dev"}}
 
 
-def answers(data: StudyData) -> dict[str, str]:
+def answers(data):
     summaries = summarise(data)
     lines = answer_lines(
         data, summaries, select(data, summaries), axis_findings(data, summaries)
@@ -51,7 +43,7 @@ def answers(data: StudyData) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("baseline", ["first", None])
-def test_a_clear_winner(study_of: Make, baseline: str | None) -> None:
+def test_a_clear_winner(study_of, baseline):
     lines = answers(study_of(around(LEVELS), [POOLER], baseline, items=True))
     assert [*lines] == ["Best", "Not told apart from the best", "Effects", "Next"]
     assert lines["Best"].startswith("mean: MR (accuracy) 80.02 (")
@@ -69,7 +61,7 @@ def test_a_clear_winner(study_of: Make, baseline: str | None) -> None:
     )
 
 
-def test_a_tie(study_of: Make) -> None:
+def test_a_tie(study_of):
     lines = answers(study_of(around(ALIKE), [POOLER], "first", items=True))
     assert lines["Best"].startswith("last: MR (accuracy) 80.12 (")
     assert (
@@ -81,7 +73,7 @@ def test_a_tie(study_of: Make) -> None:
     )
 
 
-def test_a_task_under_another_protocol_is_a_problem(study_of: Make) -> None:
+def test_a_task_under_another_protocol_is_a_problem(study_of):
     numbers = {cell: {1: {"MR": level, "CR": level}} for cell, level in LEVELS.items()}
     data = with_fields(
         study_of(numbers, [POOLER], "first"), "last", "CR", protocol=DEVELOPMENT
@@ -94,7 +86,7 @@ def test_a_task_under_another_protocol_is_a_problem(study_of: Make) -> None:
     )
 
 
-def test_all_on_development_data(study_of: Make) -> None:
+def test_all_on_development_data(study_of):
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     lines = answers(with_fields(data, protocol=DEVELOPMENT))
     assert (
@@ -106,8 +98,8 @@ def test_all_on_development_data(study_of: Make) -> None:
 
 
 def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     test, development = (
         around({"first": 70.0, "mean": 65.0, "last": 75.0}),
         around(LEVELS, task="D"),
@@ -131,7 +123,7 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(
     )
 
 
-def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of: Make) -> None:
+def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of):
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     lines = answers(with_fields(data, "mean", degenerate="one class only"))
     assert lines["Best"].startswith("last: MR (accuracy) 70.10 (")
@@ -154,9 +146,7 @@ def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of: Make) -> None:
         ("waiting", "1 of 9 runs waiting; 2 seeds only (mean)", "let the study finish"),
     ],
 )
-def test_a_run_that_is_missing(
-    study_of: Make, status: str, problem: str, step: str
-) -> None:
+def test_a_run_that_is_missing(study_of, status, problem, step):
     numbers = around(LEVELS)
     numbers["mean"][2] = {}
     lines = answers(study_of(numbers, [POOLER], "first", {"mean": status}, items=True))
@@ -165,14 +155,14 @@ def test_a_run_that_is_missing(
     assert lines["Next"].startswith(step)
 
 
-def test_one_seed(study_of: Make) -> None:
+def test_one_seed(study_of):
     lines = answers(study_of(around(LEVELS, (1,)), [POOLER], "first", items=True))
     assert lines["Best"].startswith("mean: MR (accuracy) 80.05 (")
     assert lines["Mind"] == "1 seed only, which hardly shows how much seeds differ"
     assert lines["Next"].startswith("run more seeds: with one,")
 
 
-def test_one_cell_has_nothing_to_be_compared_with(study_of: Make) -> None:
+def test_one_cell_has_nothing_to_be_compared_with(study_of):
     lines = answers(study_of(around({"mean": 80.0}), [POOLER], "mean", items=True))
     assert [*lines] == ["Best", "Next"]
     assert lines["Best"].endswith(") over 3 seeds; the only cell")
@@ -180,7 +170,7 @@ def test_one_cell_has_nothing_to_be_compared_with(study_of: Make) -> None:
     assert lines["Next"] == "add cells to compare it with"
 
 
-def test_a_metric_of_which_lower_is_better_says_so(study_of: Make) -> None:
+def test_a_metric_of_which_lower_is_better_says_so(study_of):
     data = with_fields(
         study_of(around(LEVELS), [POOLER], "first", items=True), direction="lower"
     )
@@ -191,7 +181,7 @@ def test_a_metric_of_which_lower_is_better_says_so(study_of: Make) -> None:
     )
 
 
-def test_a_stopped_cell_is_not_one_that_cannot_be_told_apart(study_of: Make) -> None:
+def test_a_stopped_cell_is_not_one_that_cannot_be_told_apart(study_of):
     seeds = (1, 2, 3, 4, 5, 6)
     numbers = around(LEVELS, seeds)
     numbers["first"] = {seed: numbers["first"][seed] for seed in (1, 2)}
@@ -217,7 +207,7 @@ def test_a_stopped_cell_is_not_one_that_cannot_be_told_apart(study_of: Make) -> 
     assert lines["Next"].startswith("use the best cell, which stands out")
 
 
-def test_an_effect_that_is_lost_to_the_correction_says_so(study_of: Make) -> None:
+def test_an_effect_that_is_lost_to_the_correction_says_so(study_of):
     numbers = {
         "first": {1: {"MR": 70.0}, 2: {"MR": 70.4}, 3: {"MR": 69.8}},
         "mean": {1: {"MR": 71.0}, 2: {"MR": 71.8}, 3: {"MR": 70.6}},
@@ -227,7 +217,7 @@ def test_an_effect_that_is_lost_to_the_correction_says_so(study_of: Make) -> Non
     assert effects.endswith(" against first, not significant among all labels")
 
 
-def test_an_interaction_of_two_axes(study_of: Make) -> None:
+def test_an_interaction_of_two_axes(study_of):
     axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("loss", ("ctr", "cls"))]
     levels = {
         "first, ctr": 60.0,
@@ -253,13 +243,13 @@ def test_an_interaction_of_two_axes(study_of: Make) -> None:
     )
 
 
-def test_runs_without_axes_have_no_effects(study_of: Make) -> None:
+def test_runs_without_axes_have_no_effects(study_of):
     lines = answers(study_of(around(LEVELS), (), "first", items=True))
     assert [*lines] == ["Best", "Not told apart from the best", "Next"]
 
 
-def test_a_study_that_has_not_begun(study_of: Make) -> None:
-    numbers: dict[str, Any] = {cell: {1: {}, 2: {}} for cell in LEVELS}
+def test_a_study_that_has_not_begun(study_of):
+    numbers = {cell: {1: {}, 2: {}} for cell in LEVELS}
     lines = answers(
         study_of(numbers, [POOLER], "first", dict.fromkeys(LEVELS, "waiting"))
     )
@@ -277,14 +267,14 @@ def test_a_study_that_has_not_begun(study_of: Make) -> None:
     ],
 )
 def test_without_letters_nothing_is_said_to_stand_out(
-    study_of: Make,
-    monkeypatch: pytest.MonkeyPatch,
-    module: ModuleType,
-    limit: str,
-    value: int,
-    levels: Mapping[str, float],
-    reason: str,
-) -> None:
+    study_of,
+    monkeypatch,
+    module,
+    limit,
+    value,
+    levels,
+    reason,
+):
     data = study_of(around(levels), [POOLER], "first", items=True)
     monkeypatch.setattr(module, limit, value)
     lines = answers(data)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from statistics import fmean, stdev
-from typing import Any
 
 import attrs
 import numpy as np
@@ -15,10 +14,7 @@ from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import Judged, holm, judge_cell
 from sentbed_report.study.axis_tests import effect_tests, interaction_tests
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary_tables import Summary
-
-Make = Callable[..., StudyData]
+from sentbed_report.study.study_data import AxisInfo
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 LOSS = AxisInfo("loss", ("ctr", "cls"))
@@ -31,22 +27,20 @@ FOUR: Mapping[str, tuple[float, float, float]] = {
 }
 
 
-def numbers(values: Mapping[str, tuple[float, ...]]) -> Any:
+def numbers(values):
     return {
         cell: {seed: {"MR": score} for seed, score in enumerate(of)}
         for cell, of in values.items()
     }
 
 
-def summary_of(data: StudyData) -> Summary:
+def summary_of(data):
     (summary,) = summarise(data)
     return summary
 
 
 @pytest.mark.parametrize("items", [False, True])
-def test_an_effect_in_one_context_is_the_comparison_of_two_cells(
-    study_of: Make, items: bool
-) -> None:
+def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items):
     values = {"first": FOUR["first, ctr"], "mean": FOUR["mean, ctr"]}
     data = study_of(numbers(values), [POOLER], items=items)
     test = effect_tests(data, summary_of(data), {"pooler": "first"})["pooler", "mean"]
@@ -60,8 +54,8 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(
 
 
 def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     tests = effect_tests(data, summary_of(data), REFERENCES)
     first, mean = (
@@ -81,7 +75,7 @@ def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(
     )
 
 
-def test_an_interaction_is_the_difference_of_differences(study_of: Make) -> None:
+def test_an_interaction_is_the_difference_of_differences(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     test = interaction_tests(data, summary_of(data), REFERENCES)["pooler", "loss"]
     by_seed = []
@@ -97,8 +91,8 @@ def test_an_interaction_is_the_difference_of_differences(study_of: Make) -> None
 
 
 def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = study_of(
         {cell: {1: {"MR": of[0]}} for cell, of in FOUR.items()},
         [POOLER, LOSS],
@@ -122,8 +116,8 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(
 
 
 def test_of_several_interactions_the_clearest_is_kept_and_all_are_corrected_for(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     loss = AxisInfo("loss", ("ctr", "cls", "nli"))
     values = {**FOUR, "first, nli": (63.0, 63.5, 64.5), "mean, nli": (69.5, 70.0, 71.0)}
     data = study_of(numbers(values), [POOLER, loss])
@@ -134,7 +128,7 @@ def test_of_several_interactions_the_clearest_is_kept_and_all_are_corrected_for(
     assert test.corrected == pytest.approx(2 * (alone.p_value or 0.0))
 
 
-def test_what_cannot_be_compared_says_why(study_of: Make) -> None:
+def test_what_cannot_be_compared_says_why(study_of):
     data = study_of({"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 61.0}}}, [POOLER])
     tests = effect_tests(data, summary_of(data), {"pooler": "first"})
     assert tests["pooler", "mean"] == Judged(reason="no seed has a score of all cells")
@@ -148,7 +142,7 @@ def test_what_cannot_be_compared_says_why(study_of: Make) -> None:
     assert effect_tests(alone, summary_of(alone), {"pooler": "first"}) == {}
 
 
-def test_a_study_that_may_stop_cells_is_corrected_for_its_looks(study_of: Make) -> None:
+def test_a_study_that_may_stop_cells_is_corrected_for_its_looks(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     summary = summary_of(data)
     once = effect_tests(data, summary, REFERENCES)["pooler", "mean"]

@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sentbed import RunError
 from sentbed_report.study.read_cell_run import read_run
 
-Write = Callable[..., Path]
 
-
-def test_a_finished_run_has_scores_with_items_and_its_record(
-    run_of: Write, tmp_path: Path
-) -> None:
+def test_a_finished_run_has_scores_with_items_and_its_record(run_of, tmp_path):
     found = read_run(run_of("a"), "cell", 7, tmp_path / "study")
     assert (found.cell, found.seed, found.status, found.seconds) == (
         "cell",
@@ -27,9 +22,7 @@ def test_a_finished_run_has_scores_with_items_and_its_record(
     assert found.record["name"] == "a"
 
 
-def test_the_time_of_a_run_includes_the_search_before_it(
-    run_of: Write, tmp_path: Path
-) -> None:
+def test_the_time_of_a_run_includes_the_search_before_it(run_of, tmp_path):
     path = run_of("a")
     (path / "search.json").write_text('{"seconds": 30, "ranking": {"rows": []}}')
     found = read_run(path, "cell", 1, tmp_path)
@@ -37,14 +30,12 @@ def test_the_time_of_a_run_includes_the_search_before_it(
     assert found.record["ranking"] == {"rows": []}
 
 
-def test_a_failed_run_says_why_and_has_no_scores(run_of: Write, tmp_path: Path) -> None:
+def test_a_failed_run_says_why_and_has_no_scores(run_of, tmp_path):
     found = read_run(run_of("a", status="failed"), "cell", 1, tmp_path)
     assert (found.status, found.error, found.scores) == ("failed", "out of memory", ())
 
 
-def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(
-    run_of: Write, tmp_path: Path
-) -> None:
+def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(run_of, tmp_path):
     path = run_of("a", status="running")
     (path / "report.json").write_text("{")
     found = read_run(path, "cell", 1, tmp_path)
@@ -53,15 +44,13 @@ def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(
     assert (found.status, found.directory) == ("waiting", None)
 
 
-def test_a_killed_run_without_a_report_is_read(run_of: Write, tmp_path: Path) -> None:
+def test_a_killed_run_without_a_report_is_read(run_of, tmp_path):
     path = run_of("a", status="interrupted")
     (path / "report.json").unlink()
     assert read_run(path, "cell", 1, tmp_path).status == "interrupted"
 
 
-def test_a_finished_run_whose_report_is_gone_is_an_error(
-    run_of: Write, tmp_path: Path
-) -> None:
+def test_a_finished_run_whose_report_is_gone_is_an_error(run_of, tmp_path):
     path = run_of("a")
     (path / "report.json").unlink()
     with pytest.raises(
@@ -88,9 +77,7 @@ def test_a_finished_run_whose_report_is_gone_is_an_error(
         ),
     ],
 )
-def test_a_file_that_is_damaged_is_named(
-    run_of: Write, tmp_path: Path, file: str, content: str, message: str
-) -> None:
+def test_a_file_that_is_damaged_is_named(run_of, tmp_path, file, content, message):
     path = run_of("a")
     (path / file).write_text(content)
     with pytest.raises(RunError, match=message):

@@ -1,25 +1,25 @@
 from __future__ import annotations
 
-from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.code_section import code_section
 
 OLD = {"sentbed": "0.1.0 " + "a" * 64, "torch": "2.12", "numpy": "2.4"}
 NEW = {"sentbed": "0.1.0 " + "b" * 64, "torch": "2.13", "numpy": "2.4"}
 
 
-def run(cell: str, seed: int, code: object, status: CellStatus = "finished") -> CellRun:
+def run(cell, seed, code, status="finished"):
     return CellRun(cell, seed, status, record={"manifest": {"code": code}})
 
 
-def study(*runs: CellRun) -> StudyData:
-    cells: dict[str, list[CellRun]] = {}
+def study(*runs):
+    cells = {}
     for one in runs:
         cells.setdefault(one.cell, []).append(one)
     infos = [CellInfo(cell, {}, tuple(of_cell)) for cell, of_cell in cells.items()]
     return StudyData("study", (), tuple(infos), None, (1, 2))
 
 
-def test_runs_by_other_code_and_versions_are_named_with_what_differs() -> None:
+def test_runs_by_other_code_and_versions_are_named_with_what_differs():
     data = study(
         run("mean", 1, OLD),
         run("mean", 2, NEW),
@@ -40,7 +40,7 @@ def test_runs_by_other_code_and_versions_are_named_with_what_differs() -> None:
     ]
 
 
-def test_what_only_some_cells_use_is_no_difference() -> None:
+def test_what_only_some_cells_use_is_no_difference():
     data = study(
         run("mean", 1, OLD),
         run("last", 1, OLD | {"lab-loss": "1.0 c"}),

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 from sentbed.errors import RunError
-from sentbed_report.page.sections import Section
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.score_against_cost import scores_against_cost, unknown_cost
 from sentbed_report.study.study_cost import study_cost
-from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData, with_runs
+from sentbed_report.study.study_data import AxisInfo, with_runs
 from sentbed_report.study_page.runs_section import summary_line
 from sentbed_report.study_page.study_cost_section import study_cost_section
 from sentbed_report.study_page.study_report import write_study_report
@@ -31,14 +27,14 @@ CELLS = {"a": 1.0, "b": 2.0, "c": 4.0}
 
 
 @pytest.fixture
-def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
+def study(study_of):
     """Three cells of one seed; a and b go on from two shared runs, c from the first of them."""
 
-    def make(share: bool = True, **more: Any) -> StudyData:
+    def make(share=True, **more):
         scores = {name: {1: {"MR": 50.0 + times}} for name, times in CELLS.items()}
         data = study_of(scores, (AxisInfo("name", tuple(CELLS)),), "a", **more)
 
-        def with_cost(run: CellRun) -> CellRun:
+        def with_cost(run):
             times = CELLS[run.cell]
             own = RunCost(times, 0.5 * times, None, 250.0, None, 100 * times, 2.0, 2.0)
             shared = {"pre-1": PRE, "mid-2": MID} if run.cell != "c" else {"pre-1": PRE}
@@ -50,8 +46,8 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
 
 
 def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     cost = study_cost(study())
     assert cost is not None
     assert (cost.runs, cost.unknown, cost.cached) == (3, 0, 0)
@@ -65,12 +61,12 @@ def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(
     assert cost.begun == {"pre-1": 3, "mid-2": 2}
 
 
-def texts_of(section: Section) -> dict[str, list[object]]:
+def texts_of(section):
     """What the table of a section shows: part -> text in each column, None for an empty one."""
     (table,) = section.tables
     rows = {}
     for row in table.rows:
-        texts: list[object] = []
+        texts = []
         for column, cell in zip(table.columns, row.cells, strict=True):
             if isinstance(cell, Estimate) and cell.value is not None:
                 texts.append(column.text(cell.value))
@@ -81,8 +77,8 @@ def texts_of(section: Section) -> dict[str, list[object]]:
 
 
 def test_the_section_has_what_was_taken_and_what_sharing_saved(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     section = study_cost_section(study(), ["Stopping saved 3 runs."])
     assert section is not None
     assert (section.title, section.summary) == (
@@ -105,16 +101,16 @@ def test_the_section_has_what_was_taken_and_what_sharing_saved(
 
 
 def test_without_sharing_there_is_nothing_to_compare_with(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     section = study_cost_section(study(share=False))
     assert section is not None
     assert texts_of(section) == {"taken": ["7.0 s", "3.5 s", "700"]}
 
 
 def test_what_is_not_known_is_named_and_not_summed(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     data = study()
     first, second, third = data.cells
     (run,) = first.runs
@@ -148,9 +144,7 @@ def test_what_is_not_known_is_named_and_not_summed(
     assert study_cost_section(attrs.evolve(data, cells=nothing)) is None
 
 
-def test_costs_of_runs_are_columns_beside_the_scores(
-    study: Callable[..., StudyData], tmp_path: Path
-) -> None:
+def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
     data = study(cost="run-processor-seconds")
     scores, costs = summarise(data)
     assert (scores.evaluator, costs.evaluator) == ("transfer", "run-cost")
@@ -181,8 +175,8 @@ def test_costs_of_runs_are_columns_beside_the_scores(
 
 
 def test_costs_of_runs_are_drawn_only_where_the_study_asks(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     summaries = summarise(study())
     assert scores_against_cost(summaries) == ()
     assert unknown_cost(summaries, "passes").endswith(
@@ -190,7 +184,7 @@ def test_costs_of_runs_are_drawn_only_where_the_study_asks(
     )
 
 
-def test_the_summary_counts_shared_stages_once(study: Callable[..., StudyData]) -> None:
+def test_the_summary_counts_shared_stages_once(study):
     data = study()
     cells = [
         attrs.evolve(
@@ -208,22 +202,18 @@ def test_the_summary_counts_shared_stages_once(study: Callable[..., StudyData]) 
     )
 
 
-def test_runs_that_are_compared_are_no_study(study: Callable[..., StudyData]) -> None:
+def test_runs_that_are_compared_are_no_study(study):
     assert study_cost_section(attrs.evolve(study(), axes=())) is None
 
 
-def test_page_and_markdown_have_the_section(
-    study: Callable[..., StudyData], tmp_path: Path
-) -> None:
+def test_page_and_markdown_have_the_section(study, tmp_path):
     page = write_study_report(tmp_path, study(cost="run-seconds")).read_text()
     markdown = (tmp_path / "report.md").read_text()
     assert "| shared stages | 1 min 50 s | 1 min 28 s | 11,000 |" in markdown
     assert 'id="cost-of-the-study"' in page
 
 
-def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(
-    run_of: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(run_of, tmp_path):
     path = run_of("a")
     assert read_run(path, "a", 1, tmp_path).cost is None
     record = json.loads((path / "report.json").read_text())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from sentbed.protocols import Score
 from sentbed_report.data_splits import is_development
@@ -12,17 +10,17 @@ from sentbed_report.study.study_data import CellInfo, CellRun, with_decided_spli
 FILE, OTHER = "a" * 64, "b" * 64
 
 
-def score(split: str, data: Any) -> Score:
+def score(split, data):
     protocol = {"encoder": {}, "evaluator": {"split": split, "data": data}}
     return Score("pairs", "spearman", 50.0, protocol, "en", "sts")
 
 
-def cell(*scores: Score, **manifest: Any) -> CellInfo:
+def cell(*scores, **manifest):
     run = CellRun("a", 1, "finished", scores=scores, record={"manifest": manifest})
     return CellInfo("a", {}, (run,))
 
 
-def development(*cells: CellInfo) -> list[bool]:
+def development(*cells):
     """Return of each score whether it is on development data, when all scores of the study are known."""
     runs = [run for found in with_decided_splits(cells) for run in found.runs]
     return [is_development(one) for run in runs for one in run.scores]
@@ -30,9 +28,7 @@ def development(*cells: CellInfo) -> list[bool]:
 
 @pytest.mark.parametrize("split", ["", "whole file", "first lines"])
 @pytest.mark.parametrize("data", [FILE, [OTHER, FILE], {"pairs": FILE}])
-def test_a_file_that_another_score_declares_is_development_data_everywhere(
-    split: str, data: Any
-) -> None:
+def test_a_file_that_another_score_declares_is_development_data_everywhere(split, data):
     declared, undeclared = (
         cell(score("dev", FILE)),
         cell(score(split, data), score(split, OTHER)),
@@ -41,19 +37,19 @@ def test_a_file_that_another_score_declares_is_development_data_everywhere(
     assert development(undeclared) == [False, False]
 
 
-def test_a_file_by_which_a_validation_chose_weights_is_development_data() -> None:
+def test_a_file_by_which_a_validation_chose_weights_is_development_data():
     assert development(cell(score("whole file", FILE), chosen_on=[FILE])) == [True]
     assert development(cell(score("whole file", FILE), chosen_on=[OTHER])) == [False]
 
 
-def test_what_is_declared_as_test_data_stays_so() -> None:
+def test_what_is_declared_as_test_data_stays_so():
     assert development(cell(score("test", FILE), chosen_on=[FILE])) == [False]
 
 
 @pytest.mark.parametrize(
     "record", [{}, {"manifest": 3}, {"manifest": {"chosen_on": "all"}}]
 )
-def test_a_damaged_record_says_nothing(record: dict[str, Any]) -> None:
+def test_a_damaged_record_says_nothing(record):
     run = CellRun(
         "a", 1, "finished", scores=(score("whole file", FILE),), record=record
     )

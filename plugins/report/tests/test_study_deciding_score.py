@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from sentbed.errors import RunError
 from sentbed.protocols import Score
@@ -9,7 +7,7 @@ from sentbed_report.data_splits import is_development
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 
 
-def score(task: str, value: float, split: str = "dev", **more: Any) -> Score:
+def score(task, value, split="dev", **more):
     fields = {"metric": "spearman", "evaluator": "sts", "encoder": "en", **more}
     return Score(
         task=task,
@@ -31,7 +29,7 @@ SCORES = (
 )
 
 
-def test_the_first_metric_of_each_task_on_development_data_decides() -> None:
+def test_the_first_metric_of_each_task_on_development_data_decides():
     assert [one.value for one in deciding_scores(SCORES, Decide())] == [50.0, 80.0]
     assert [one.value for one in deciding_scores(SCORES, Decide(evaluator="sts"))] == [
         50.0
@@ -41,7 +39,7 @@ def test_the_first_metric_of_each_task_on_development_data_decides() -> None:
     ]
 
 
-def test_without_named_tasks_only_scores_in_the_unit_of_the_first_decide() -> None:
+def test_without_named_tasks_only_scores_in_the_unit_of_the_first_decide():
     pairs = [
         score("STSB-dev", 78.0),
         score("pairs", -0.2, metric="alignment", direction="lower"),
@@ -55,8 +53,8 @@ def test_without_named_tasks_only_scores_in_the_unit_of_the_first_decide() -> No
     ] == [-0.2, 60.0]
 
 
-def test_what_depends_on_the_machine_decides_only_where_it_is_named() -> None:
-    said: dict[str, Any] = {
+def test_what_depends_on_the_machine_decides_only_where_it_is_named():
+    said = {
         "encoder": {},
         "evaluator": {"id": "throughput", "machine": {"device": "cpu"}},
     }
@@ -73,7 +71,7 @@ def test_what_depends_on_the_machine_decides_only_where_it_is_named() -> None:
     assert deciding_scores(found, Decide(("length-64",), test_data=True)) == (speed,)
 
 
-def test_test_data_decide_only_where_they_may() -> None:
+def test_test_data_decide_only_where_they_may():
     assert deciding_scores([SCORES[4]], Decide()) == ()
     assert [one.value for one in deciding_scores(SCORES, Decide(test_data=True))] == [
         70.0
@@ -83,14 +81,14 @@ def test_test_data_decide_only_where_they_may() -> None:
     assert not is_development(Score("a", "m", 1.0, {}))
 
 
-def test_the_mean_is_higher_for_what_is_better() -> None:
+def test_the_mean_is_higher_for_what_is_better():
     assert mean_of(SCORES[1:2]) == 50.0
     assert mean_of(SCORES[3:4]) == -30.0
     assert mean_of((SCORES[1], SCORES[7])) == (50.0 + 80.0) / 2
     assert mean_of(()) is None
 
 
-def test_scores_without_a_common_unit_have_no_mean() -> None:
+def test_scores_without_a_common_unit_have_no_mean():
     message = r"no common unit.*: a \(sts, spearman\), b \(sts, spearman, negated\); let `\[study.decide\]`"
     with pytest.raises(RunError, match=message):
         mean_of((SCORES[1], SCORES[3]))

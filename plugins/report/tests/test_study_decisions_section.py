@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Literal
-
 import attrs
 import pytest
 from sentbed_report.run_cost import RecordedCost, RunCost
@@ -30,9 +28,7 @@ DECISIONS = Decisions(
         "unknown cost",
     ],
 )
-def test_what_stopping_saves_is_without_shared_stages(
-    cost: RecordedCost | None, search: float, expected: str
-) -> None:
+def test_what_stopping_saves_is_without_shared_stages(cost, search, expected):
     run = CellRun(
         "b", 1, "finished", seconds=60.0 + search, record={"seconds": 60.0}, cost=cost
     )
@@ -44,7 +40,7 @@ def test_what_stopping_saves_is_without_shared_stages(
     assert f"would have taken about {expected} more" in sentence
 
 
-def test_what_stopping_saves_counts_the_runs_of_each_prompt() -> None:
+def test_what_stopping_saves_counts_the_runs_of_each_prompt():
     runs = []
     for prompt in ("p", "q", "r"):
         for seed in (1, 2):
@@ -84,10 +80,10 @@ def test_what_stopping_saves_counts_the_runs_of_each_prompt() -> None:
     ],
 )
 def test_what_was_changed_about_the_prompts_is_remarked_if_it_spends_a_part_of_the_error_rate(
-    prompts: tuple[str, ...],
-    prompt_factor: Literal["random", "fixed"] | None,
-    remark: str,
-) -> None:
+    prompts,
+    prompt_factor,
+    remark,
+):
     rule = attrs.evolve(RULE, prompts=("p", "q"), prompt_factor="random")
     earlier = attrs.evolve(rule, prompts=prompts, prompt_factor=prompt_factor)
     decisions = attrs.evolve(DECISIONS, rule=rule, earlier=(earlier,))

@@ -4,21 +4,19 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
 
 import attrs
 import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Score
-from sentbed_report.statistics.equivalence import Equivalence, equivalence_of
+from sentbed_report.statistics.equivalence import equivalence_of
 from sentbed_report.statistics.significance import Judged, holm, with_test
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.tables.comma_separated import to_csv
 from sentbed_report.tables.estimate import Estimate
@@ -35,18 +33,18 @@ CELLS = {
 
 
 def study(
-    baseline: Sequence[float] = BASELINE,
-    margin: float | None = 0.3,
-    direction: str = "higher",
-) -> StudyData:
-    def cell(name: str, values: Sequence[float]) -> CellInfo:
+    baseline=BASELINE,
+    margin=0.3,
+    direction="higher",
+):
+    def cell(name, values):
         said = {"encoder": {}, "evaluator": {"id": "p"}}
         runs = [
             CellRun(
                 name,
                 seed,
                 "finished",
-                scores=(Score("T", "m", value, said, "en", "e", direction=direction),),  # type: ignore[arg-type]
+                scores=(Score("T", "m", value, said, "en", "e", direction=direction),),
             )
             for seed, value in enumerate(values)
         ]
@@ -61,9 +59,7 @@ def study(
 
 @pytest.mark.parametrize("name", ["alike", "better", "worse", "unknown"])
 @pytest.mark.parametrize("margin", [0.05, 0.3, 2.5])
-def test_over_seeds_it_is_the_paired_tost_of_statsmodels(
-    name: str, margin: float
-) -> None:
+def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name, margin):
     cell = CELLS[name]
     found = equivalence_of(
         with_test(
@@ -81,14 +77,14 @@ def test_over_seeds_it_is_the_paired_tost_of_statsmodels(
     assert found.equivalent == pytest.approx(max(above, below), rel=1e-6)
 
 
-def test_over_items_and_seeds_it_is_that_computed_by_hand() -> None:
+def test_over_items_and_seeds_it_is_that_computed_by_hand():
     # d = 1, 2, 3 with V_seeds / S = 1/3 and V_items = 1: the error is sqrt(4/3).
     found = equivalence_of(
         with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)).estimate, 4.0
     )
     error = math.sqrt(4 / 3)
 
-    def critical(level: float) -> float:
+    def critical(level):
         return math.sqrt(
             (stats.t.isf(level, 41) ** 2 + stats.t.isf(level, 2) ** 2 / 3) / (4 / 3)
         )
@@ -103,8 +99,8 @@ def test_over_items_and_seeds_it_is_that_computed_by_hand() -> None:
 
 @pytest.mark.parametrize("margin", [0.01, 0.1, 0.3, 1.0, 2.2, 5.0])
 def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_the_margin(
-    margin: float,
-) -> None:
+    margin,
+):
     estimates = [
         with_test(Judged({1: a, 2: b, 3: 0.2}, 0.01, 30)).estimate
         for a, b in ((0.1, 0.2), (1.5, 1.9), (-1, 2))
@@ -118,20 +114,20 @@ def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_
     ]
 
 
-def test_where_lower_is_better_a_lower_score_is_no_worse() -> None:
+def test_where_lower_is_better_a_lower_score_is_no_worse():
     estimate = with_test(Judged({1: -1.0, 2: -1.2, 3: -0.9})).estimate
     up, down = equivalence_of(estimate, 0.3), equivalence_of(estimate, 0.3, lower=True)
     assert down.no_worse < 0.01 < 0.99 < up.no_worse
     assert up.equivalent == down.equivalent
 
 
-def equivalences(summary: Summary) -> dict[str, Equivalence]:
+def equivalences(summary):
     """Return the tests of each cell that has them."""
     tests = {row.cell: row.cells[-1].equivalence for row in summary.rows}
     return {cell: test for cell, test in tests.items() if test is not None}
 
 
-def test_both_questions_are_corrected_over_the_cells() -> None:
+def test_both_questions_are_corrected_over_the_cells():
     (summary,) = summarise(study())
     found = equivalences(summary)
     # `same` has neither seeds nor items that vary: no test.
@@ -159,7 +155,7 @@ def test_both_questions_are_corrected_over_the_cells() -> None:
     ]
 
 
-def test_without_a_margin_or_a_better_and_a_worse_there_is_no_test() -> None:
+def test_without_a_margin_or_a_better_and_a_worse_there_is_no_test():
     (summary,) = summarise(study(margin=None))
     assert equivalences(summary) == {}
     (summary,) = summarise(study(direction="none"))
@@ -167,12 +163,12 @@ def test_without_a_margin_or_a_better_and_a_worse_there_is_no_test() -> None:
     assert equivalence_section(study(margin=None), [summary]) is None
 
 
-def test_a_cell_that_equals_the_baseline_on_every_item_is_equivalent() -> None:
+def test_a_cell_that_equals_the_baseline_on_every_item_is_equivalent():
     estimate = with_test(Judged({1: 0.0, 2: 0.0}, 0.0, 9)).estimate
     assert equivalence_of(estimate, 0.1).equivalent < 1e-100
 
 
-def test_the_report_says_both_p_values_of_every_cell() -> None:
+def test_the_report_says_both_p_values_of_every_cell():
     data = study()
     summaries = summarise(data)
     section = equivalence_section(data, summaries)
@@ -198,7 +194,7 @@ def test_the_report_says_both_p_values_of_every_cell() -> None:
     assert rows["worse"][1:] == ("p = 1.000", "p = 1.000")
 
 
-def test_exports_have_the_tests() -> None:
+def test_exports_have_the_tests():
     data = study()
     (summary,) = summarise(data)
     tests = equivalences(summary)
@@ -225,9 +221,7 @@ def test_exports_have_the_tests() -> None:
     )
 
 
-def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_looks() -> (
-    None
-):
+def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_looks():
     (summary,) = summarise(study())
     once, thrice = (
         equivalences(with_equivalence(attrs.evolve(summary, looks=looks)))

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import attrs
 import pandas
 import pytest
-from sentbed.protocols import Score
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame, to_json, write_exports
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.study_data import AxisInfo
 from toy_study import with_added, with_fields
-
-Make = Callable[..., StudyData]
 
 NUMBERS = {
     "first": {1: {"MR": 50.0, "CR": 60.0}, 2: {"MR": 51.0, "CR": 61.0}},
@@ -28,7 +22,7 @@ EXPECTED = {"Table 1": Published({"mean": {"MR": 81.05, "CR": 90.0, "AVG": 70.0}
 
 
 @pytest.fixture
-def data(study_of: Make) -> StudyData:
+def data(study_of):
     axis = AxisInfo("pooler", ("first", "mean"))
     excluded = (("x", ("no mask",)),)
     return study_of(
@@ -42,12 +36,12 @@ def data(study_of: Make) -> StudyData:
 
 
 @pytest.fixture
-def summary(data: StudyData) -> Summary:
+def summary(data):
     (table,) = summarise(data)
     return table
 
 
-def test_every_score_of_every_seed_is_a_row(data: StudyData, summary: Summary) -> None:
+def test_every_score_of_every_seed_is_a_row(data, summary):
     frame = score_frame(data, [summary])
     assert len(frame) == 2 * 2 * 3
     assert frame.iloc[0].to_dict() == {
@@ -66,9 +60,7 @@ def test_every_score_of_every_seed_is_a_row(data: StudyData, summary: Summary) -
     assert [*frame[frame.task == "AVG"].value] == [55.0, 56.0, 85.0, 86.0]
 
 
-def test_json_has_everything_and_no_numbers_that_are_not_finite(
-    data: StudyData, summary: Summary
-) -> None:
+def test_json_has_everything_and_no_numbers_that_are_not_finite(data, summary):
     results = json.loads(to_json(data, [summary]), parse_constant=pytest.fail)
     assert (
         results["study"],
@@ -95,7 +87,7 @@ def test_json_has_everything_and_no_numbers_that_are_not_finite(
     ]
 
 
-def test_every_file_is_written(tmp_path: Path, data: StudyData) -> None:
+def test_every_file_is_written(tmp_path, data):
     write_exports(tmp_path, data)
     names = {
         path.relative_to(tmp_path).as_posix()
@@ -112,9 +104,7 @@ def test_every_file_is_written(tmp_path: Path, data: StudyData) -> None:
     )
 
 
-def test_names_of_files_are_safe_and_do_not_take_each_others_place(
-    tmp_path: Path, study_of: Make
-) -> None:
+def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path, study_of):
     tasks = {"MR": 1.0, "MR/a b": 2.0, "MR/a_b": 3.0, "CR/../x": 4.0}
     write_exports(tmp_path, study_of({"a": {1: tasks}}))
     assert {path.stem for path in (tmp_path / "tables").glob("*.tex")} == {
@@ -125,18 +115,14 @@ def test_names_of_files_are_safe_and_do_not_take_each_others_place(
     assert "CR (../x)" in (tmp_path / "tables" / "transfer-p.tex").read_text()
 
 
-def test_a_study_that_has_not_begun_leaves_its_state_only(
-    tmp_path: Path, study_of: Make
-) -> None:
+def test_a_study_that_has_not_begun_leaves_its_state_only(tmp_path, study_of):
     write_exports(tmp_path, study_of({"a": {1: {}}}, statuses={"a": "waiting"}))
     found = json.loads((tmp_path / "results.json").read_text())
     assert (found["finished"], found["total"], found["tables"]) == (0, 1, [])
     assert (tmp_path / "tables" / "scores.csv").read_text().count("\n") == 1
 
 
-def test_unlike_protocols_are_files_of_their_own(
-    tmp_path: Path, study_of: Make
-) -> None:
+def test_unlike_protocols_are_files_of_their_own(tmp_path, study_of):
     data = study_of({"a": {1: {"MR": 1.0}}, "b": {1: {"MR/f1": 2.0}}})
     write_exports(tmp_path, data)
     tables = [
@@ -148,8 +134,8 @@ def test_unlike_protocols_are_files_of_their_own(
     assert "unlike other tables in metric (f1 against accuracy)" in tables[1]
 
 
-def test_tables_have_labels_of_their_own(tmp_path: Path, study_of: Make) -> None:
-    def label(path: Path) -> str:
+def test_tables_have_labels_of_their_own(tmp_path, study_of):
+    def label(path):
         (found,) = re.findall(r"\\label\{tab:([a-z0-9-]+)\}", path.read_text())
         return found
 
@@ -169,13 +155,11 @@ def test_tables_have_labels_of_their_own(tmp_path: Path, study_of: Make) -> None
     assert len(set(labels.values())) == len(labels) == 7
 
 
-def test_numbered_names_take_no_other_tables_place(
-    tmp_path: Path, study_of: Make
-) -> None:
+def test_numbered_names_take_no_other_tables_place(tmp_path, study_of):
     numbers = {"a": {1: {"MR/x": 1.0, "CR/x": 1.0}}, "b": {1: {"MR/y": 1.0}}}
     data = study_of(numbers)
 
-    def named(run: CellRun) -> list[Score]:
+    def named(run):
         score = attrs.evolve(run.scores[0], protocol={"encoder": {}, "evaluator": {}})
         return [
             attrs.evolve(score, evaluator=evaluator)
@@ -188,9 +172,7 @@ def test_numbered_names_take_no_other_tables_place(
     assert (tmp_path / "tables" / "scores.csv").read_text().startswith("evaluator,")
 
 
-def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(
-    tmp_path: Path, study_of: Make
-) -> None:
+def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(tmp_path, study_of):
     write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0, "MR/f1": 2.0}}}))
     tables = tmp_path / "tables"
     (tables / "mine.tex").write_text("by hand")

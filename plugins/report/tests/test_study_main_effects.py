@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 
 import pytest
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.main_effects import interaction, main_effects
-from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary_tables import Summary
-
-Make = Callable[..., StudyData]
+from sentbed_report.study.study_data import AxisInfo
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 LOSS = AxisInfo("loss", ("ctr", "cls", "nli"))
@@ -24,11 +20,11 @@ VALUES = {
 
 
 def with_summary(
-    study_of: Make,
-    values: dict[str, float | None],
-    axes: list[AxisInfo],
-    **more: object,
-) -> tuple[StudyData, Summary]:
+    study_of,
+    values,
+    axes,
+    **more,
+):
     """One seed below and one above each value; a cell without a value has failed."""
     numbers = {
         name: {1: {}, 2: {}}
@@ -42,8 +38,8 @@ def with_summary(
 
 
 def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     pooler, loss = main_effects(*with_summary(study_of, VALUES, [POOLER, LOSS]))
     assert (pooler.axis, pooler.reference, pooler.together) == ("pooler", "first", ())
     first, mean = pooler.labels
@@ -55,7 +51,7 @@ def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(
     assert [one.difference for one in loss.labels] == [0.0, -11.5, -18.0]
 
 
-def test_the_reference_is_the_baselines_label(study_of: Make) -> None:
+def test_the_reference_is_the_baselines_label(study_of):
     pooler, loss = main_effects(
         *with_summary(study_of, VALUES, [POOLER, LOSS], baseline="mean, cls")
     )
@@ -63,7 +59,7 @@ def test_the_reference_is_the_baselines_label(study_of: Make) -> None:
     assert [one.difference for one in loss.labels] == [11.5, 0.0, -6.5]
 
 
-def test_means_are_over_contexts_that_all_labels_have(study_of: Make) -> None:
+def test_means_are_over_contexts_that_all_labels_have(study_of):
     values = {**VALUES, "mean, nli": None}
     pooler, loss = main_effects(*with_summary(study_of, values, [POOLER, LOSS]))
     assert [(one.mean, one.contexts) for one in pooler.labels] == [(65.0, 2), (68.5, 2)]
@@ -78,8 +74,8 @@ def test_means_are_over_contexts_that_all_labels_have(study_of: Make) -> None:
 
 
 def test_axes_that_go_together_are_named_and_do_not_part_the_cells(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     size = AxisInfo("size", ("small", "large"))
     rate = AxisInfo("rate", ("1e-3", "1e-4"))
     values = {
@@ -101,7 +97,7 @@ def test_axes_that_go_together_are_named_and_do_not_part_the_cells(
     assert [one.mean for one in effects[2].labels] == [55.0, 58.0]
 
 
-def test_an_axis_of_numbers_gives_points_in_their_order(study_of: Make) -> None:
+def test_an_axis_of_numbers_gives_points_in_their_order(study_of):
     rate = AxisInfo("rate", ("0.05", "0.01", "1"), (0.05, 0.01, 1.0))
     effect, other = main_effects(
         *with_summary(
@@ -118,7 +114,7 @@ def test_an_axis_of_numbers_gives_points_in_their_order(study_of: Make) -> None:
     assert other.points == ()
 
 
-def test_an_axis_of_one_label_has_no_effect(study_of: Make) -> None:
+def test_an_axis_of_one_label_has_no_effect(study_of):
     (found,) = main_effects(
         *with_summary(
             study_of,
@@ -129,9 +125,9 @@ def test_an_axis_of_one_label_has_no_effect(study_of: Make) -> None:
     assert found.axis == "pooler"
 
 
-def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of: Make) -> None:
+def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of):
     norm = AxisInfo("norm", ("raw", "unit"))
-    values: dict[str, float | None] = {
+    values = {
         f"{name}, {label}": value + shift
         for name, value in VALUES.items()
         for label, shift in (("raw", 0.0), ("unit", 2.0))
@@ -158,14 +154,14 @@ def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of: Make) -> None:
 
 
 def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     """Simpson's reversal: `mean` is better with both models, and was run with the weak one more often."""
     model, seed = (
         AxisInfo("model", ("weak", "strong")),
         AxisInfo("data", ("a", "b", "c")),
     )
-    values: dict[str, float | None] = {}
+    values = {}
     for name, base in (("weak", 30.0), ("strong", 80.0)):
         for data, shift in (("a", 0.0), ("b", 1.0), ("c", 2.0)):
             values[f"first, {name}, {data}"] = (
@@ -188,7 +184,7 @@ def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(
     assert statistics.fmean(finished[0]) > statistics.fmean(finished[1])
 
 
-def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of: Make) -> None:
+def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of):
     """A decoder needs one, which BERT has not: that cell is left out of the study."""
     pooler = AxisInfo("pooler", ("first", "mean", "decoder"))
     model = AxisInfo("model", ("bert", "roberta"))
@@ -221,14 +217,14 @@ def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of: Make) -
 
 
 def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     """BERT has no last token to pool, and OPT no first one: only `mean` goes with every model."""
     pooler, model = (
         AxisInfo("pooler", ("first", "mean", "last")),
         AxisInfo("model", ("bert", "roberta", "opt")),
     )
-    values: dict[str, float | None] = {
+    values = {
         "first, bert": 60.0,
         "mean, bert": 62.0,
         "first, roberta": 70.0,
@@ -257,7 +253,7 @@ def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(
     )
 
 
-def test_a_label_alone_is_no_comparison_and_says_so(study_of: Make) -> None:
+def test_a_label_alone_is_no_comparison_and_says_so(study_of):
     values = {
         "first, ctr": 70.0,
         "mean, ctr": None,
@@ -273,8 +269,8 @@ def test_a_label_alone_is_no_comparison_and_says_so(study_of: Make) -> None:
 
 
 def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     knowledge = AxisInfo("knowledge", ("none", "dropout", "nsp"))
     loss = AxisInfo("loss", ("none", "ctr", "cls"))
     values = {
@@ -297,7 +293,7 @@ def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(
     assert list(first.left) == list(second.left) == ["none"]
 
 
-def test_effects_are_those_of_the_average(study_of: Make) -> None:
+def test_effects_are_those_of_the_average(study_of):
     numbers = {name: {1: {"MR": 1.0, "CR": value}} for name, value in VALUES.items()}
     data = study_of(numbers, [POOLER, LOSS])
     (summary,) = summarise(data)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import attrs
 import pytest
@@ -15,9 +14,7 @@ from sentbed_report.study_page.power_section import power_section
 from toy_study import study
 
 
-def of_numbers(
-    numbers: Mapping[str, Mapping[int, float]], baseline: str | None = "base"
-) -> StudyData:
+def of_numbers(numbers, baseline="base"):
     """A study of one task without items: cell -> seed -> score."""
     protocol = {"encoder": {}, "evaluator": {"id": "p"}}
     cells = []
@@ -46,7 +43,7 @@ TOY = of_numbers(
 )
 
 
-def test_the_spread_over_seeds_is_pooled_by_its_degrees() -> None:
+def test_the_spread_over_seeds_is_pooled_by_its_degrees():
     (found,) = observed_power(summarise(TOY))
     assert found.spread.seed_std == pytest.approx(math.sqrt((0.2 + 14 / 3 + 0.01) / 8))
     assert (found.spread.item_std, found.spread.item_degrees) == (0, math.inf)
@@ -54,7 +51,7 @@ def test_the_spread_over_seeds_is_pooled_by_its_degrees() -> None:
     assert (found.seeds, found.comparisons) == (4, 3)
 
 
-def test_the_spread_over_items_is_their_mean_variance() -> None:
+def test_the_spread_over_items_is_their_mean_variance():
     data = study()
     (summary, *_) = summarise(data, resamples=100)
     found = observed_power([summary])[0]
@@ -70,7 +67,7 @@ def test_the_spread_over_items_is_their_mean_variance() -> None:
     assert found.smallest(3) == smallest_difference(found.spread, 3, comparisons=5)
 
 
-def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all() -> None:
+def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all():
     (found,) = observed_power(summarise(TOY))
     own = with_test(Judged({1: 1.0, 2: 2.0, 3: 1.0}, 0.04, 99))
     expected = seeds_needed(
@@ -91,14 +88,12 @@ def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all() -> None:
     ],
     ids=["one seed", "no baseline", "one cell"],
 )
-def test_without_comparisons_under_two_seeds_nothing_is_known(data: StudyData) -> None:
+def test_without_comparisons_under_two_seeds_nothing_is_known(data):
     assert observed_power(summarise(data)) == ()
     assert power_section(data, summarise(data)) is None
 
 
-def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant() -> (
-    None
-):
+def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant():
     summaries = summarise(TOY)
     section = power_section(TOY, summaries)
     assert section is not None
@@ -124,7 +119,7 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
     assert any("plan the next study" in remark for remark in section.notes)
 
 
-def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds() -> None:
+def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds():
     data = study()
     summaries = summarise(data, resamples=100)
     hidden = attrs.evolve(

@@ -9,11 +9,9 @@ import re
 from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
-from sentbed.protocols import Score
 from sentbed_report.figures.number_lines import number_plots
 from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.study.axis_tests import axis_findings
@@ -43,35 +41,35 @@ class Elements(HTMLParser):
 
     VOID = frozenset({"meta", "link", "input", "wbr", "img", "br"})
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
+        self.open = []
+        self.elements = []
+        self.texts = []
         self.feed(text)
         self.close()
         assert not self.open, self.open
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
         if tag not in self.VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if not self.open or self.open[-1] not in ("style", "script"):
             self.texts.append(data)
 
     @property
-    def text(self) -> str:
+    def text(self):
         return "".join(self.texts)
 
-    def all(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
+    def all(self, tag, **attributes):
         return [
             a for t, a in self.elements if t == tag and attributes.items() <= a.items()
         ]
@@ -86,23 +84,23 @@ class Report:
     markdown: str
 
     @cached_property
-    def page(self) -> Elements:
+    def page(self):
         return Elements(self.html)
 
 
-def report_of(directory: Path, data: StudyData) -> Report:
+def report_of(directory, data):
     path = write_study_report(directory, data, summarise(data, resamples=50))
     assert path == directory / "report.html"
     return Report(data, path.read_text(), (directory / "report.md").read_text())
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def toy(tmp_path_factory):
     """The report of `study()`."""
     return report_of(tmp_path_factory.mktemp("toy"), study())
 
 
-def changed(data: StudyData, cell: str, seed: int, **fields: object) -> StudyData:
+def changed(data, cell, seed, **fields):
     """The study with other fields in one run."""
     cells = [
         attrs.evolve(
@@ -117,13 +115,13 @@ def changed(data: StudyData, cell: str, seed: int, **fields: object) -> StudyDat
     return attrs.evolve(data, cells=tuple(cells))
 
 
-def links_to_runs(report: Report) -> list[str]:
+def links_to_runs(report):
     """Addresses of the page's links, without those to items."""
     addresses = [str(element["href"]) for element in report.page.all("a")]
     return [address for address in addresses if not address.startswith("pages/")]
 
 
-def script_hashes(page: Elements) -> list[str]:
+def script_hashes(page):
     """The hashes of scripts that the page's policy allows."""
     (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
     content = str(policy["content"])
@@ -131,7 +129,7 @@ def script_hashes(page: Elements) -> list[str]:
     return re.findall(r"'sha256-([^']+)'", content)
 
 
-def test_the_page_and_markdown_have_the_sections_of_a_study(toy: Report) -> None:
+def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
     titles = [
         *(
             "results",
@@ -163,8 +161,8 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy: Report) -> None
 
 
 def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(
-    toy: Report,
-) -> None:
+    toy,
+):
     for tag, attributes in toy.page.elements:
         assert not attributes.get("src")
         assert tag != "link" or attributes["href"] == "data:,"
@@ -177,12 +175,12 @@ def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(
     assert len(digests) == 2
 
 
-def test_a_served_page_may_run_one_script_more() -> None:
+def test_a_served_page_may_run_one_script_more():
     page = Page("t", "finished", "", "", (AnswerLine("Best", "a"),), (), ())
     assert len(script_hashes(Elements(page_html(page, "let served;")))) == 3
 
 
-def test_hostile_text_is_shown_as_it_is_in_every_place(tmp_path: Path) -> None:
+def test_hostile_text_is_shown_as_it_is_in_every_place(tmp_path):
     report = report_of(tmp_path, hostile_study())
     page = report.page
     # `Elements` takes a script's content for no element: one that was smuggled in would be a third.
@@ -217,7 +215,7 @@ def test_hostile_text_is_shown_as_it_is_in_every_place(tmp_path: Path) -> None:
     assert not re.search(r"(?<!\\)<(script|img)", outside_fences)
 
 
-def hostile_study() -> StudyData:
+def hostile_study():
     """A study in which every text that a stranger may choose is an attack."""
     axis = AxisInfo(f"axis{ATTACK}", (f"a{ATTACK}", f"b{ATTACK}"), (1.0, 100.0))
     other = AxisInfo(f"second{ATTACK}", (f"c{ATTACK}", f"d{ATTACK}"))
@@ -260,7 +258,7 @@ def hostile_study() -> StudyData:
     return changed(data, data.cells[-1].name, 1, **failed)
 
 
-def hostile_score(score: Score) -> Score:
+def hostile_score(score):
     task = score.task if score.task == "STS12" else f"{score.task}{ATTACK}"
     evaluator = {**score.evaluator_protocol, f"entry{ATTACK}": f"value{ATTACK}"}
     protocol = {"encoder": {}, "evaluator": evaluator}
@@ -269,9 +267,9 @@ def hostile_score(score: Score) -> Score:
     )
 
 
-def test_runs_that_wait_fail_or_run_are_named(tmp_path: Path) -> None:
+def test_runs_that_wait_fail_or_run_are_named(tmp_path):
     data = study()
-    nothing: dict[str, Any] = {"scores": (), "record": {}, "seconds": None}
+    nothing = {"scores": (), "record": {}, "seconds": None}
     for cell in ("first, 0.01", "first, 0.25"):
         error = "Out of memory.\nAt step 3."
         data = changed(data, cell, 1, status="failed", error=error, scores=())
@@ -299,7 +297,7 @@ def test_runs_that_wait_fail_or_run_are_named(tmp_path: Path) -> None:
     assert ".." not in report.markdown
 
 
-def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path: Path) -> None:
+def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path):
     data = study()
     for cell in data.cells:
         for run in cell.runs:
@@ -320,7 +318,7 @@ def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path: Path) -> N
     assert report.page.all("svg") == []
 
 
-def test_runs_without_axes_have_no_filter_and_no_effects(tmp_path: Path) -> None:
+def test_runs_without_axes_have_no_filter_and_no_effects(tmp_path):
     cells = tuple(CellInfo(cell.name, {}, cell.runs[:1]) for cell in study().cells)
     report = report_of(tmp_path, StudyData("6 runs", (), cells, None, (1,)))
     assert "6 cells, 1 seed" in report.page.text
@@ -335,7 +333,7 @@ def test_runs_without_axes_have_no_filter_and_no_effects(tmp_path: Path) -> None
     assert "†" not in results
 
 
-def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path: Path) -> None:
+def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path):
     data = study(seeds=(1,))
     (run,) = data.cells[0].runs
     scores = []
@@ -355,8 +353,8 @@ def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path: Path) 
 
 
 def test_a_degenerate_number_is_named_below_its_table_and_marked(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     data = study()
     run = data.cells[0].runs[0]
     first, *others = run.scores
@@ -383,14 +381,14 @@ def test_a_degenerate_number_is_named_below_its_table_and_marked(
     assert left_out in report.markdown
 
 
-def test_the_same_study_gives_the_same_page(tmp_path: Path, toy: Report) -> None:
+def test_the_same_study_gives_the_same_page(tmp_path, toy):
     again = report_of(tmp_path, study())
     assert (again.html, again.markdown) == (toy.html, toy.markdown)
 
 
 def test_what_cannot_be_compared_is_named(
-    study_with_a_pooler_left_out: StudyData,
-) -> None:
+    study_with_a_pooler_left_out,
+):
     """A label that cannot run keeps its axis, and no mean is over other cells than the one beside it."""
     data = study_with_a_pooler_left_out
     findings = axis_findings(data, summarise(data, resamples=50))
@@ -422,7 +420,7 @@ def test_what_cannot_be_compared_is_named(
 
 
 @pytest.fixture
-def study_with_a_pooler_left_out() -> StudyData:
+def study_with_a_pooler_left_out():
     poolers = AxisInfo("pooler", (*POOLER.labels, "decoder"))
     excluded = []
     for label in TEMPERATURE.labels:
@@ -430,7 +428,7 @@ def study_with_a_pooler_left_out() -> StudyData:
     return attrs.evolve(study(), axes=(poolers, TEMPERATURE), excluded=tuple(excluded))
 
 
-def test_facts_are_what_cells_share_and_not_what_they_differ_in() -> None:
+def test_facts_are_what_cells_share_and_not_what_they_differ_in():
     recipe = """
     [encoder]
     backbone = { use = "bert", model = "pkg:a/b" }
@@ -462,7 +460,7 @@ def test_facts_are_what_cells_share_and_not_what_they_differ_in() -> None:
     assert "left out" in dict(facts(data))
 
 
-def with_references(data: StudyData) -> StudyData:
+def with_references(data):
     tasks = {"STS12": 70.0, "STS13": 71.0, "STSB": 72.0, "SICKR": 73.0}
     references = {
         "BERT": Reference({**tasks, "AVG/spearman": 71.5}, source="Table 1"),
@@ -473,8 +471,8 @@ def with_references(data: StudyData) -> StudyData:
 
 
 def test_published_references_are_rows_and_all_references_dashed_lines(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     data = with_references(study(seeds=(1,)))
     (summary,) = summarise(data, resamples=10)
     (untrained,) = (
@@ -505,7 +503,7 @@ def test_published_references_are_rows_and_all_references_dashed_lines(
     assert other["cell"] == "first, 0.25"
 
 
-def test_an_average_over_other_tasks_has_no_reference() -> None:
+def test_an_average_over_other_tasks_has_no_reference():
     references = {
         "BERT": Reference({"STS12": 70.0, "AVG/spearman": 71.5}),
         "x": Reference({"AVG": 1}),
@@ -518,7 +516,7 @@ def test_an_average_over_other_tasks_has_no_reference() -> None:
     ]
 
 
-def test_a_study_of_searches_has_the_columns_of_prompteols_table_4() -> None:
+def test_a_study_of_searches_has_the_columns_of_prompteols_table_4():
     data = searched_study()
     (summary,) = summarise(data, resamples=10)
     means = {row.cell: row.cells[-1].value or 0.0 for row in summary.rows}
@@ -559,11 +557,11 @@ def test_a_study_of_searches_has_the_columns_of_prompteols_table_4() -> None:
     assert demonstrations_section(study(seeds=(1,)), [summary]) is None
 
 
-def searched_study() -> StudyData:
+def searched_study():
     """Two sizes, each without and with a search; the candidates score 50, 60, ..., the prompt alone 65."""
     method = AxisInfo("method", ("PromptEOL", "PromptEOL+ICL"))
     data = study((SIZES, method), seeds=(1,), baseline=None, expected={}, excluded=())
-    rows: list[dict[str, Any]] = []
+    rows = []
     for rank in range(1, 6):
         rows.append(
             {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import ERRORS, POLICY, browse, found, needed
@@ -49,7 +47,7 @@ FRAME = """<!doctype html>
 """A headless window is no narrower than 500 pixels; a frame is."""
 
 
-def act(page: Path, tmp_path: Path, script: str, *options: str) -> dict[str, Any]:
+def act(page, tmp_path, script, *options):
     """Run a script in a copy of the page; its security policy, which lets no other run, is taken out."""
     text, times = re.subn(POLICY, ERRORS, page.read_text())
     assert times == 1
@@ -64,16 +62,14 @@ def act(page: Path, tmp_path: Path, script: str, *options: str) -> dict[str, Any
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     hostile = "</title><script>document.title = 'owned'; throw 1</script>"
     return write_study_report(
         tmp_path_factory.mktemp("study"), study(several=True, name=hostile)
     )
 
 
-def test_the_page_as_written_runs_without_a_word_on_the_console(
-    report: Path, tmp_path: Path
-) -> None:
+def test_the_page_as_written_runs_without_a_word_on_the_console(report, tmp_path):
     dom = browse(report, tmp_path, "--dump-dom")
     assert "<title>&lt;/title&gt;&lt;script&gt;" in dom
     # The scripts remove `hidden`: the policy's hashes are theirs.
@@ -82,7 +78,7 @@ def test_the_page_as_written_runs_without_a_word_on_the_console(
     assert not re.search(r'<form class="filter"[^>]*hidden', dom)
 
 
-def test_a_heading_sorts_its_column_and_says_so(report: Path, tmp_path: Path) -> None:
+def test_a_heading_sorts_its_column_and_says_so(report, tmp_path):
     seen = act(
         report,
         tmp_path,
@@ -108,7 +104,7 @@ def test_a_heading_sorts_its_column_and_says_so(report: Path, tmp_path: Path) ->
     assert seen["again"] == seen["before"]
 
 
-def test_text_and_labels_filter_every_table(report: Path, tmp_path: Path) -> None:
+def test_text_and_labels_filter_every_table(report, tmp_path):
     seen = act(
         report,
         tmp_path,
@@ -130,7 +126,7 @@ def test_text_and_labels_filter_every_table(report: Path, tmp_path: Path) -> Non
     assert seen["runs"] == seen["labels"]
 
 
-def test_a_mark_says_why_on_hover_and_on_focus(report: Path, tmp_path: Path) -> None:
+def test_a_mark_says_why_on_hover_and_on_focus(report, tmp_path):
     seen = act(
         report,
         tmp_path,
@@ -166,9 +162,7 @@ def test_a_mark_says_why_on_hover_and_on_focus(report: Path, tmp_path: Path) -> 
     assert seen["focused"] == [False, "tip"]
 
 
-def test_the_theme_changes_page_and_plots_and_is_remembered(
-    report: Path, tmp_path: Path
-) -> None:
+def test_the_theme_changes_page_and_plots_and_is_remembered(report, tmp_path):
     script = """
     const look = () => [style(document.body).backgroundColor, style(one("figure svg text")).fill];
     const before = look();
@@ -188,8 +182,8 @@ def test_the_theme_changes_page_and_plots_and_is_remembered(
 
 @pytest.mark.parametrize("width", [1200, 500])
 def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(
-    report: Path, tmp_path: Path, width: int
-) -> None:
+    report, tmp_path, width
+):
     seen = act(
         report,
         tmp_path,
@@ -210,7 +204,7 @@ def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(
     assert seen["wide"] <= 0
 
 
-def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> None:
+def test_a_phone_scrolls_tables_not_the_page(report, tmp_path):
     (tmp_path / "inner.html").write_text(re.sub(POLICY, "", report.read_text()))
     outer = tmp_path / "outer.html"
     outer.write_text(FRAME)
@@ -226,7 +220,7 @@ def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> No
 
 
 @pytest.fixture(scope="module")
-def eight_cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def eight_cells(tmp_path_factory):
     temperature = AxisInfo(
         "temperature", ("0.01", "0.05", "0.1", "0.25"), (0.01, 0.05, 0.1, 0.25)
     )
@@ -236,8 +230,8 @@ def eight_cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_answer_of_eight_cells_stands_within_the_first_screen_and_the_closed_page_is_short(
-    eight_cells: Path, tmp_path: Path
-) -> None:
+    eight_cells, tmp_path
+):
     script = """
     const bottom = one(".answer").getBoundingClientRect().bottom;
     tell({bottom, length: document.documentElement.scrollHeight, lines: all(".answer > div").length});

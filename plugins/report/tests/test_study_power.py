@@ -20,7 +20,7 @@ from sentbed_report.statistics.significance import Judged, with_test
 from statsmodels.stats.power import TTestPower
 
 
-def noncentral(distance: float, degrees: float, level: float) -> float:
+def noncentral(distance, degrees, level):
     """Power of a two-sided t-test of an effect of `distance` standard errors."""
     critical = stats.t.isf(level / 2, degrees)
     return float(
@@ -29,7 +29,7 @@ def noncentral(distance: float, degrees: float, level: float) -> float:
     )
 
 
-def by_share(spread: Spread, difference: float, seeds: int, level: float) -> float:
+def by_share(spread, difference, seeds, level):
     """Power by another decomposition: over the items' share of the sum of both chi-squares.
 
     The share is independent of the sum, which is a chi-square over the sum of the degrees: given the share,
@@ -63,9 +63,7 @@ def by_share(spread: Spread, difference: float, seeds: int, level: float) -> flo
 @pytest.mark.parametrize("level", [0.05, 0.005])
 @pytest.mark.parametrize("difference", [0.0, 0.2, 1.0, 3.0, -3.0])
 @pytest.mark.parametrize("seeds", [2, 3, 5, 30])
-def test_seeds_alone_have_the_power_of_the_noncentral_t(
-    seeds: int, difference: float, level: float
-) -> None:
+def test_seeds_alone_have_the_power_of_the_noncentral_t(seeds, difference, level):
     found = power_of(Spread(1.0), difference, seeds, level)
     assert found == pytest.approx(
         noncentral(difference * math.sqrt(seeds), seeds - 1, level), abs=1e-7
@@ -77,8 +75,8 @@ def test_seeds_alone_have_the_power_of_the_noncentral_t(
 
 @pytest.mark.parametrize("degrees", [4, 41, 2000, math.inf])
 def test_items_alone_have_the_power_of_their_own_degrees_whatever_the_number_of_seeds(
-    degrees: float,
-) -> None:
+    degrees,
+):
     spread = Spread(0.0, 0.5, degrees)
     found = [power_of(spread, 1.2, seeds) for seeds in (1, 3, math.inf)]
     assert found == pytest.approx(
@@ -88,8 +86,8 @@ def test_items_alone_have_the_power_of_their_own_degrees_whatever_the_number_of_
 
 @pytest.mark.parametrize("difference", [0.4, 1.0, 2.5])
 def test_the_seeds_needed_and_the_smallest_difference_are_those_of_statsmodels(
-    difference: float,
-) -> None:
+    difference,
+):
     solved = TTestPower().solve_power(difference, None, 0.05, 0.8)
     assert seeds_needed(Spread(1.0), difference) == SeedsNeeded(
         math.ceil(float(np.squeeze(solved)))
@@ -115,8 +113,8 @@ def test_the_seeds_needed_and_the_smallest_difference_are_those_of_statsmodels(
     ],
 )
 def test_both_sources_agree_with_the_integral_over_their_share(
-    spread: Spread, difference: float, seeds: int, level: float
-) -> None:
+    spread, difference, seeds, level
+):
     expected = by_share(spread, difference, seeds, level)
     assert 0.1 < expected < 0.99
     assert power_of(spread, difference, seeds, level) == pytest.approx(
@@ -130,8 +128,8 @@ def test_both_sources_agree_with_the_integral_over_their_share(
     [(Spread(0.5, 0.3, 60), 1.2, 3), (Spread(1.0, 0.3, 20), 1.0, 8)],
 )
 def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
-    spread: Spread, difference: float, seeds: int
-) -> None:
+    spread, difference, seeds
+):
     rng, studies, found = np.random.default_rng(3), 2500, 0
     for _ in range(studies):
         shared = difference + spread.item_std * rng.normal()
@@ -153,8 +151,8 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
 
 @pytest.mark.parametrize("seeds", [2, 3, 4, 10])
 def test_without_a_difference_none_is_found_more_often_than_the_level_whatever_varies_more(
-    seeds: int,
-) -> None:
+    seeds,
+):
     for level in (0.05, 0.01, 0.00625, 1e-4):
         found = [
             power_of(
@@ -171,8 +169,8 @@ def test_without_a_difference_none_is_found_more_often_than_the_level_whatever_v
     "spread", [Spread(1.0), Spread(1.0, 0.2), Spread(0.1, 1.0, 50), Spread(1.0, 1.0, 5)]
 )
 def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(
-    spread: Spread,
-) -> None:
+    spread,
+):
     least = [
         smallest_difference(spread, seeds) for seeds in (2, 3, 4, 6, 12, 100, 5000)
     ]
@@ -185,7 +183,7 @@ def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(
 
 
 @pytest.mark.parametrize("spread", [Spread(0.7, 0.1, 400), Spread(0.7, 0.2)])
-def test_the_seeds_needed_are_just_enough(spread: Spread) -> None:
+def test_the_seeds_needed_are_just_enough(spread):
     for difference in (0.7, 1.0, 3.0):
         seeds = seeds_needed(spread, difference).seeds
         assert seeds is not None
@@ -193,7 +191,7 @@ def test_the_seeds_needed_are_just_enough(spread: Spread) -> None:
         assert seeds == 2 or power_of(spread, difference, seeds - 1) < 0.8
 
 
-def test_the_smallest_difference_has_just_that_power() -> None:
+def test_the_smallest_difference_has_just_that_power():
     spread = Spread(0.5, 0.2, 100)
     for seeds, power in ((3, 0.8), (2, 0.5), (10, 0.99)):
         least = smallest_difference(spread, seeds, power, comparisons=4)
@@ -203,9 +201,7 @@ def test_the_smallest_difference_has_just_that_power() -> None:
         assert power_of(spread, -least, seeds, 0.0125) == pytest.approx(power, abs=1e-7)
 
 
-def test_a_difference_that_the_items_hide_needs_no_number_of_seeds_and_says_why() -> (
-    None
-):
+def test_a_difference_that_the_items_hide_needs_no_number_of_seeds_and_says_why():
     # Known items: the interval of infinitely many seeds is 1.96 x 0.2 wide, and (1.96 + 0.84) x 0.2 is seen.
     found = seeds_needed(Spread(0.3, 0.2), 0.5)
     assert found.seeds is None
@@ -217,7 +213,7 @@ def test_a_difference_that_the_items_hide_needs_no_number_of_seeds_and_says_why(
     assert seeds_needed(Spread(0.0, 0.2), 0.6) == SeedsNeeded(1)
 
 
-def test_hardly_any_difference_needs_more_seeds_than_anyone_has() -> None:
+def test_hardly_any_difference_needs_more_seeds_than_anyone_has():
     assert seeds_needed(Spread(1.0), 1e-6) == SeedsNeeded(
         None, "more than 10,000 seeds"
     )
@@ -252,7 +248,7 @@ def test_hardly_any_difference_needs_more_seeds_than_anyone_has() -> None:
         (lambda: seeds_needed(Spread(1.0), math.nan), "the difference is nan"),
     ],
 )
-def test_what_is_out_of_range_is_refused(given, message: str) -> None:
+def test_what_is_out_of_range_is_refused(given, message):
     with pytest.raises(RunError, match=message):
         given()
 
@@ -260,9 +256,7 @@ def test_what_is_out_of_range_is_refused(given, message: str) -> None:
 # --- prompts -----------------------------------------------------------------------------------------------
 
 
-def simulated_power(
-    spread: Spread, difference: float, seeds: int, level: float, studies: int
-) -> float:
+def simulated_power(spread, difference, seeds, level, studies):
     """Share of simulated studies in which the difference exceeds Banerjee's critical value."""
     rng = np.random.default_rng(0)
     prompts = int(spread.prompts)
@@ -293,8 +287,8 @@ def simulated_power(
     ],
 )
 def test_the_power_over_prompts_seeds_and_items_is_that_of_simulated_studies(
-    spread: Spread, difference: float, seeds: int
-) -> None:
+    spread, difference, seeds
+):
     if spread.seed_std == 0:
         expected = simulated_power(
             attrs.evolve(spread, seed_std=1e-9), difference, 2, 0.05, 200_000
@@ -304,9 +298,7 @@ def test_the_power_over_prompts_seeds_and_items_is_that_of_simulated_studies(
     assert power_of(spread, difference, seeds) == pytest.approx(expected, abs=0.005)
 
 
-def test_prompts_needed_are_the_fewest_with_the_power_and_no_seeds_replace_them() -> (
-    None
-):
+def test_prompts_needed_are_the_fewest_with_the_power_and_no_seeds_replace_them():
     spread = Spread(0.5, 0.1, 199, 1.0, 4)
     needed = prompts_needed(spread, 1.5, 5).seeds
     assert needed is not None
@@ -321,7 +313,7 @@ def test_prompts_needed_are_the_fewest_with_the_power_and_no_seeds_replace_them(
     assert "no number of prompts: the items and seeds alone leave" in few_seeds.reason
 
 
-def test_many_standard_errors_of_three_sources_are_integrated_to_three_digits() -> None:
+def test_many_standard_errors_of_three_sources_are_integrated_to_three_digits():
     # Two prompts and many comparisons find only differences of a hundred standard errors.
     spread = Spread(0.5, 0.3, 199, 1.0, 2)
     expected = simulated_power(spread, 60.0, 2, 0.05 / 10, 400_000)
@@ -330,14 +322,14 @@ def test_many_standard_errors_of_three_sources_are_integrated_to_three_digits() 
     )
 
 
-def test_one_prompt_shows_no_spread_over_prompts() -> None:
+def test_one_prompt_shows_no_spread_over_prompts():
     with pytest.raises(
         RunError, match="does not show how much prompts differ; give 2 or more"
     ):
         Spread(1.0, prompt_std=1.0)
 
 
-def test_the_observed_spread_over_prompts_is_pooled() -> None:
+def test_the_observed_spread_over_prompts_is_pooled():
     first = Judged({1: 1.0, 2: 2.0}, 1.0, 99, {"a": 0.0, "b": 2.0})
     second = Judged({1: 1.0, 2: 2.0}, 3.0, 99, {"a": 0.0, "b": 4.0})
     observed = observed_spread([first, second])
@@ -347,5 +339,5 @@ def test_the_observed_spread_over_prompts_is_pooled() -> None:
     assert (spread.prompts, seeds) == (2, 2)
 
 
-def test_one_seed_shows_no_spread_over_seeds_whatever_the_prompts_vary_by() -> None:
+def test_one_seed_shows_no_spread_over_seeds_whatever_the_prompts_vary_by():
     assert observed_spread([Judged({1: 1.0}, 1.0, 99, {"a": 0.0, "b": 2.0})]) is None

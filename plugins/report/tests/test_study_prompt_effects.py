@@ -31,14 +31,14 @@ from sentbed_report.study_page.prompts_section import prompts_section
 PROMPTS = tuple("pqrstuvw")
 
 
-def score_of(values: np.ndarray, direction: str = "higher") -> Score:
+def score_of(values, direction="higher"):
     items = Items("mean", values, scale=1.0)
     protocol = {"encoder": {}, "evaluator": {"id": "p"}}
     score = Score("T", "accuracy", float(values.mean()), protocol, "en", "e", items)
     return attrs.evolve(score, direction=direction)
 
 
-def column_of(values: np.ndarray) -> dict[int, PromptScores]:
+def column_of(values):
     """Scores of a cell from `(prompts, seeds, items)`."""
     column = {}
     for seed in range(values.shape[1]):
@@ -50,9 +50,7 @@ def column_of(values: np.ndarray) -> dict[int, PromptScores]:
     return column
 
 
-def study_of(
-    values: np.ndarray, direction: str = "higher", baseline: str | None = "c0"
-) -> StudyData:
+def study_of(values, direction="higher", baseline="c0"):
     """A study from `(cells, prompts, seeds, items)`."""
     cells = []
     prompts = PROMPTS[: values.shape[1]]
@@ -71,10 +69,10 @@ def study_of(
     return StudyData("s", (), tuple(cells), baseline, seeds, prompts=prompts)
 
 
-def without_score(data: StudyData, cell: str, prompt: str, seed: int) -> StudyData:
+def without_score(data, cell, prompt, seed):
     """The study after one of its runs has failed."""
 
-    def failed(run: CellRun) -> CellRun:
+    def failed(run):
         if (run.cell, run.prompt, run.seed) != (cell, prompt, seed):
             return run
         return attrs.evolve(run, status="failed", error="no memory left", scores=())
@@ -85,7 +83,7 @@ def without_score(data: StudyData, cell: str, prompt: str, seed: int) -> StudyDa
 # --- the best prompt ---------------------------------------------------------------------------------------
 
 
-def test_what_is_by_chance_in_the_lead_of_the_best_prompt_is_that_of_a_loop() -> None:
+def test_what_is_by_chance_in_the_lead_of_the_best_prompt_is_that_of_a_loop():
     rng = np.random.default_rng(1)
     values = 0.3 * rng.normal(size=(4, 3, 30)) + 0.2 * rng.normal(size=(4, 1, 1))
     best = best_prompt(column_of(values), ComponentStore(1), lower=False)
@@ -105,7 +103,7 @@ def test_what_is_by_chance_in_the_lead_of_the_best_prompt_is_that_of_a_loop() ->
     )
 
 
-def test_where_lower_is_better_the_best_prompt_has_the_lowest_score() -> None:
+def test_where_lower_is_better_the_best_prompt_has_the_lowest_score():
     values = (
         np.random.default_rng(2).normal(size=(4, 2, 30))
         + np.arange(4)[:, None, None] * 5
@@ -117,7 +115,7 @@ def test_where_lower_is_better_the_best_prompt_has_the_lowest_score() -> None:
     assert 0 < best.optimism < 0.1 * best.lead
 
 
-def test_one_seed_without_items_says_nothing_of_chance() -> None:
+def test_one_seed_without_items_says_nothing_of_chance():
     scores = {
         prompt: attrs.evolve(score_of(np.array([number])), items=None)
         for prompt, number in zip("pq", (1, 2), strict=True)
@@ -128,8 +126,8 @@ def test_one_seed_without_items_says_nothing_of_chance() -> None:
 
 @pytest.mark.parametrize("prompt_std", [0.0, 0.1, 0.5])
 def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
-    prompt_std: float,
-) -> None:
+    prompt_std,
+):
     """The score of the best prompt less its true mean, on average over studies, is what is called chance."""
     rng = np.random.default_rng(3)
     losses, estimates = [], []
@@ -153,9 +151,7 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
 # --- sources and ranks -------------------------------------------------------------------------------------
 
 
-def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference() -> (
-    None
-):
+def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference():
     rng = np.random.default_rng(5)
     values = (
         rng.normal(size=(2, 4, 3, 50))
@@ -185,7 +181,7 @@ def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference(
     )
 
 
-def test_without_a_baseline_the_sources_are_those_of_the_score() -> None:
+def test_without_a_baseline_the_sources_are_those_of_the_score():
     values = np.random.default_rng(6).normal(size=(1, 3, 2, 40))
     (table,) = summarise(study_of(values, baseline=None))
     (row,) = rows_under_prompts(table)
@@ -197,7 +193,7 @@ def test_without_a_baseline_the_sources_are_those_of_the_score() -> None:
     assert row.sources.shares["prompts"] == pytest.approx(share)
 
 
-def sources_of_study(data: StudyData) -> tuple[set[str], list[str], str]:
+def sources_of_study(data):
     """The sources that are known of the last row, the headings of their table, and the note on them."""
     tables = summarise(data)
     sources = rows_under_prompts(tables[0])[-1].sources
@@ -210,7 +206,7 @@ def sources_of_study(data: StudyData) -> tuple[set[str], list[str], str]:
     return set(sources.stds), headings, section.notes[0]
 
 
-def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ() -> None:
+def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ():
     values = (
         np.random.default_rng(15).normal(size=(2, 3, 3, 40))
         + np.arange(3)[:, None, None] ** 2
@@ -228,7 +224,7 @@ def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ() -> 
     assert "prompts" not in note
 
 
-def test_one_seed_is_no_seed_spread_of_zero() -> None:
+def test_one_seed_is_no_seed_spread_of_zero():
     values = (
         np.random.default_rng(16).normal(size=(2, 3, 1, 40))
         + np.arange(3)[:, None, None]
@@ -248,7 +244,7 @@ def test_one_seed_is_no_seed_spread_of_zero() -> None:
 
 
 @pytest.mark.parametrize("direction", ["higher", "lower"])
-def test_ranks_are_those_under_each_prompt(direction: str) -> None:
+def test_ranks_are_those_under_each_prompt(direction):
     values = np.random.default_rng(7).normal(size=(4, 3, 2, 20))
     (table,) = summarise(study_of(values, direction))
     rows = rows_under_prompts(table)
@@ -264,7 +260,7 @@ def test_ranks_are_those_under_each_prompt(direction: str) -> None:
         assert row.rank_range in (str(lowest), f"{lowest} to {highest}")
 
 
-def test_the_section_says_what_prompts_change_and_is_left_out_without_them() -> None:
+def test_the_section_says_what_prompts_change_and_is_left_out_without_them():
     rng = np.random.default_rng(8)
     values = rng.normal(size=(3, 4, 3, 30)) + 3 * rng.normal(size=(3, 4, 1, 1))
     data = study_of(values)
@@ -285,7 +281,7 @@ def test_the_section_says_what_prompts_change_and_is_left_out_without_them() -> 
     assert prompts_section(plain, ()) is None
 
 
-def test_power_of_a_study_with_prompts_says_how_many_prompts_are_needed() -> None:
+def test_power_of_a_study_with_prompts_says_how_many_prompts_are_needed():
     rng = np.random.default_rng(9)
     values = rng.normal(size=(2, 4, 3, 400)) + rng.normal(size=(2, 4, 1, 1))
     data = study_of(values)
@@ -306,7 +302,7 @@ def test_power_of_a_study_with_prompts_says_how_many_prompts_are_needed() -> Non
     assert needed.seeds is None or needed.seeds > 4
 
 
-def test_sources_that_do_not_vary_have_no_shares() -> None:
+def test_sources_that_do_not_vary_have_no_shares():
     values = np.ones((2, 3, 2, 20))
     (table,) = summarise(study_of(values))
     rows = rows_under_prompts(table)
@@ -317,7 +313,7 @@ def test_sources_that_do_not_vary_have_no_shares() -> None:
     assert sources_of(judged) is None
 
 
-def test_the_answer_asks_for_more_of_what_varies_most() -> None:
+def test_the_answer_asks_for_more_of_what_varies_most():
     rng = np.random.default_rng(11)
     for prompt_std, seed_std, more in ((3.0, 0.1, "prompts"), (0.1, 3.0, "seeds")):
         values = 0.1 * rng.normal(size=(3, 4, 3, 50)) + prompt_std * rng.normal(
@@ -339,15 +335,13 @@ def test_the_answer_asks_for_more_of_what_varies_most() -> None:
 # --- the chosen cell ---------------------------------------------------------------------------------------
 
 
-def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_has_other_items() -> (
-    None
-):
+def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_has_other_items():
     rng = np.random.default_rng(12)
     values = rng.normal(size=(1, 4, 3, 30)) + rng.normal(size=(1, 4, 1, 1))
     decide = Decide(("T",), "e", test_data=True)
     data = attrs.evolve(study_of(values, baseline=None), decide=decide)
 
-    def without_last_items(run: CellRun) -> CellRun:
+    def without_last_items(run):
         prompt = data.prompts.index(run.prompt)
         return attrs.evolve(
             run, scores=(score_of(values[0, prompt, run.seed, : 30 - run.seed]),)
@@ -372,7 +366,7 @@ def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_h
 # --- runs that are missing ---------------------------------------------------------------------------------
 
 
-def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt() -> None:
+def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt():
     rng = np.random.default_rng(13)
     values = rng.normal(size=(2, 3, 3, 20)) + 5 * np.arange(3)[:, None, None]
     data = without_score(study_of(values), "c1", "q", 0)
@@ -388,14 +382,14 @@ def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt() -> 
         item_differences(data, "c0", "c1", "T")
 
 
-def test_a_task_without_a_seed_that_has_every_prompt_has_no_items() -> None:
+def test_a_task_without_a_seed_that_has_every_prompt_has_no_items():
     data = study_of(np.random.default_rng(14).normal(size=(2, 3, 1, 20)))
     for cell in ("c0", "c1"):
         data = without_score(data, cell, "r", 0)
     assert not has_items(data, "T", "e", "accuracy", {"id": "p"})
 
 
-def test_a_table_of_seeds_that_each_lack_a_prompt_says_so() -> None:
+def test_a_table_of_seeds_that_each_lack_a_prompt_says_so():
     data = study_of(np.random.default_rng(17).normal(size=(2, 3, 1, 20)))
     for cell in ("c0", "c1"):
         data = without_score(data, cell, "q", 0)
@@ -407,10 +401,10 @@ def test_a_table_of_seeds_that_each_lack_a_prompt_says_so() -> None:
     )
 
 
-def with_folds(data: StudyData, cell: str, prompts: str, tasks: str) -> StudyData:
+def with_folds(data, cell, prompts, tasks):
     """The study with a score of each task, some of them by five folds."""
 
-    def scored(run: CellRun) -> CellRun:
+    def scored(run):
         scores = []
         for task in ("T", "U"):
             score = attrs.evolve(run.scores[0], task=task)
@@ -427,8 +421,8 @@ def with_folds(data: StudyData, cell: str, prompts: str, tasks: str) -> StudyDat
 
 @pytest.mark.parametrize(("tasks", "listed"), [("T", "T"), ("TU", "T, U")])
 def test_a_run_by_another_protocol_is_named_with_its_prompt_and_makes_no_empty_table(
-    tasks: str, listed: str
-) -> None:
+    tasks, listed
+):
     data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
     (table,) = summarise(with_folds(data, "c1", "q", tasks))
     assert [row.cells[0].value is None for row in table.rows] == [False, True, False]
@@ -439,9 +433,7 @@ def test_a_run_by_another_protocol_is_named_with_its_prompt_and_makes_no_empty_t
     ]
 
 
-def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_table() -> (
-    None
-):
+def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_table():
     data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
     first, further = summarise(with_folds(data, "c1", "pqr", "T"))
     (note,) = first.protocol_notes
@@ -452,10 +444,10 @@ def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_tab
     assert first.protocol_notes == further.protocol_notes == ()
 
 
-def test_frames_call_only_the_runs_degenerate_that_are() -> None:
+def test_frames_call_only_the_runs_degenerate_that_are():
     data = study_of(np.random.default_rng(19).normal(size=(2, 3, 2, 20)))
 
-    def degenerate(run: CellRun) -> CellRun:
+    def degenerate(run):
         if (run.cell, run.prompt, run.seed) != ("c1", "q", 1):
             return run
         return attrs.evolve(
@@ -481,12 +473,10 @@ def test_frames_call_only_the_runs_degenerate_that_are() -> None:
         ([(prompt, seed) for prompt in "pqr" for seed in (0, 1)], "c1"),
     ],
 )
-def test_encoders_used_in_unlike_ways_are_named_with_the_prompts(
-    runs: list[tuple[str, int]], where: str
-) -> None:
+def test_encoders_used_in_unlike_ways_are_named_with_the_prompts(runs, where):
     data = study_of(np.random.default_rng(20).normal(size=(2, 3, 2, 20)))
 
-    def encoded(run: CellRun) -> CellRun:
+    def encoded(run):
         is_unlike = run.cell == "c1" and (run.prompt, run.seed) in runs
         precision = "fp16" if is_unlike else "fp32"
         protocol = {"encoder": {"precision": precision}, "evaluator": {"id": "p"}}

@@ -28,15 +28,13 @@ from sentbed_report.statistics.significance import (
 PROMPTS = ("plain", "eol", "echo", "instruction", "query", "task", "cot", "knowledge")
 
 
-def score_of(values: np.ndarray, task: str = "T") -> Score:
+def score_of(values, task="T"):
     items = Items("mean", np.asarray(values, float), scale=1.0)
     protocol = {"encoder": {}, "evaluator": {"id": "p"}}
     return Score(task, "accuracy", float(np.mean(values)), protocol, "en", "e", items)
 
 
-def scores_of(
-    values: np.ndarray, are_sample: bool = True, task: str = "T"
-) -> dict[int, PromptScores]:
+def scores_of(values, are_sample=True, task="T"):
     """Scores of a cell from `(prompts, seeds, items)`."""
     column = {}
     for seed in range(values.shape[1]):
@@ -47,16 +45,16 @@ def scores_of(
     return column
 
 
-def judged(baseline: dict[int, PromptScores], cell: dict[int, PromptScores]) -> Judged:
+def judged(baseline, cell):
     return judge_cell(baseline, cell, ComponentStore(500))
 
 
-def naive_interval(differences: np.ndarray) -> tuple[float, float, float]:
+def naive_interval(differences):
     """Mean and 95 % interval of differences `(prompts, seeds, items)`, by loops over the definition."""
     prompts, seeds, items = differences.shape
     mean = sum(differences.ravel()) / differences.size
 
-    def variance_of_mean(means: list[float]) -> float:
+    def variance_of_mean(means):
         squares = sum((value - mean) ** 2 for value in means)
         return float(squares / (len(means) - 1) / len(means))
 
@@ -78,8 +76,8 @@ def naive_interval(differences: np.ndarray) -> tuple[float, float, float]:
     st.integers(0, 2**32 - 1),
 )
 def test_the_interval_is_that_of_a_loop_over_prompts_seeds_and_items(
-    prompts: int, seeds: int, items: int, spread: float, seed: int
-) -> None:
+    prompts, seeds, items, spread, seed
+):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(2, prompts, seeds, items))
     values += spread * rng.normal(size=(2, prompts, 1, 1)) + rng.normal(
@@ -92,7 +90,7 @@ def test_the_interval_is_that_of_a_loop_over_prompts_seeds_and_items(
     assert comparison.basis == "items, prompts and seeds"
 
 
-def test_the_p_value_is_the_level_at_which_the_difference_is_critical() -> None:
+def test_the_p_value_is_the_level_at_which_the_difference_is_critical():
     # Over 3 seeds V = 1, over 4 prompts V = 5/3, over 42 items 1: 1/3 + 5/12 + 1 in all.
     comparison = with_test(
         Judged(
@@ -103,7 +101,7 @@ def test_the_p_value_is_the_level_at_which_the_difference_is_critical() -> None:
         )
     )
 
-    def critical(level: float) -> float:
+    def critical(level):
         squares = stats.t.isf(level / 2, 41) ** 2 + stats.t.isf(level / 2, 2) ** 2 / 3
         return float(math.sqrt(squares + stats.t.isf(level / 2, 3) ** 2 * 5 / 12))
 
@@ -112,9 +110,7 @@ def test_the_p_value_is_the_level_at_which_the_difference_is_critical() -> None:
     assert comparison.estimate.variance == pytest.approx(1 + 1 / 3 + 5 / 12)
 
 
-def test_nothing_that_a_seed_does_to_an_item_is_taken_from_the_items_under_sampled_prompts() -> (
-    None
-):
+def test_nothing_that_a_seed_does_to_an_item_is_taken_from_the_items_under_sampled_prompts():
     rng = np.random.default_rng(3)
     values = rng.normal(size=(2, 3, 4, 50))
     values[1] += rng.normal(size=(1, 4, 50))
@@ -124,7 +120,7 @@ def test_nothing_that_a_seed_does_to_an_item_is_taken_from_the_items_under_sampl
     ).item_variance == pytest.approx(expected)
 
 
-def test_prompts_that_are_all_of_interest_are_averaged_and_have_no_variance() -> None:
+def test_prompts_that_are_all_of_interest_are_averaged_and_have_no_variance():
     rng = np.random.default_rng(4)
     values = rng.normal(size=(2, 3, 4, 50)) + rng.normal(size=(2, 3, 1, 1))
     fixed = judged(
@@ -143,7 +139,7 @@ def test_prompts_that_are_all_of_interest_are_averaged_and_have_no_variance() ->
     assert sampled.p_value > fixed.p_value
 
 
-def test_one_seed_leaves_prompts_and_items() -> None:
+def test_one_seed_leaves_prompts_and_items():
     rng = np.random.default_rng(5)
     values = rng.normal(size=(2, 4, 1, 30))
     comparison = judged(scores_of(values[0]), scores_of(values[1]))
@@ -154,9 +150,7 @@ def test_one_seed_leaves_prompts_and_items() -> None:
     )
 
 
-def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the_prompts() -> (
-    None
-):
+def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the_prompts():
     numbers = np.random.default_rng(6).normal(size=(2, 4))
     columns = []
     for cell in numbers:
@@ -173,7 +167,7 @@ def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the
     assert comparison.p_value == pytest.approx(expected.pvalue)
 
 
-def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt() -> None:
+def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt():
     rng = np.random.default_rng(7)
     values = rng.normal(size=(2, 2, 3, 4, 20))  # cell, task, prompt, seed, item
     means = []
@@ -191,9 +185,7 @@ def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt() -> None:
     assert comparison.item_variance == pytest.approx(of_items.sum() / 4)
 
 
-def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_items() -> (
-    None
-):
+def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_items():
     rng = np.random.default_rng(8)
     columns = [
         {"cell": scores_of(rng.normal(size=(2, 2, 10)), task=task)}
@@ -217,7 +209,7 @@ def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_
     assert isinstance(score.of_prompts["plain"], MeanScore)
 
 
-def test_scores_under_other_prompts_are_not_compared() -> None:
+def test_scores_under_other_prompts_are_not_compared():
     values = np.random.default_rng(9).normal(size=(2, 2, 10))
     other = {}
     for seed, scores in scores_of(values).items():
@@ -234,7 +226,7 @@ def test_scores_under_other_prompts_are_not_compared() -> None:
     )
 
 
-def test_pairs_and_contrasts_of_a_table_count_the_prompts() -> None:
+def test_pairs_and_contrasts_of_a_table_count_the_prompts():
     rng = np.random.default_rng(10)
     values = rng.normal(size=(3, 4, 3, 25)) + rng.normal(size=(3, 4, 1, 1))
     table = TableScores(
@@ -264,10 +256,10 @@ def test_pairs_and_contrasts_of_a_table_count_the_prompts() -> None:
     ],
 )
 def test_equal_cells_are_rarely_told_apart_whatever_varies_most(
-    stds: tuple[float, float, float, float],
-    shape: tuple[int, int, int],
-    averaged_is_wrong: bool,
-) -> None:
+    stds,
+    shape,
+    averaged_is_wrong,
+):
     """200 studies each; `benchmarks/prompt_statistics.py` has thousands, and more kinds."""
     rng = np.random.default_rng(0)
     prompts, seeds, items = shape

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
-from typing import Any
 
 import attrs
 import pytest
@@ -17,7 +15,6 @@ from sentbed_report.study.exports import to_json
 from sentbed_report.study.published_results import NO_TEST
 from sentbed_report.study.published_scores import PublishedScore, PublishedSystem
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.comma_separated import to_csv
 from sentbed_report.tables.html import to_html
 from sentbed_report.tables.json_records import to_records
@@ -44,7 +41,7 @@ PUBLISHED = PublishedScore(
 )
 
 
-def study(*systems: PublishedSystem, **protocols: Any) -> StudyData:
+def study(*systems, **protocols):
     """A study of one run, with a score of each task; `protocols` replace entries of `PROTOCOL`."""
     scores = []
     for task in ("STS12", "STS13"):
@@ -56,16 +53,16 @@ def study(*systems: PublishedSystem, **protocols: Any) -> StudyData:
     return StudyData("study", (), (cell,), None, (1,), published=systems)
 
 
-def system(*scores: PublishedScore, notes: Sequence[str] = ()) -> PublishedSystem:
+def system(*scores, notes=()):
     return PublishedSystem("BERT", "org/bert", "abc", "results", scores, tuple(notes))
 
 
-def table_of(*systems: PublishedSystem, **protocols: Any) -> Summary:
+def table_of(*systems, **protocols):
     (summary,) = summarise(study(*systems, **protocols), resamples=10)
     return summary
 
 
-def test_a_number_of_the_same_protocol_and_revisions_is_said_to_be_that() -> None:
+def test_a_number_of_the_same_protocol_and_revisions_is_said_to_be_that():
     other = attrs.evolve(PUBLISHED, task="STS13", value=80.5)
     summary = table_of(system(PUBLISHED, other))
     (reference,) = summary.references
@@ -88,8 +85,8 @@ def test_a_number_of_the_same_protocol_and_revisions_is_said_to_be_that() -> Non
     ],
 )
 def test_a_number_of_another_protocol_stands_there_with_the_difference(
-    changes: dict[str, Any], difference: str
-) -> None:
+    changes, difference
+):
     summary = table_of(system(attrs.evolve(PUBLISHED, **changes)))
     (reference,) = summary.references
     assert reference.values == (71.5, None, None)
@@ -100,7 +97,7 @@ def test_a_number_of_another_protocol_stands_there_with_the_difference(
     )
 
 
-def test_another_evaluators_protocol_is_not_that_of_mteb() -> None:
+def test_another_evaluators_protocol_is_not_that_of_mteb():
     protocol = {"id": "senteval-sts"}
     summary = table_of(system(PUBLISHED), STS12=protocol, STS13=protocol)
     assert summary.references[0].same_protocol == (False, False, False)
@@ -126,9 +123,7 @@ def test_another_evaluators_protocol_is_not_that_of_mteb() -> None:
         ),
     ],
 )
-def test_what_does_not_match_is_a_note_and_no_row(
-    changes: dict[str, Any], obstacle: str
-) -> None:
+def test_what_does_not_match_is_a_note_and_no_row(changes, obstacle):
     summary = table_of(system(attrs.evolve(PUBLISHED, **changes)))
     assert summary.references == ()
     assert f"BERT has no number {obstacle}." in summary.reference_notes
@@ -137,7 +132,7 @@ def test_what_does_not_match_is_a_note_and_no_row(
     assert summary.reference_notes[-1] in summary.notes
 
 
-def test_a_column_over_several_splits_and_subsets_is_the_mean_of_all_of_them() -> None:
+def test_a_column_over_several_splits_and_subsets_is_the_mean_of_all_of_them():
     protocol = {"subset": ["de", "en"]}
     german = attrs.evolve(PUBLISHED, subset="de", value=60.0)
     english = attrs.evolve(PUBLISHED, subset="en", value=70.0)
@@ -146,7 +141,7 @@ def test_a_column_over_several_splits_and_subsets_is_the_mean_of_all_of_them() -
     assert table_of(system(german), STS12=protocol).references == ()
 
 
-def test_a_study_of_ours_is_matched_by_its_whole_protocol() -> None:
+def test_a_study_of_ours_is_matched_by_its_whole_protocol():
     ours = PublishedScore(
         task="mteb STS12 (cosine_spearman)",
         metrics=("cosine_spearman",),
@@ -163,7 +158,7 @@ def test_a_study_of_ours_is_matched_by_its_whole_protocol() -> None:
     assert (reference.values[0], reference.same_protocol[0]) == (69.0, False)
 
 
-def test_a_published_row_is_marked_in_every_format() -> None:
+def test_a_published_row_is_marked_in_every_format():
     data = study(system(PUBLISHED, notes=("One file cannot be read.",)))
     (summary,) = summarise(data, resamples=10)
     marked = "BERT (published, results, revision abc, mteb 2.26.0)"

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,25 +17,24 @@ from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
 from sentbed_report.statistics.significance import Judged
 from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.rank_groups import RankGroups
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from toy_study import with_fields, with_scores
 
 
 @pytest.fixture
-def posthocs() -> Any:
+def posthocs():
     return pytest.importorskip(
         "scikit_posthocs", reason="needs scikit-posthocs, see requirements/dev.txt"
     )
 
 
-def random_differences(rows: int, seed: int, share: float) -> np.ndarray:
+def random_differences(rows, seed, share):
     """Which pairs differ, at random: most of these are no sets of neighbours in any order."""
     upper = np.triu(np.random.default_rng(seed).random((rows, rows)) < share, 1)
     return upper | upper.T
 
 
-def groups_of(data: StudyData) -> RankGroups:
+def groups_of(data):
     groups = summarise(data, resamples=200)[0].groups
     assert groups is not None
     return groups
@@ -47,7 +44,7 @@ def groups_of(data: StudyData) -> RankGroups:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_rows_share_a_letter_if_and_only_if_they_do_not_differ(seed: int) -> None:
+def test_rows_share_a_letter_if_and_only_if_they_do_not_differ(seed):
     rows = 2 + seed % 12
     different = random_differences(rows, seed, (0.2, 0.5, 0.8)[seed % 3])
     groups = letter_groups(different)
@@ -59,7 +56,7 @@ def test_rows_share_a_letter_if_and_only_if_they_do_not_differ(seed: int) -> Non
     assert list(groups) == sorted(groups)
 
 
-def fewest_by_trying(different: np.ndarray) -> int:
+def fewest_by_trying(different):
     """The least number of sets of rows that do not differ which have every row and every such pair."""
     rows = range(len(different))
     needed = {(row, row) for row in rows}
@@ -78,14 +75,14 @@ def fewest_by_trying(different: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_no_display_has_fewer_letters(seed: int) -> None:
+def test_no_display_has_fewer_letters(seed):
     different = random_differences(2 + seed % 4, 100 + seed, 0.4)
     groups = letter_groups(different)
     assert groups is not None
     assert len(groups) == fewest_by_trying(different)
 
 
-def test_a_largest_set_whose_pairs_others_have_is_no_letter(posthocs: Any) -> None:
+def test_a_largest_set_whose_pairs_others_have_is_no_letter(posthocs):
     """A triangle with a row on each of its sides: the triangle is a largest set, and needs no letter."""
     different = ~np.eye(6, dtype=bool)
     for first, second in (
@@ -107,9 +104,7 @@ def test_a_largest_set_whose_pairs_others_have_is_no_letter(posthocs: Any) -> No
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_of_ordered_means_the_letters_are_those_of_scikit_posthocs(
-    seed: int, posthocs: Any
-) -> None:
+def test_of_ordered_means_the_letters_are_those_of_scikit_posthocs(seed, posthocs):
     means = np.sort(np.random.default_rng(seed).normal(size=9))[::-1]
     different = abs(means[:, None] - means) > 0.7
     groups = letter_groups(different)
@@ -120,7 +115,7 @@ def test_of_ordered_means_the_letters_are_those_of_scikit_posthocs(
         assert letters_of(numbers) == letters.replace(" ", "")
 
 
-def test_ends_all_alike_all_apart_and_too_many() -> None:
+def test_ends_all_alike_all_apart_and_too_many():
     assert letter_groups(np.zeros((3, 3), bool)) == ((0, 1, 2),)
     assert letter_groups(~np.eye(3, dtype=bool)) == ((0,), (1,), (2,))
     # k pairs that differ and nothing else: 2 ** k largest sets.
@@ -128,7 +123,7 @@ def test_ends_all_alike_all_apart_and_too_many() -> None:
     assert letter_groups(pairs) is None
 
 
-def test_letters_go_on_after_z() -> None:
+def test_letters_go_on_after_z():
     assert letters_of([0, 25]) == "az"
     assert letters_of([25, 26, 27, 26 + 26 * 26]) == "z aa ab aaa"
 
@@ -136,19 +131,19 @@ def test_letters_go_on_after_z() -> None:
 # --- intervals of ranks ------------------------------------------------------------------------------------
 
 
-def test_rank_intervals_are_those_counted_by_hand() -> None:
+def test_rank_intervals_are_those_counted_by_hand():
     # The first is better than the last two, the second than the last; nothing else is known.
     better = np.zeros((4, 4), bool)
     better[0, 2] = better[0, 3] = better[1, 3] = True
     assert rank_intervals(better) == [(1, 2), (1, 3), (2, 4), (3, 4)]
 
 
-def score_of(task: str, items: Items) -> Score:
+def score_of(task, items):
     protocol = {"encoder": {}, "evaluator": {"id": "p", "aggregation": "all"}}
     return Score(task, "x", items.value(), protocol, "en", "e", items)
 
 
-def study_of_scores(cells: Sequence[Sequence[tuple[Score, ...]]]) -> StudyData:
+def study_of_scores(cells):
     """Cells c0, c1 and so on with the scores of each seed."""
     infos = []
     for number, of_seeds in enumerate(cells):
@@ -161,13 +156,11 @@ def study_of_scores(cells: Sequence[Sequence[tuple[Score, ...]]]) -> StudyData:
     return StudyData("toy", (), tuple(infos), None, tuple(range(len(cells[0]))))
 
 
-def spearman_study(
-    noise: Sequence[Sequence[float]], seeds: int, seed: int, items: int = 120
-) -> StudyData:
+def spearman_study(noise, seeds, seed, items=120):
     """Cells whose predictions have `noise[cell][task]`; items are hard for all, and seeds differ."""
     rng = np.random.default_rng(seed)
 
-    def scores(of_tasks: Sequence[float]) -> tuple[Score, ...]:
+    def scores(of_tasks):
         result = []
         for task, amount in enumerate(of_tasks):
             gold, hard = np.random.default_rng(task).normal(size=(2, items))
@@ -182,7 +175,7 @@ def spearman_study(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("truth", [(0.0, 0.0, 0.4, 1.5), (0.0, 0.0, 0.0, 0.0)])
-def test_intervals_hold_all_true_ranks_at_once(truth: Sequence[float]) -> None:
+def test_intervals_hold_all_true_ranks_at_once(truth):
     """Cells equal in truth may have either order; at most 5 % of studies tell a wrong pair apart."""
     seed, studies = 20261123, 150
     rng = np.random.default_rng(seed)
@@ -219,7 +212,7 @@ def test_intervals_hold_all_true_ranks_at_once(truth: Sequence[float]) -> None:
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def test_groups_are_of_the_average_best_first() -> None:
+def test_groups_are_of_the_average_best_first():
     groups = groups_of(spearman_study([[2.0] * 3, [0.3] * 3, [0.32] * 3], 2, seed=0))
     best, *others = groups.rows
     assert [row.name for row in groups.rows] == ["c1", "c2", "c0"]
@@ -230,7 +223,7 @@ def test_groups_are_of_the_average_best_first() -> None:
         assert row.from_best == pytest.approx(row.mean - best.mean)
 
 
-def test_where_lower_is_better_the_lowest_is_first_and_better() -> None:
+def test_where_lower_is_better_the_lowest_is_first_and_better():
     study = spearman_study([[2.0], [0.1]], 3, seed=1)
     rows = groups_of(with_fields(study, direction="lower")).rows
     assert [(row.name, row.letters, row.ranks) for row in rows] == [
@@ -240,8 +233,8 @@ def test_where_lower_is_better_the_lowest_is_first_and_better() -> None:
 
 
 def test_what_cannot_be_compared_is_left_out_with_the_reason(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     numbers = {
         name: {1: {"MR": 60.0 + place}, 2: {"MR": 61.0}}
         for place, name in enumerate("abcde")
@@ -280,20 +273,20 @@ SEED = {"MR": 60.0}
     ],
 )
 def test_rows_that_are_not_compared_have_no_groups_and_say_why(
-    numbers: Any,
-    most_rows: int,
-    reason: str,
-    study_of: Callable[..., StudyData],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    numbers,
+    most_rows,
+    reason,
+    study_of,
+    monkeypatch,
+):
     monkeypatch.setattr(module, "MOST_ROWS", most_rows)
     groups = groups_of(study_of(numbers))
     assert (groups.rows, groups.reason) == ((), reason)
 
 
 def test_a_single_row_and_a_study_that_asks_for_none_have_no_groups(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     finished = {1: SEED, 2: {"MR": 61.0}}
     single = study_of({"a": finished, "b": {1: {}, 2: {}}}, statuses={"b": "waiting"})
     assert summarise(single)[0].groups is None
@@ -304,7 +297,7 @@ def test_a_single_row_and_a_study_that_asks_for_none_have_no_groups(
     assert summarise(study_of({"a": finished, "b": finished}))[0].groups is not None
 
 
-def test_the_row_with_the_most_pairs_without_a_p_value_goes_first() -> None:
+def test_the_row_with_the_most_pairs_without_a_p_value_goes_first():
     pairs = {pair: Judged(p_value=0.5) for pair in combinations(range(4), 2)}
     for first, second in ((0, 2), (1, 2), (2, 3), (0, 1)):
         pairs[first, second] = Judged(reason=f"{first} and {second}")
@@ -315,9 +308,7 @@ def test_the_row_with_the_most_pairs_without_a_p_value_goes_first() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(
-    seed: int, posthocs: Any
-) -> None:
+def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed, posthocs):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(6, 9)) + 0.8 * np.arange(6)[::-1, None]
     if seed == 3:  # ties
@@ -338,19 +329,19 @@ def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(
     assert groups == letter_groups(p_values < 0.05)
 
 
-def test_the_critical_difference_is_that_of_demsars_example() -> None:
+def test_the_critical_difference_is_that_of_demsars_example():
     """Four classifiers over 14 data sets: 1.25 (Demšar, 2006, section 3.2.2); q is 2.569 there."""
     test = friedman(np.random.default_rng(0).normal(size=(4, 14)))
     assert test.critical == pytest.approx(2.569 * math.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
 
 
-def test_without_a_difference_by_friedman_there_is_one_group() -> None:
+def test_without_a_difference_by_friedman_there_is_one_group():
     assert nemenyi_groups([1.0, 3.0, 5.0], 0.5, 0.2) == ((0, 1, 2),)
     test = friedman([[1.0, 2.0]] * 3)
     assert (test.statistic, test.p_value, test.ranks) == (0, 1, (2, 2, 2))
 
 
-def test_ranks_over_tasks_leave_the_average_out() -> None:
+def test_ranks_over_tasks_leave_the_average_out():
     ranks = groups_of(
         spearman_study([[0.2] * 6, [0.6] * 6, [3.0] * 6], 1, seed=2)
     ).tasks
@@ -362,15 +353,15 @@ def test_ranks_over_tasks_leave_the_average_out() -> None:
 
 
 @pytest.mark.parametrize(("tasks", "cells"), [(4, 4), (6, 2)])
-def test_few_tasks_or_rows_have_no_ranks_over_tasks(tasks: int, cells: int) -> None:
+def test_few_tasks_or_rows_have_no_ranks_over_tasks(tasks, cells):
     study = spearman_study([[0.5] * tasks] * cells, 1, seed=3, items=30)
     assert groups_of(study).tasks is None
 
 
-def test_a_row_without_a_task_is_left_out_of_the_ranks_over_tasks() -> None:
+def test_a_row_without_a_task_is_left_out_of_the_ranks_over_tasks():
     study = spearman_study([[0.5] * 6] * 4, 1, seed=4, items=30)
 
-    def without_a_task(run: CellRun, score: Score) -> Score | None:
+    def without_a_task(run, score):
         return None if (run.cell, score.task) == ("c1", "T5") else score
 
     ranks = groups_of(with_scores(study, without_a_task)).tasks

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -12,7 +9,6 @@ from sentbed_report.statistics import letter_groups
 from sentbed_report.statistics.significance import TableScores
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json, write_exports
-from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.study_report import write_study_report
 from sentbed_report.tables.estimate import Estimate
@@ -21,7 +17,7 @@ from toy_study import study
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC")
 
 
-def many_tasks(study_of: Callable[..., StudyData], **more: Any) -> StudyData:
+def many_tasks(study_of, **more):
     """Three cells, the first one best in all of five tasks, under three seeds."""
     levels = {"best": 90.0, "middle": 70.0, "last": 50.0}
     return study_of(
@@ -39,7 +35,7 @@ def many_tasks(study_of: Callable[..., StudyData], **more: Any) -> StudyData:
     )
 
 
-def test_cells_stand_by_rank_with_mean_letters_and_interval() -> None:
+def test_cells_stand_by_rank_with_mean_letters_and_interval():
     data = study()
     summaries = summarise(data, resamples=100)
     groups = summaries[0].groups
@@ -66,7 +62,7 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval() -> None:
     assert not any("tasks" in one for one in (*found.sentences, *found.notes))
 
 
-def test_where_cells_may_be_stopped_each_look_counts() -> None:
+def test_where_cells_may_be_stopped_each_look_counts():
     data = study()
     (summary,) = summarise(data, resamples=100)
     looking = attrs.evolve(summary, looks=50)
@@ -86,7 +82,7 @@ def test_where_cells_may_be_stopped_each_look_counts() -> None:
     assert looking.groups.rows != summary.groups.rows
 
 
-def test_ranks_over_tasks_say_what_they_ask(study_of: Callable[..., StudyData]) -> None:
+def test_ranks_over_tasks_say_what_they_ask(study_of):
     data = many_tasks(study_of)
     found = rank_groups_section(data, summarise(data, resamples=100))
     assert found is not None
@@ -103,8 +99,8 @@ def test_ranks_over_tasks_say_what_they_ask(study_of: Callable[..., StudyData]) 
 
 
 def test_what_is_left_out_and_why_is_a_remark(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     data = many_tasks(study_of)
     last = attrs.evolve(data.cells[2].runs[0], status="running", scores=())
     cell = attrs.evolve(data.cells[2], runs=(last, *data.cells[2].runs[1:]))
@@ -117,8 +113,8 @@ def test_what_is_left_out_and_why_is_a_remark(
 
 
 def test_without_groups_there_is_the_reason_and_without_rows_no_section(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     data = study_of({name: {1: {"MR": 60.0}} for name in "ab"})
     alone = summarise(data)
     found = rank_groups_section(data, alone)
@@ -134,7 +130,7 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(
         assert rank_groups_section(without, summarise(without)) is None
 
 
-def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_letters_ranks_stay(monkeypatch):
     monkeypatch.setattr(letter_groups, "MOST_SETS", 1)
     data = study()
     summaries = summarise(data, resamples=100)
@@ -147,7 +143,7 @@ def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "A bar" not in plot.caption
 
 
-def test_results_have_the_groups(study_of: Callable[..., StudyData]) -> None:
+def test_results_have_the_groups(study_of):
     data = many_tasks(study_of)
     summaries = summarise(data, resamples=100)
     (table,) = json.loads(to_json(data, summaries))["tables"]
@@ -170,12 +166,12 @@ def test_results_have_the_groups(study_of: Callable[..., StudyData]) -> None:
 
 
 def test_the_pairs_of_a_table_are_compared_once_for_results_and_report(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    compared: list[Sequence[Any]] = []
+    monkeypatch, tmp_path
+):
+    compared = []
     pairs = TableScores.pairs
 
-    def counted(scores: TableScores[Any], rows: Sequence[Any]) -> Any:
+    def counted(scores, rows):
         compared.append(rows)
         return pairs(scores, rows)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed import RunError
@@ -45,7 +43,7 @@ RECORD = StudyRecord(
 )
 
 
-def test_a_study_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_study_is_read_as_it_was_written(tmp_path):
     write_study_record(tmp_path, RECORD)
     record = read_study_record(tmp_path)
     assert record == RECORD
@@ -53,8 +51,8 @@ def test_a_study_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     content = {
         "schema": 1,
         "name": "n",
@@ -92,9 +90,7 @@ def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones
         ),
     ],
 )
-def test_a_value_of_another_type_is_refused(
-    tmp_path: Path, key: str, value: Any
-) -> None:
+def test_a_value_of_another_type_is_refused(tmp_path, key, value):
     write_study_record(tmp_path, RECORD)
     content = json.loads((tmp_path / STUDY).read_text())
     (tmp_path / STUDY).write_text(json.dumps({**content, key: value}))

@@ -2,26 +2,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed import RunError
 from sentbed._cli.main import main
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.study_data import AxisInfo
 
-Write = Callable[..., Path]
 
-
-def invoke(*words: object) -> Result:
+def invoke(*words):
     return CliRunner().invoke(main, list(map(str, words)))
 
 
-def test_runs_that_differ_in_seed_and_name_are_one_cell(
-    run_of: Write, tmp_path: Path
-) -> None:
+def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of, tmp_path):
     runs = [
         *(
             run_of("a1", use="mean"),
@@ -42,16 +37,14 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(
 
 
 def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(
-    run_of: Write,
-) -> None:
+    run_of,
+):
     one, two = run_of("one", name="same"), run_of("two", name="same")
     found = runs_as_study([one, two])
     assert [cell.name for cell in found.cells] == [f"same ({one})", f"same ({two})"]
 
 
-def test_what_is_no_run_or_given_twice_is_refused(
-    run_of: Write, tmp_path: Path
-) -> None:
+def test_what_is_no_run_or_given_twice_is_refused(run_of, tmp_path):
     one = run_of("one")
     with pytest.raises(RunError, match="is given twice; leave one out"):
         runs_as_study([one, tmp_path / "x" / ".." / "one"])
@@ -68,8 +61,8 @@ def test_what_is_no_run_or_given_twice_is_refused(
 
 
 def test_three_runs_are_a_table_with_significance_against_the_first(
-    run_of: Write,
-) -> None:
+    run_of,
+):
     runs = [
         *(run_of("a1", 0.5, use="mean"), run_of("a2", 0.5, seed=2, use="mean")),
         *(run_of("b1", 0.8, use="first"), run_of("b2", 0.8, seed=2, use="first")),
@@ -91,9 +84,7 @@ def test_three_runs_are_a_table_with_significance_against_the_first(
     assert document["tables"][0]["rows"][1]["values"][0]["place"] == 1
 
 
-def test_with_a_directory_tables_and_report_are_written(
-    run_of: Write, tmp_path: Path
-) -> None:
+def test_with_a_directory_tables_and_report_are_written(run_of, tmp_path):
     out = tmp_path / "out"
     found = invoke("compare", run_of("a"), run_of("b", 0.8, use="x"), "--out", out)
     assert found.exit_code == 0, found.output
@@ -119,14 +110,12 @@ def test_with_a_directory_tables_and_report_are_written(
         (["a", "b", "c"], 1, "`a` is neither a run directory"),
     ],
 )
-def test_what_cannot_be_compared_is_said(
-    words: list[str], code: int, message: str
-) -> None:
+def test_what_cannot_be_compared_is_said(words, code, message):
     found = invoke("compare", *words)
     assert (found.exit_code, message in found.output) == (code, True)
 
 
-def test_runs_of_which_none_has_finished_are_no_table(run_of: Write) -> None:
+def test_runs_of_which_none_has_finished_are_no_table(run_of):
     runs = [run_of(name, status="failed", use=name) for name in "abc"]
     found = invoke("compare", *runs)
     assert (
@@ -147,9 +136,7 @@ def test_runs_of_which_none_has_finished_are_no_table(run_of: Write) -> None:
         (("same", "same"), "same"),
     ],
 )
-def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(
-    run_of: Write, names: tuple[str, str], cell: str
-) -> None:
+def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(run_of, names, cell):
     runs = [
         run_of(f"dir{seed}", seed=seed, name=name) for seed, name in enumerate(names)
     ]
@@ -160,10 +147,10 @@ def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(
 
 
 @pytest.fixture
-def study_in(write_study: Write) -> Write:
+def study_in(write_study):
     """Write a study of two cells under two seeds, the second one the baseline."""
 
-    def write(name: str, shares: tuple[float, float] = (0.5, 0.8)) -> Path:
+    def write(name, shares=(0.5, 0.8)):
         return write_study(
             name, [AxisInfo("pooler", ("first", "mean"))], shares, (1, 2), "mean"
         )
@@ -172,8 +159,8 @@ def study_in(write_study: Write) -> Write:
 
 
 def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(
-    study_in: Write,
-) -> None:
+    study_in,
+):
     place = study_in("one")
     found = runs_as_study([place])
     assert ([axis.name for axis in found.axes], found.baseline) == (["pooler"], "mean")
@@ -189,9 +176,7 @@ def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(
     )
 
 
-def test_studies_and_runs_stand_in_one_table(
-    study_in: Write, run_of: Write, tmp_path: Path
-) -> None:
+def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
     one, two = study_in("one"), study_in("two", (0.6, 0.7))
     alone = run_of("alone", 0.9, seed=2, use="last")
     found = runs_as_study([one, alone, two], tmp_path)
@@ -227,9 +212,7 @@ def test_studies_and_runs_stand_in_one_table(
         ("csv", "mean,en,finished,mean,"),
     ],
 )
-def test_the_tables_of_a_study_are_printed_in_every_format(
-    study_in: Write, form: str, said: str
-) -> None:
+def test_the_tables_of_a_study_are_printed_in_every_format(study_in, form, said):
     place = study_in("one")
     found = invoke("table", place, "--format", form)
     assert found.exit_code == 0, found.output
@@ -241,8 +224,8 @@ def test_the_tables_of_a_study_are_printed_in_every_format(
 
 
 def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(
-    study_in: Write,
-) -> None:
+    study_in,
+):
     place, other = study_in("one"), study_in("two")
     assert "is given twice" in invoke("compare", place, place).output
     for manifest in place.parent.glob("*/*/manifest.json"):

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import attrs
-import pytest
 from sentbed.protocols import Score
 from sentbed_report.study.deciding_score import Decide, deciding_scores
 from sentbed_report.study.study_data import CellInfo, CellRun, Sampled, StudyData
@@ -12,7 +9,7 @@ from sentbed_report.study_page.sampled_cells_section import sampled_cells_sectio
 from sentbed_report.tables.estimate import Estimate
 
 
-def run(cell: str, seed: int, dev: float) -> CellRun:
+def run(cell, seed, dev):
     scores = tuple(
         Score(
             "STSB",
@@ -36,7 +33,7 @@ SAMPLED = Sampled("tpe", 3, 4, 900, ("last", "mean", "first"))
 STUDY = StudyData("study", (), CELLS, None, (1, 2), decide=Decide(), sampled=SAMPLED)
 
 
-def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -> None:
+def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed():
     section = sampled_cells_section(STUDY)
     assert section is not None
     assert section.sentences == [
@@ -51,10 +48,10 @@ def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -
     ]
 
 
-def test_scores_of_other_seeds_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_other_seeds_are_not_read(monkeypatch):
     read = []
 
-    def counted(scores: Sequence[Score], decide: Decide) -> Sequence[Score]:
+    def counted(scores, decide):
         read.append(scores)
         return deciding_scores(scores, decide)
 
@@ -63,8 +60,8 @@ def test_scores_of_other_seeds_are_not_read(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(read) == len(CELLS)
 
 
-def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score() -> None:
-    def mixed(cell: CellInfo) -> CellInfo:
+def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score():
+    def mixed(cell):
         runs = (
             attrs.evolve(
                 one,
@@ -87,7 +84,7 @@ def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score() -> None:
     ] * 3
 
 
-def test_cells_that_were_run_before_are_counted() -> None:
+def test_cells_that_were_run_before_are_counted():
     sampled = attrs.evolve(SAMPLED, names=("last", "mean"))
     section = sampled_cells_section(attrs.evolve(STUDY, sampled=sampled))
     assert section is not None
@@ -96,5 +93,5 @@ def test_cells_that_were_run_before_are_counted() -> None:
     )
 
 
-def test_a_study_of_all_cells_has_no_such_section() -> None:
+def test_a_study_of_all_cells_has_no_such_section():
     assert sampled_cells_section(attrs.evolve(STUDY, sampled=None)) is None

@@ -6,12 +6,10 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import attrs
 import pytest
-from sentbed.protocols import Direction, Score
+from sentbed.protocols import Score
 from sentbed_report.formatting import cost_digits
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame, to_json
@@ -20,7 +18,7 @@ from sentbed_report.study.score_against_cost import (
     scores_against_cost,
     unknown_cost,
 )
-from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
+from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.tables.estimate import Estimate
 from toy_study import with_added, with_fields, with_scores
@@ -38,9 +36,7 @@ NUMBERS = {
 }
 
 
-def cost_of(
-    task: str, value: float, unit: str = "per text", direction: Direction = "lower"
-) -> Score:
+def cost_of(task, value, unit="per text", direction="lower"):
     said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
     return Score(
         task, unit, value, said, "en", "encoding-cost", direction=direction, axis="cost"
@@ -48,10 +44,10 @@ def cost_of(
 
 
 @pytest.fixture
-def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
+def study(study_of):
     """A study of six cells under two seeds whose means are `NUMBERS`, with costs or without."""
 
-    def make(costs: bool = True, **more: Any) -> StudyData:
+    def make(costs=True, **more):
         tasks = {
             name: {seed: {"MR": score + seed - 1.5} for seed in (1, 2)}
             for name, (score, *_) in NUMBERS.items()
@@ -60,7 +56,7 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
         if not costs:
             return data
 
-        def costs_of(run: CellRun) -> tuple[Score, ...]:
+        def costs_of(run):
             _, passes, seconds = NUMBERS[run.cell]
             return cost_of("seconds", seconds, "per 1,000 texts"), cost_of(
                 "passes", passes
@@ -71,14 +67,14 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
     return make
 
 
-def fronts(data: StudyData) -> dict[str, int]:
+def fronts(data):
     (found,) = scores_against_cost(summarise(data), data.cost)
     return {
         point.row.cell: point.front for point in found.points if point.front is not None
     }
 
 
-def by_a_loop(costs: Sequence[float], scores: Sequence[float]) -> set[int]:
+def by_a_loop(costs, scores):
     """Every place but those that another one dominates."""
     pairs = list(zip(costs, scores, strict=True))
     front = set()
@@ -90,7 +86,7 @@ def by_a_loop(costs: Sequence[float], scores: Sequence[float]) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_front_is_that_of_a_loop_over_all_pairs(seed: int) -> None:
+def test_the_front_is_that_of_a_loop_over_all_pairs(seed):
     draw = random.Random(seed)
     # Few values, so that there are many ties.
     costs = [float(draw.randrange(12)) for _ in range(seed * 3)]
@@ -102,19 +98,19 @@ def test_the_front_is_that_of_a_loop_over_all_pairs(seed: int) -> None:
 
 
 def test_the_first_cost_decides_the_front_unless_the_study_names_another(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     by_seconds = {"short, half": 1, "short, all": 2, "eight, all": 3}
     assert fronts(study()) == fronts(study(cost="seconds")) == by_seconds
     assert fronts(study(cost="passes")) == {"short, all": 1, "eight, all": 2}
 
 
 def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     """A cost is not drawn over scores that share the name of its task's data."""
 
-    def search_costs(run: CellRun) -> tuple[Score, ...]:
+    def search_costs(run):
         score = cost_of("bytes-per-document", len(run.cell), "bytes")
         return (attrs.evolve(score, evaluator="retrieval"),)
 
@@ -124,9 +120,9 @@ def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(
 
 
 def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(
-    study: Callable[..., StudyData],
-) -> None:
-    def turned(_: CellRun, score: Score) -> Score:
+    study,
+):
+    def turned(_, score):
         if score.axis:
             return attrs.evolve(score, value=-score.value, direction="higher")
         return attrs.evolve(score, value=-score.value, direction="lower")
@@ -136,10 +132,10 @@ def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(
 
 
 def test_what_has_no_number_or_has_not_finished_has_no_point(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     data = study()
-    fields: tuple[dict[str, Any], ...] = (
+    fields = (
         {"degenerate": "all vectors are alike"},
         {"value": math.nan},
     )
@@ -163,8 +159,8 @@ def test_what_has_no_number_or_has_not_finished_has_no_point(
 
 
 def test_costs_are_neither_ranked_nor_averaged_nor_tested(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     scores, costs = summarise(study(ranks=()))
     assert [column.task for column in costs.columns] == ["seconds", "passes"]
     for row in costs.rows:
@@ -187,15 +183,13 @@ def test_costs_are_neither_ranked_nor_averaged_nor_tested(
         ((), 0),
     ],
 )
-def test_each_cost_has_the_decimals_of_its_own_size(
-    values: Sequence[float], digits: int
-) -> None:
+def test_each_cost_has_the_decimals_of_its_own_size(values, digits):
     assert cost_digits(values) == digits
 
 
 def test_the_section_has_the_plot_and_the_table(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     data = study()
     section = score_cost_section(data, summarise(data))
     assert section is not None
@@ -231,9 +225,7 @@ def test_the_section_has_the_plot_and_the_table(
         ("passes", ["front", "MR", "passes", "seconds"]),
     ],
 )
-def test_the_cost_that_is_drawn_stands_beside_the_score(
-    study: Callable[..., StudyData], cost: str, headings: list[str]
-) -> None:
+def test_the_cost_that_is_drawn_stands_beside_the_score(study, cost, headings):
     data = study(cost=cost)
     section = score_cost_section(data, summarise(data))
     assert section is not None
@@ -241,8 +233,8 @@ def test_the_cost_that_is_drawn_stands_beside_the_score(
 
 
 def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     data = study(costs=False)
     summaries = summarise(data)
     assert score_cost_section(data, summaries) is None
@@ -253,8 +245,8 @@ def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one
 
 
 def test_a_cost_that_was_not_measured_is_told_with_those_that_were(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     data = study(cost="euros")
     found = summarise(data)
     assert not scores_against_cost(found, data.cost)
@@ -268,8 +260,8 @@ def test_a_cost_that_was_not_measured_is_told_with_those_that_were(
 
 
 def test_exports_have_costs_as_scores_and_the_front(
-    study: Callable[..., StudyData],
-) -> None:
+    study,
+):
     data = study()
     found = summarise(data)
     scores = score_frame(data, found)
@@ -281,7 +273,7 @@ def test_exports_have_costs_as_scores_and_the_front(
         "cost": "seconds",
         "unit": "per 1,000 texts",
     }
-    expected: Mapping[str, int] = {"short, half": 1, "short, all": 2, "eight, all": 3}
+    expected = {"short, half": 1, "short, all": 2, "eight, all": 3}
     for point in against["points"]:
         score, _, seconds = NUMBERS[point["cell"]]
         assert (point["score"], point["cost"]) == (score, seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
 from statistics import fmean, stdev
 
 import attrs
@@ -16,32 +15,28 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
-from sentbed_report.study.selection import Selection, select
-from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.selection import select
 from sentbed_report.study_page.selection_section import selection_section
 from toy_study import with_added, with_fields, with_scores
-
-Make = Callable[..., StudyData]
-
 
 ALL = Decide()
 
 
-def score(task: str, value: float, items: Items | None = None, **more: object) -> Score:
+def score(task, value, items=None, **more):
     """A score on development data if its task says so."""
     split = "dev" if task.endswith("-dev") else "test"
     said = {"encoder": {}, "evaluator": {"id": "p", "split": split}}
-    return Score(task, "accuracy", value, said, "en", "transfer", items, **more)  # type: ignore[arg-type]
+    return Score(task, "accuracy", value, said, "en", "transfer", items, **more)
 
 
 @pytest.fixture
-def make(study_of: Make) -> Make:
+def make(study_of):
     """Make a study of cell -> seed -> task -> score; tasks that end in `-dev` are development data."""
 
     def made(
-        numbers: Mapping[str, Mapping[int, Mapping[str, float]]],
-        decide: Decide | None = ALL,
-    ) -> StudyData:
+        numbers,
+        decide=ALL,
+    ):
         data = study_of(
             numbers, decide=decide, statuses=dict.fromkeys(numbers, "waiting")
         )
@@ -50,7 +45,7 @@ def make(study_of: Make) -> Make:
     return made
 
 
-def chosen(data: StudyData) -> Selection:
+def chosen(data):
     found = select(data, summarise(data, resamples=10))
     assert found is not None
     return found
@@ -73,8 +68,8 @@ THREE = {
 
 
 def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(
-    make: Make,
-) -> None:
+    make,
+):
     found = chosen(make(THREE))
     # `c` is the best on test data, which nobody looks at.
     assert (found.cell, found.among, found.seeds) == ("b", 3, 2)
@@ -93,7 +88,7 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(
     )
 
 
-def test_nothing_is_chosen_without_being_asked_for(make: Make) -> None:
+def test_nothing_is_chosen_without_being_asked_for(make):
     data = make(THREE, None)
     assert select(data, summarise(data, resamples=10)) is None
     assert selection_section(None) is None
@@ -101,8 +96,8 @@ def test_nothing_is_chosen_without_being_asked_for(make: Make) -> None:
 
 
 def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(
-    make: Make,
-) -> None:
+    make,
+):
     # 0.1 + 0.2 and 0.3: as means they differ in the last digit alone.
     data = make(
         {
@@ -121,14 +116,14 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(
     assert "None of its scores is on test data" in section.notes[0]
 
 
-def test_lower_is_better_where_the_score_says_so(make: Make) -> None:
+def test_lower_is_better_where_the_score_says_so(make):
     found = chosen(with_fields(make(THREE), direction="lower"))
     assert found.cell == "a"
     assert found.score == pytest.approx(-71.0)
     assert found.tasks == ("X-dev (transfer, accuracy, negated)",)
 
 
-def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) -> None:
+def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
     one = {"D-dev": 50.0, "E-dev": 50.0}
     better = {"D-dev": 99.0, "E-dev": 99.0}
     data = make(
@@ -141,7 +136,7 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) 
         }
     )
 
-    def change(run: CellRun, one: Score) -> Score:
+    def change(run, one):
         if run.cell == "constant":
             return attrs.evolve(one, degenerate="one class only")
         return (
@@ -166,8 +161,8 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) 
 
 
 def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_has(
-    make: Make,
-) -> None:
+    make,
+):
     """`--only` runs a stopped cell with all its seeds, and the others may have fewer until now."""
     data = make(
         {
@@ -189,8 +184,8 @@ def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_h
 
 
 def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(
-    make: Make,
-) -> None:
+    make,
+):
     data = make(
         {
             "a": {1: {"D-dev": 70.0}, 2: {"D-dev": 71.0}},
@@ -210,14 +205,14 @@ def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_comp
     assert section.notes[-2] == "Could not be chosen: c (it has 1 seed of 2)."
 
 
-def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make: Make) -> None:
+def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make):
     found = chosen(make(THREE, Decide(("X-dev", "nowhere"))))
     assert found.cell == ""
     assert dict(found.left) == dict.fromkeys("abc", "it has no score of nowhere")
     assert "a: it has no score of nowhere" in found.sentence
 
 
-def test_named_tasks_without_a_common_unit_choose_no_cell(make: Make) -> None:
+def test_named_tasks_without_a_common_unit_choose_no_cell(make):
     data = make(
         {
             cell: {1: {"S-dev": value, "A-dev": -0.2}}
@@ -242,8 +237,8 @@ def test_named_tasks_without_a_common_unit_choose_no_cell(make: Make) -> None:
 
 
 def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(
-    make: Make,
-) -> None:
+    make,
+):
     data = make(
         {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))},
         Decide(test_data=True),
@@ -257,8 +252,8 @@ def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(
 
 
 def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(
-    make: Make,
-) -> None:
+    make,
+):
     found = np.random.default_rng(0).normal(0.6, 0.2, 80)
     data = make({"a": {1: {"D-dev": 1.0, "X": 1.0}}})
     data = with_fields(
@@ -286,9 +281,7 @@ RIGHT = np.repeat([1.0, 0.0], 15)
         (None, None, None),
     ],
 )
-def test_an_interval_ends_where_the_metric_ends(
-    make: Make, items: Items | None, low: float | None, high: float | None
-) -> None:
+def test_an_interval_ends_where_the_metric_ends(make, items, low, high):
     seeds = {1: {"D-dev": 1.0, "X": 0.2}, 2: {"D-dev": 1.0, "X": 90.0}}
     (one,) = chosen(with_fields(make({"a": seeds}), task="X", items=items)).scores
     assert one.low is not None
@@ -301,7 +294,7 @@ def test_an_interval_ends_where_the_metric_ends(
         assert (one.low, one.high) == (low, high)
 
 
-def test_an_interval_without_items_is_over_the_seeds(make: Make) -> None:
+def test_an_interval_without_items_is_over_the_seeds(make):
     values = (60.0, 63.0, 61.0)
     (one,) = chosen(
         make({"a": {s: {"D-dev": 1.0, "X": v} for s, v in enumerate(values)}})
@@ -316,15 +309,15 @@ def test_an_interval_without_items_is_over_the_seeds(make: Make) -> None:
 
 
 def test_an_average_of_test_data_has_an_interval_and_no_development_data(
-    make: Make,
-) -> None:
+    make,
+):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
     values = {
         seed: {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)}
         for seed in (1, 2, 3)
     }
 
-    def split(dev: str) -> StudyData:
+    def split(dev):
         data = make(
             {"a": {seed: {**of_seed, "D-dev": 1.0} for seed, of_seed in values.items()}}
         )
@@ -344,8 +337,8 @@ def test_an_average_of_test_data_has_an_interval_and_no_development_data(
 
 
 def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(
-    make: Make,
-) -> None:
+    make,
+):
     found = chosen(make(THREE))
     values = [THREE["b"][seed]["X"] for seed in (1, 2)]
     half = stats.t.ppf(1 - 0.05 / 3 / 2, 1) * stdev(values) / math.sqrt(2)
@@ -356,7 +349,7 @@ def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(
     assert not found.fresh_seeds
 
 
-def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make: Make) -> None:
+def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make):
     data = make(THREE)
     fresh = {7: 40.0, 8: 44.0, 9: 45.0}
     cells = []
@@ -392,8 +385,8 @@ def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make: Make) -> None:
 
 
 def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(
-    make: Make,
-) -> None:
+    make,
+):
     data = make(THREE, Decide(("X",), test_data=True))
     summaries = summarise(data, resamples=10)
     found = chosen(data)
@@ -412,7 +405,7 @@ def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(
     assert (kept["cell"], kept["among"], kept["test_data"]) == ("c", 3, True)
 
 
-def test_where_nothing_decides_the_report_says_so(make: Make) -> None:
+def test_where_nothing_decides_the_report_says_so(make):
     assert chosen(make(THREE, Decide(("Z",)))).sentence == (
         "No cell was chosen: no score of Z is on development data."
     )

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed.protocols import Score
@@ -32,7 +30,7 @@ ROWS = st.lists(
 )
 
 
-def score(task: str, **protocol: Any) -> Score:
+def score(task, **protocol):
     return Score(
         task,
         "accuracy",
@@ -43,7 +41,7 @@ def score(task: str, **protocol: Any) -> Score:
     )
 
 
-def measured(rows: list[tuple[str, Score]]) -> list[Measurement]:
+def measured(rows):
     """Scores of cells, of one run each."""
     return [
         Measurement(CellInfo(cell, {}, ()), CellRun(cell, 1, "finished"), score)
@@ -51,18 +49,18 @@ def measured(rows: list[tuple[str, Score]]) -> list[Measurement]:
     ]
 
 
-def differences(rows: list[tuple[str, Score]]) -> list[str]:
+def differences(rows):
     return [table.apart for table in comparable_scores(measured(rows))]
 
 
 @given(ROWS)
 def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(
-    rows: list[tuple[str, Score]],
-) -> None:
+    rows,
+):
     scores = measured(rows)
     tables = comparable_scores(scores)
     for table in tables:
-        protocols: dict[str, Any] = {}
+        protocols = {}
         for measurement in table.measured:
             score = measurement.score
             protocol = (score.evaluator, score.metric, evaluation_protocol(score))
@@ -71,7 +69,7 @@ def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(
     assert sorted(placed) == sorted(map(id, scores))
 
 
-def tables_of(rows: list[tuple[str, Score]]) -> list[list[tuple[str, str]]]:
+def tables_of(rows):
     return [
         [
             (measurement.cell.name, measurement.score.task)
@@ -81,7 +79,7 @@ def tables_of(rows: list[tuple[str, Score]]) -> list[list[tuple[str, str]]]:
     ]
 
 
-def test_only_the_task_that_has_another_protocol_stands_in_another_table() -> None:
+def test_only_the_task_that_has_another_protocol_stands_in_another_table():
     rows = [
         *(("a", score(task, folds=10)) for task in ("MR", "CR")),
         *(
@@ -102,7 +100,7 @@ def test_only_the_task_that_has_another_protocol_stands_in_another_table() -> No
     assert (list(second.notes), second.tasks_elsewhere) == ([], {"TREC"})
 
 
-def test_an_average_stands_with_the_task_that_has_another_protocol() -> None:
+def test_an_average_stands_with_the_task_that_has_another_protocol():
     tasks = ("MR", "CR", "AVG")
     rows = [("a", score(task)) for task in tasks]
     rows += [
@@ -113,7 +111,7 @@ def test_an_average_stands_with_the_task_that_has_another_protocol() -> None:
     assert second == [("b", "CR"), ("b", "AVG")]
 
 
-def test_the_protocol_of_most_rows_stands_first_whichever_row_comes_first() -> None:
+def test_the_protocol_of_most_rows_stands_first_whichever_row_comes_first():
     rows = [("a", score("MR")), ("a", score("CR", folds=5))]
     for cell in "bc":
         rows += [(cell, score("MR")), (cell, score("CR", folds=10))]
@@ -121,7 +119,7 @@ def test_the_protocol_of_most_rows_stands_first_whichever_row_comes_first() -> N
     assert tables_of(rows) == [most, [("a", "CR")]]
 
 
-def test_what_a_run_evaluated_twice_stands_in_two_tables() -> None:
+def test_what_a_run_evaluated_twice_stands_in_two_tables():
     twice = [score(task, folds=folds) for folds in (10, 5) for task in ("MR", "CR")]
     twice.insert(2, score("TREC"))
     twice.append(score("TREC"))
@@ -130,9 +128,7 @@ def test_what_a_run_evaluated_twice_stands_in_two_tables() -> None:
     assert tables_of(rows) == [expected, expected]
 
 
-def test_entries_are_named_with_their_values_and_with_their_tasks_where_not_all_differ() -> (
-    None
-):
+def test_entries_are_named_with_their_values_and_with_their_tasks_where_not_all_differ():
     rows = [
         ("a", score("MR", folds=10, data={"sha": "x"})),
         ("a", score("CR", folds=10, data={"sha": "y"})),

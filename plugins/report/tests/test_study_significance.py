@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -11,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from sentbed.protocols import Items, Score
-from sentbed.statistics import ItemComponents
 from sentbed_report.statistics.item_components import (
     ComponentStore,
     MeanScore,
 )
 from sentbed_report.statistics.significance import (
     Judged,
-    Scored,
     TableScores,
     average_column,
     corrected,
@@ -29,10 +26,8 @@ from sentbed_report.statistics.significance import (
 )
 from statsmodels.stats.multitest import multipletests
 
-Column = dict[int, Score]
 
-
-def score_of(items: Items | None, number: float = math.nan) -> Score:
+def score_of(items, number=math.nan):
     """A score with the value of its items, or a number without items."""
     if items is not None:
         number = items.value()
@@ -47,13 +42,11 @@ def score_of(items: Items | None, number: float = math.nan) -> Score:
     )
 
 
-def without_items(*numbers: float) -> Column:
+def without_items(*numbers):
     return {seed: score_of(None, number) for seed, number in enumerate(numbers)}
 
 
-def mean_of(
-    values: Sequence[float] | np.ndarray, names: Sequence[int] | None = None
-) -> Score:
+def mean_of(values, names=None):
     """A mean of items in the unit of the items, which may have names."""
     clusters = None if names is None else np.array(names)
     return score_of(
@@ -61,12 +54,12 @@ def mean_of(
     )
 
 
-def means_of(rows: np.ndarray, names: Sequence[int] | None = None) -> Column:
+def means_of(rows, names=None):
     """A mean of items under each seed; rows are seeds."""
     return {seed: mean_of(row, names) for seed, row in enumerate(rows)}
 
 
-def judged(baseline: Scored, cell: Scored, resamples: int = 1000) -> Judged:
+def judged(baseline, cell, resamples=1000):
     judged = judge_cell(baseline, cell, ComponentStore(resamples))
     return corrected({"cell": judged})["cell"]
 
@@ -74,7 +67,7 @@ def judged(baseline: Scored, cell: Scored, resamples: int = 1000) -> Judged:
 # --- seeds and items ---------------------------------------------------------------------------------------
 
 
-def test_without_items_it_is_the_paired_t_test() -> None:
+def test_without_items_it_is_the_paired_t_test():
     rng = np.random.default_rng(0)
     a, b = rng.normal(70, 2, 5), rng.normal(71, 2, 5)
     comparison = judged(without_items(*a), without_items(*b))
@@ -88,12 +81,12 @@ def test_without_items_it_is_the_paired_t_test() -> None:
     assert (comparison.basis, comparison.reason) == ("seeds", "")
 
 
-def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None:
+def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees():
     # d = 1, 2, 3: mean 2, V_seeds = 1, V_seeds / S = 1/3. With V_items = 1 over 42 items the variance is 4/3.
     comparison = with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41))
     error = math.sqrt(4 / 3)
 
-    def critical(level: float) -> float:
+    def critical(level):
         squares = stats.t.isf(level / 2, 41) ** 2 + stats.t.isf(level / 2, 2) ** 2 / 3
         return math.sqrt(squares / (4 / 3))
 
@@ -109,8 +102,8 @@ def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None
 @pytest.mark.parametrize("items", [2, 8, 42, 1000])
 @pytest.mark.parametrize("seeds", [2, 3, 10])
 def test_a_p_value_lies_between_those_of_the_degrees_of_items_and_of_seeds(
-    items: int, seeds: int
-) -> None:
+    items, seeds
+):
     rng = np.random.default_rng(items)
     for spread in (1e-6, 1e-3, 0.1, 1.0, 30.0):
         differences = 5 + spread * rng.normal(size=seeds)
@@ -127,7 +120,7 @@ def test_a_p_value_lies_between_those_of_the_degrees_of_items_and_of_seeds(
         assert min(bounds) * (1 - 1e-9) <= p_value <= max(bounds) * (1 + 1e-9)
 
 
-def test_one_seed_is_a_paired_t_test_over_the_items() -> None:
+def test_one_seed_is_a_paired_t_test_over_the_items():
     a, b = np.random.default_rng(5).normal(size=(2, 12))
     comparison = judged({1: mean_of(a)}, {1: mean_of(b)})
     expected = stats.ttest_rel(b, a)
@@ -138,8 +131,8 @@ def test_one_seed_is_a_paired_t_test_over_the_items() -> None:
 
 @pytest.mark.parametrize("differences", [{1: 2.0}, {1: 2.0, 2: 2.0, 3: 2.0 + 1e-13}])
 def test_one_seed_or_seeds_that_change_nothing_leave_the_items(
-    differences: dict[int, float],
-) -> None:
+    differences,
+):
     comparison = with_test(Judged(differences, 1.0, 20))
     assert comparison.degrees == pytest.approx(20)
     assert comparison.p_value == pytest.approx(2 * stats.t.sf(2, 20))
@@ -148,7 +141,7 @@ def test_one_seed_or_seeds_that_change_nothing_leave_the_items(
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_groups_have_the_degrees_of_a_stratified_mean(weighted: bool) -> None:
+def test_groups_have_the_degrees_of_a_stratified_mean(weighted):
     """The variance is that of a mean of groups, whose degrees are Satterthwaite's for equal variances."""
     sizes = np.array([4, 10, 30])
     groups = np.repeat(np.arange(3), sizes)
@@ -170,7 +163,7 @@ def test_groups_have_the_degrees_of_a_stratified_mean(weighted: bool) -> None:
     )
 
 
-def test_the_variance_of_the_items_is_that_of_the_paired_bootstrap_of_scipy() -> None:
+def test_the_variance_of_the_items_is_that_of_the_paired_bootstrap_of_scipy():
     rng = np.random.default_rng(1)
     gold = rng.normal(size=300)
     a, b = (gold + noise * rng.normal(size=300) for noise in (1.0, 0.8))
@@ -178,7 +171,7 @@ def test_the_variance_of_the_items_is_that_of_the_paired_bootstrap_of_scipy() ->
         score_of(Items("spearman", gold, predicted)) for predicted in (a, b)
     )
 
-    def difference(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
+    def difference(x, first, second):
         return 100 * float(
             stats.spearmanr(x, second).statistic - stats.spearmanr(x, first).statistic
         )
@@ -192,7 +185,7 @@ def test_the_variance_of_the_items_is_that_of_the_paired_bootstrap_of_scipy() ->
     assert math.sqrt(variance) == pytest.approx(expected.standard_error, rel=0.09)
 
 
-def test_items_of_one_cluster_count_together() -> None:
+def test_items_of_one_cluster_count_together():
     """Each value three times, from one passage: as if each were there once."""
     values = np.random.default_rng(7).normal(size=12)
     names = np.repeat(np.arange(12), 3).tolist()
@@ -245,9 +238,7 @@ def test_items_of_one_cluster_count_together() -> None:
         ),
     ],
 )
-def test_what_cannot_be_judged_has_no_p_value_and_says_why(
-    baseline: Column, cell: Column, reason: str
-) -> None:
+def test_what_cannot_be_judged_has_no_p_value_and_says_why(baseline, cell, reason):
     comparison = judged(baseline, cell)
     assert (comparison.p_value, comparison.corrected, comparison.significant) == (
         None,
@@ -257,7 +248,7 @@ def test_what_cannot_be_judged_has_no_p_value_and_says_why(
     assert reason in comparison.reason
 
 
-def test_a_cell_that_equals_the_baseline_does_not_differ() -> None:
+def test_a_cell_that_equals_the_baseline_does_not_differ():
     rows = np.random.default_rng(0).random((2, 200))
     comparison = judged(means_of(rows), means_of(rows))
     assert (comparison.difference, comparison.p_value, comparison.interval) == (
@@ -270,7 +261,7 @@ def test_a_cell_that_equals_the_baseline_does_not_differ() -> None:
 # --- columns and pairs -------------------------------------------------------------------------------------
 
 
-def test_holms_correction_is_that_computed_by_hand() -> None:
+def test_holms_correction_is_that_computed_by_hand():
     p_values = dict(zip("abcd", (0.03, 0.01, 0.04, None), strict=True))
     result = corrected(
         {name: Judged(p_value=p_value) for name, p_value in p_values.items()}
@@ -285,9 +276,7 @@ def test_holms_correction_is_that_computed_by_hand() -> None:
 
 @pytest.mark.slow  # statsmodels takes seconds to import
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 5))
-def test_holms_correction_is_that_of_statsmodels(
-    p_values: list[float], looks: int
-) -> None:
+def test_holms_correction_is_that_of_statsmodels(p_values, looks):
     expected = multipletests(p_values, method="holm")[1]
     assert list(holm(dict(enumerate(p_values))).values()) == pytest.approx(
         expected.tolist()
@@ -297,12 +286,12 @@ def test_holms_correction_is_that_of_statsmodels(
     assert all(several[key] <= min(1, looks * expected[key]) + 1e-12 for key in several)
 
 
-def test_the_items_of_each_score_are_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_items_of_each_score_are_used_once(monkeypatch):
     used = []
 
     components = Items.components
 
-    def counted(items: Items, draws: int) -> ItemComponents | None:
+    def counted(items, draws):
         used.append(items)
         return components(items, draws)
 
@@ -318,11 +307,9 @@ def test_the_items_of_each_score_are_used_once(monkeypatch: pytest.MonkeyPatch) 
     assert good.p_value < 0.01 < 0.1 < like.p_value
 
 
-def spearman_cells(
-    cells: int, seeds: int, items: int, rng: np.random.Generator
-) -> dict[str, Column]:
+def spearman_cells(cells, seeds, items, rng):
     gold = rng.normal(size=items)
-    columns: dict[str, Column] = {}
+    columns = {}
     for cell, noise in enumerate(rng.uniform(0.5, 1.5, cells)):
         predicted = gold + noise * rng.normal(size=(seeds, items))
         columns[f"c{cell}"] = {
@@ -333,7 +320,7 @@ def spearman_cells(
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_each_pair_is_judged_as_against_a_baseline(tasks: int) -> None:
+def test_each_pair_is_judged_as_against_a_baseline(tasks):
     rng = np.random.default_rng(tasks)
     cells = average_column([spearman_cells(4, 3, 60, rng) for _ in range(tasks)], {})
     store = ComponentStore(500)
@@ -344,7 +331,7 @@ def test_each_pair_is_judged_as_against_a_baseline(tasks: int) -> None:
     assert TableScores(cells, store).pairs(list(cells)) == expected
 
 
-def test_only_seeds_of_both_are_paired() -> None:
+def test_only_seeds_of_both_are_paired():
     cells = {
         "a": without_items(1.0, 2.0, 9.0),
         "b": {1: score_of(None, 3.0), 0: score_of(None, 2.5)},
@@ -354,7 +341,7 @@ def test_only_seeds_of_both_are_paired() -> None:
     assert comparison.unpaired == (2,)
 
 
-def test_rows_are_compared_in_the_order_that_is_asked_for() -> None:
+def test_rows_are_compared_in_the_order_that_is_asked_for():
     cells = {
         name: {seed: score_of(None, ord(name) * seed) for seed in (1, 2)}
         for name in "abc"
@@ -365,7 +352,7 @@ def test_rows_are_compared_in_the_order_that_is_asked_for() -> None:
 
 
 @pytest.mark.slow
-def test_pairs_of_sixty_cells_are_judged_in_seconds() -> None:
+def test_pairs_of_sixty_cells_are_judged_in_seconds():
     """1,770 pairs of three seeds."""
     cells = spearman_cells(60, 3, 1500, np.random.default_rng(3))
     start = time.process_time()
@@ -376,13 +363,13 @@ def test_pairs_of_sixty_cells_are_judged_in_seconds() -> None:
 # --- averages ----------------------------------------------------------------------------------------------
 
 
-def judged_average(*tasks: tuple[Column, Column]) -> Judged:
+def judged_average(*tasks):
     """Compare a cell with the baseline in the mean of tasks, each (baseline, cell)."""
     before, after = zip(*tasks, strict=True)
     return judged(mean_column(before), mean_column(after))
 
 
-def test_an_average_of_other_items_has_a_quarter_of_two_variances() -> None:
+def test_an_average_of_other_items_has_a_quarter_of_two_variances():
     rows = [np.random.default_rng(3).normal(size=size) for size in (11, 51)]
     average = judged_average(
         *(({1: mean_of(0 * row)}, {1: mean_of(row)}) for row in rows)
@@ -395,7 +382,7 @@ def test_an_average_of_other_items_has_a_quarter_of_two_variances() -> None:
     )
 
 
-def test_an_item_that_two_tasks_have_counts_once_in_their_mean() -> None:
+def test_an_item_that_two_tasks_have_counts_once_in_their_mean():
     """Both tasks have the same items: the mean knows no more than either of them."""
     values = np.random.default_rng(4).normal(size=40)
     order = np.random.default_rng(5).permutation(40)
@@ -417,8 +404,8 @@ def test_an_item_that_two_tasks_have_counts_once_in_their_mean() -> None:
     st.integers(0, 2**32 - 1),
 )
 def test_the_variance_of_any_average_is_that_of_a_naive_loop_over_items(
-    seeds: int, tasks: list[list[int]], random: int
-) -> None:
+    seeds, tasks, random
+):
     """Any tasks that share any items: each item moves the mean once, by all its tasks together.
 
     What one seed does to one item is also in the variance over seeds, and taken out here.
@@ -442,7 +429,7 @@ def test_the_variance_of_any_average_is_that_of_a_naive_loop_over_items(
     assert average.item_variance == pytest.approx(expected, abs=1e-12)
 
 
-def test_an_average_without_all_items_rests_on_the_seeds() -> None:
+def test_an_average_without_all_items_rests_on_the_seeds():
     with_items = (
         {1: mean_of([0, 3]), 2: mean_of([0, 3])},
         {1: mean_of([1, 3]), 2: mean_of([2, 3])},
@@ -456,15 +443,13 @@ def test_an_average_without_all_items_rests_on_the_seeds() -> None:
     assert average.p_value == pytest.approx(stats.ttest_1samp([0.75, 2.5], 0).pvalue)
 
 
-def test_an_average_is_over_the_seeds_that_all_tasks_have() -> None:
+def test_an_average_is_over_the_seeds_that_all_tasks_have():
     second = {2: score_of(None, 5.0), 0: score_of(None, 7.0)}
     means = mean_column([without_items(1.0, 2.0, 3.0), second])
     assert {seed: mean.value for seed, mean in means.items()} == {0: 4.0, 2: 4.0}
 
 
-def test_an_evaluators_own_average_borrows_the_items_only_where_it_is_the_mean() -> (
-    None
-):
+def test_an_evaluators_own_average_borrows_the_items_only_where_it_is_the_mean():
     tasks = [{"c": {1: mean_of([1, 3])}}, {"c": {1: mean_of([4, 6])}}]
     (mean,) = average_column(tasks, {"c": {1: score_of(None, 3.5)}})["c"].values()
     assert isinstance(mean, MeanScore)
@@ -478,12 +463,12 @@ STUDIES, SEEDS, ITEMS = 200, 3, 150
 
 
 def simulated(
-    planted: float,
-    items_spread: float,
-    seeds_spread: float,
-    seeds: int = SEEDS,
-    items: int = ITEMS,
-) -> list[Judged]:
+    planted,
+    items_spread,
+    seeds_spread,
+    seeds=SEEDS,
+    items=ITEMS,
+):
     """Studies in which each item has its own difference, and each run an effect of its seed."""
     studies = []
     for study in range(STUDIES):
@@ -502,7 +487,7 @@ def simulated(
     return studies
 
 
-def share_significant(studies: Sequence[Judged]) -> float:
+def share_significant(studies):
     return sum(study.significant for study in studies) / len(studies)
 
 
@@ -524,8 +509,8 @@ def share_significant(studies: Sequence[Judged]) -> float:
     ],
 )
 def test_a_null_difference_is_found_no_more_often_than_the_level_says(
-    items_spread: float, seeds_spread: float, seeds: int, items: int
-) -> None:
+    items_spread, seeds_spread, seeds, items
+):
     # At 5 %, more than 20 of 200 are found once in 800 times. That the test is not idle, a planted one shows.
     assert stats.binom.sf(20, STUDIES, 0.05) < 0.00125
     assert (
@@ -534,9 +519,7 @@ def test_a_null_difference_is_found_no_more_often_than_the_level_says(
     )
 
 
-def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interval_covers_it() -> (
-    None
-):
+def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interval_covers_it():
     # The standard error of the mean difference: items 1 / 150, seeds 0.1^2 / 3, noise 2 x 0.5^2 / (3 x 150).
     error = math.sqrt(1 / ITEMS + 0.1**2 / SEEDS + 2 * 0.25 / (SEEDS * ITEMS))
     planted = 4 * error

@@ -7,21 +7,17 @@ was shown to be worse than.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 import pytest
 from sentbed.protocols import Score
-from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.main_effects import interaction, main_effects
-from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study_page.effects_section import (
     effects_section,
     interactions_section,
@@ -30,8 +26,6 @@ from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from toy_study import with_added
 
-Make = Callable[..., StudyData]
-
 SEEDS = (1, 2, 3, 4, 5)
 OF_SEED = dict(zip(SEEDS, (0.0, 0.2, -10.0, -10.1, -10.3), strict=True))
 """What a seed adds to the score of every cell."""
@@ -39,7 +33,7 @@ POOLER = AxisInfo("pooler", ("first", "mean"))
 LOSS = AxisInfo("loss", ("ctr", "cls"))
 
 
-def stopped(than: str, *cells: str, looks: tuple[int, ...] = (2, 3, 4, 5)) -> Decisions:
+def stopped(than, *cells, looks=(2, 3, 4, 5)):
     """Claims at the look after two seeds."""
     rule = Rule("best", 0.0, 0.05, looks, (than, *cells), "MR")
     claims = tuple(Claim(cell, than, 2, 1.0, 0.5, 0.01) for cell in cells)
@@ -47,10 +41,10 @@ def stopped(than: str, *cells: str, looks: tuple[int, ...] = (2, 3, 4, 5)) -> De
 
 
 def numbers(
-    levels: Mapping[str, float],
-    short: tuple[str, ...],
-    tasks: tuple[str, ...] = ("MR",),
-) -> Any:
+    levels,
+    short,
+    tasks=("MR",),
+):
     """Scores of each cell under each seed, of the cells `short` under two."""
     return {
         name: {
@@ -64,18 +58,18 @@ def numbers(
     }
 
 
-def three_cells(study_of: Make, **more: Any) -> StudyData:
+def three_cells(study_of, **more):
     """B is worse than A by 1.0 under both seeds that both have, and better by 5 on average; C is worst."""
     levels = {"A": 80.0, "B": 79.0, "C": 70.0}
     return study_of(numbers(levels, ("B",)), decisions=stopped("A", "B"), **more)
 
 
-def one(data: StudyData) -> Summary:
+def one(data):
     (summary,) = summarise(data, resamples=100)
     return summary
 
 
-def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of: Make) -> None:
+def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of):
     best, worse, _ = (row.cells[0] for row in one(three_cells(study_of)).rows)
     assert all(worse.seeds[seed] < best.seeds[seed] for seed in worse.seeds)
     assert worse.value is not None
@@ -84,8 +78,8 @@ def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of: Make) -> 
 
 
 def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = three_cells(study_of, ranks=(), baseline="A")
     table = one(data)
     best, worse, _ = table.rows
@@ -103,7 +97,7 @@ def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(
     assert [row["stopped"] for row in rows] == [False, True, False]
 
 
-def test_a_cell_that_lost_under_the_same_seeds_keeps_its_place(study_of: Make) -> None:
+def test_a_cell_that_lost_under_the_same_seeds_keeps_its_place(study_of):
     """The study ended when one cell was left: all have the same seeds, and their means can be compared."""
     found = numbers({"A": 80.0, "B": 79.0}, ("A", "B"))
     table = one(study_of(found, decisions=stopped("A", "B")))
@@ -111,7 +105,7 @@ def test_a_cell_that_lost_under_the_same_seeds_keeps_its_place(study_of: Make) -
     assert not any(one.startswith("Stopped") for one in table.notes)
 
 
-def test_while_the_others_go_on_a_stopped_cell_has_no_place(study_of: Make) -> None:
+def test_while_the_others_go_on_a_stopped_cell_has_no_place(study_of):
     found = numbers({"A": 80.0, "B": 79.0, "C": 70.0}, ("A", "B", "C"))
     found["A"] |= {3: {}, 4: {}, 5: {}}
     table = one(
@@ -121,8 +115,8 @@ def test_while_the_others_go_on_a_stopped_cell_has_no_place(study_of: Make) -> N
 
 
 def test_rank_groups_have_stopped_cells_last_and_differences_from_the_best_of_the_others(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     levels = {"A": 80.0, "B": 79.0, "C": 78.5, "D": 79.9}
     data = study_of(numbers(levels, ("B", "C")), decisions=stopped("A", "B", "C"))
     groups = one(data).groups
@@ -137,8 +131,8 @@ def test_rank_groups_have_stopped_cells_last_and_differences_from_the_best_of_th
 
 
 def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = three_cells(study_of, items=True)
     section = rank_groups_section(data, [one(data)])
     assert section is not None
@@ -149,8 +143,8 @@ def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(
 
 
 def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_to_be(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = three_cells(study_of, items=True)
     plot = rank_groups_plot(data, one(data))
     assert plot is not None
@@ -163,16 +157,16 @@ def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_
     assert _means(other)[0] > _means(other)[1]
 
 
-def _means(plot: Plot) -> list[float]:
+def _means(plot):
     """Where the points of the rows are, the first row first."""
     lines = [line for line in plot.figure(6).axes[0].lines if line.get_marker() == "o"]
     assert len(lines) == 3
-    return [float(line.get_xdata()[0]) for line in lines]  # type: ignore[index, arg-type]
+    return [float(line.get_xdata()[0]) for line in lines]
 
 
 def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
     found = numbers({"A": 80.0, "B": 79.0, "C": 75.0}, ("B",), tasks)
     data = study_of(found, decisions=stopped("A", "B"), items=True)
@@ -191,7 +185,7 @@ def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(
     assert "Means over the seeds that all cells have (1, 2)." in section.tables[1].notes
 
 
-def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of: Make) -> None:
+def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
     found = {
         name: {seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds}
@@ -215,8 +209,8 @@ def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of: Make) 
 
 
 def test_effects_are_over_the_seeds_that_the_compared_cells_have(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     levels = {
         "first, ctr": 80.0,
         "first, cls": 70.0,
@@ -256,8 +250,8 @@ def test_effects_are_over_the_seeds_that_the_compared_cells_have(
 
 
 def test_effects_of_cells_without_a_common_seed_are_over_their_own(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     found = {"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 63.0}}}
     data = study_of(found, [POOLER])
     (effect,) = main_effects(data, one(data))
@@ -265,7 +259,7 @@ def test_effects_of_cells_without_a_common_seed_are_over_their_own(
     assert effect.labels[1].difference == 3.0
 
 
-def test_scores_against_costs_name_stopped_cells(study_of: Make) -> None:
+def test_scores_against_costs_name_stopped_cells(study_of):
     data = three_cells(study_of)
     said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
     cost = Score(

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import attrs
 import numpy as np
@@ -18,13 +16,10 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData, with_runs
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.study_data import AxisInfo, with_runs
 from sentbed_report.study_page.published_section import published_notes
 from sentbed_report.tables.estimate import Estimate
 from toy_study import with_added, with_fields
-
-Make = Callable[..., StudyData]
 
 TWO = {
     "first": {
@@ -40,18 +35,16 @@ TWO = {
 }
 
 
-def with_scores(
-    data: StudyData, change: Callable[[CellRun], tuple[Score, ...]], cell: str = ""
-) -> StudyData:
+def with_scores(data, change, cell=""):
     """Change what the runs of a cell have scored, or of all."""
 
-    def changed(run: CellRun) -> CellRun:
+    def changed(run):
         return attrs.evolve(run, scores=change(run)) if cell in ("", run.cell) else run
 
     return attrs.evolve(data, cells=with_runs(data.cells, changed))
 
 
-def only(data: StudyData) -> Summary:
+def only(data):
     (found,) = summarise(data)
     return found
 
@@ -59,7 +52,7 @@ def only(data: StudyData) -> Summary:
 # --- numbers -----------------------------------------------------------------------------------------------
 
 
-def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of: Make) -> None:
+def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of):
     found = only(study_of(TWO))
     assert found.headings == ("MR", "CR", "Avg")
     assert [row.name for row in found.rows] == ["first", "mean"]
@@ -78,8 +71,8 @@ def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of: Make) 
     assert found.over == "Mean and standard deviation over 3 seeds (1, 2, 3)."
 
 
-def test_what_the_numbers_are_over_is_counted_row_by_row(study_of: Make) -> None:
-    def over(**seeds: list[int]) -> tuple[str, list[str]]:
+def test_what_the_numbers_are_over_is_counted_row_by_row(study_of):
+    def over(**seeds):
         found = only(
             study_of(
                 {
@@ -146,7 +139,7 @@ RANKED_AXES = (
 )
 
 
-def sentbench(study_of: Make, **more: Any) -> StudyData:
+def sentbench(study_of, **more):
     numbers = {
         f"{backbone}, {knowledge}": {
             1: {task: values[place] for task, (values, _) in tasks.items()}
@@ -157,11 +150,11 @@ def sentbench(study_of: Make, **more: Any) -> StudyData:
     return study_of(numbers, axes=RANKED_AXES, **more)
 
 
-def ranks_of(found: Summary, column: int) -> list[int | None]:
+def ranks_of(found, column):
     return [row.cells[column].rank for row in found.rows]
 
 
-def test_ranks_are_those_that_the_paper_prints(study_of: Make) -> None:
+def test_ranks_are_those_that_the_paper_prints(study_of):
     found = only(sentbench(study_of, ranks=("backbone",)))
     for column, task in enumerate(("CR", "TREC")):
         expected = [rank for tasks in PRINTED.values() for rank in tasks[task][1]]
@@ -175,8 +168,8 @@ def test_ranks_are_those_that_the_paper_prints(study_of: Make) -> None:
 
 
 def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     # The averages of table 3, printed 69.33 and 69.33 with the ranks 4 and 3; and three equal means of seeds.
     close = study_of(
         {"nsp cls": {1: {"MR": 415.95 / 6}}, "da ctr": {1: {"MR": 416.0 / 6}}}, ranks=()
@@ -189,7 +182,7 @@ def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(
     assert ranks_of(only(study_of(thirds, ranks=())), 0) == [1, 1]
 
 
-def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of: Make) -> None:
+def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
     numbers = {
         name: {1: {"MR": value}}
         for name, value in {"a": 1.0, "b": 2.0, "c": 3.0}.items()
@@ -201,8 +194,8 @@ def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of: Make) 
 
 
 def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = study_of(
         {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]},
         {},
@@ -216,8 +209,8 @@ def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(
 
 
 def test_columns_stand_in_the_studys_order_and_the_average_comes_last(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     numbers = {"a": {1: {"MR": 1.0, "CR": 2.0, "SST2": 3.0}}}
     assert only(study_of(numbers, order=("SST2", "CR"))).headings == (
         "SST2",
@@ -234,8 +227,8 @@ def test_columns_stand_in_the_studys_order_and_the_average_comes_last(
 
 
 def test_further_metrics_have_tables_of_their_own_after_the_first(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     tasks = {
         "MRPC": 75.0,
         "MRPC/f1": 82.0,
@@ -267,7 +260,7 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(
 # --- best --------------------------------------------------------------------------------------------------
 
 
-def test_best_and_second_are_as_printed_and_ties_share(study_of: Make) -> None:
+def test_best_and_second_are_as_printed_and_ties_share(study_of):
     numbers = dict(zip("abcd", (80.004, 80.001, 70.0, 60.0), strict=True))
     found = only(
         study_of({name: {1: {"MR": value}} for name, value in numbers.items()})
@@ -276,8 +269,8 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of: Make) -> None:
 
 
 def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     numbers = {
         "half": {1: {"MR": 99.0}, 2: {}},
         **{c: {s: {"MR": v} for s in (1, 2)} for c, v in (("a", 1.0), ("b", 2.0))},
@@ -295,9 +288,7 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(
         ("higher", [None, 2, 1], [3, 2, 1]),
     ],
 )
-def test_direction_is_what_the_score_says(
-    study_of: Make, direction: Any, places: list[int | None], ranks: list[int | None]
-) -> None:
+def test_direction_is_what_the_score_says(study_of, direction, places, ranks):
     numbers = {"a": -3.0, "b": -2.0, "c": -1.0}
     data = study_of(
         {name: {1: {"T/error": number}} for name, number in numbers.items()}, ranks=()
@@ -311,8 +302,8 @@ def test_direction_is_what_the_score_says(
 
 
 def test_cells_that_have_not_finished_have_a_row_with_their_status(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     numbers = {
         **TWO,
         "late": {1: {}, 2: {}, 3: {}},
@@ -335,9 +326,9 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(
 
 
 def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(
-    study_of: Make,
-) -> None:
-    def several(run: CellRun) -> tuple[Score, ...]:
+    study_of,
+):
+    def several(run):
         return tuple(
             attrs.evolve(score, encoder=name, value=score.value + shift)
             for name, shift in (("en", 0.0), ("zh", 1.0), ("en@start", -9.0))
@@ -365,8 +356,8 @@ FEWER_FOLDS = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
 
 
 def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
@@ -395,8 +386,8 @@ def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(
 
 
 def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it_is(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     tasks = {"MR": 70.0, "CR": 80.0, "SUBJ": 90.0}
     data = study_of({"a": {1: tasks}, "b": {1: tasks}}, protocol={"folds": 10})
     for task in ("MR", "CR"):
@@ -408,8 +399,8 @@ def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it
 
 
 def test_an_average_that_an_evaluator_gives_is_not_compared_where_a_task_is_not(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     tasks = {"MR": 70.0, "CR": 80.0, "AVG": 75.0}
     data = study_of(
         {"a": {1: tasks}, "b": {1: tasks}},
@@ -427,7 +418,7 @@ def test_an_average_that_an_evaluator_gives_is_not_compared_where_a_task_is_not(
     assert [cell.value for cell in second.rows[0].cells] == [80.0, 75.0]
 
 
-def measured_as(data: StudyData, name: str, **entries: Any) -> StudyData:
+def measured_as(data, name, **entries):
     protocol = {
         "encoder": {"precision": "float32", **entries},
         "evaluator": {"id": "p"},
@@ -435,15 +426,15 @@ def measured_as(data: StudyData, name: str, **entries: Any) -> StudyData:
     return with_fields(data, name, protocol=protocol)
 
 
-def encoding_notes(data: StudyData) -> list[str]:
+def encoding_notes(data):
     return [
         note for note in only(data).notes if note.startswith("Encoded in another way")
     ]
 
 
 def test_encoders_that_were_used_in_unlike_ways_are_remarked_where_recipes_do_not_say_it(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = measured_as(
         measured_as(study_of(TWO, baseline="first"), "first"),
         "mean",
@@ -472,7 +463,7 @@ def test_encoders_that_were_used_in_unlike_ways_are_remarked_where_recipes_do_no
     assert encoding_notes(attrs.evolve(calibrated, axes=(axis,))) == [text + "."]
 
 
-def test_a_seed_that_was_encoded_in_another_way_is_named(study_of: Make) -> None:
+def test_a_seed_that_was_encoded_in_another_way_is_named(study_of):
     data = measured_as(study_of(TWO), "")
     run = data.cells[0].runs[1]
     other = measured_as(data, "first", precision="bfloat16").cells[0].runs[1]
@@ -485,8 +476,8 @@ def test_a_seed_that_was_encoded_in_another_way_is_named(study_of: Make) -> None
 
 
 def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
     data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
     data = with_fields(data, "a", protocol=FEWER_FOLDS)
@@ -494,8 +485,8 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
 
 
 def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = study_of(
         {"a": TWO["first"], "b": TWO["mean"]},
         baseline="a",
@@ -516,7 +507,7 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(
     )
 
 
-def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
+def test_what_the_encoder_is_may_differ(study_of):
     protocol = {"encoder": {"pooler": "first"}, "evaluator": {"id": "p"}}
     assert len(only(with_fields(study_of(TWO), "mean", protocol=protocol)).rows) == 2
 
@@ -525,8 +516,8 @@ def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
 
 
 def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     data = study_of(TWO, baseline="first", items=True)
     first, mean = only(data).rows
     assert all(cell.judged is None for cell in first.cells)
@@ -548,8 +539,8 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(
 
 
 def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     found = only(study_of(TWO, baseline="first"))
     judged = found.rows[1].cells[2].judged
     expected = stats.ttest_rel([77.5, 82.0, 80.5], [75.0, 78.0, 78.0]).pvalue
@@ -559,8 +550,8 @@ def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(
 
 
 def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
     for axes, reason in (
         ([], ""),
@@ -582,7 +573,7 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(
     assert judged.reason == "no seed has a score of both"
 
 
-def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of: Make) -> None:
+def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of):
     assert only(study_of(TWO)).test == ""
     numbers = {name: {1: seeds[1]} for name, seeds in TWO.items()}
     found = only(study_of(numbers, baseline="first"))
@@ -606,7 +597,7 @@ EXPECTED = {
 }
 
 
-def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> None:
+def test_published_numbers_stand_beside_those_that_they_name(study_of):
     data = study_of(TWO, expected=EXPECTED)
     found = only(data)
     first, mean = found.rows
@@ -636,7 +627,7 @@ def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> 
     ]
 
 
-def test_a_contradicted_cell_meets_and_misses_nothing(study_of: Make) -> None:
+def test_a_contradicted_cell_meets_and_misses_nothing(study_of):
     cells = {"first": {"MR": 1.0}, "mean": {"CR": 83.0}}
     data = study_of(
         TWO, expected={"T": Published(cells, 0.1, contradicted={"first": "U has 71.0"})}
@@ -653,12 +644,12 @@ def test_a_contradicted_cell_meets_and_misses_nothing(study_of: Make) -> None:
     )
 
 
-def test_only_a_cell_with_numbers_can_be_contradicted() -> None:
+def test_only_a_cell_with_numbers_can_be_contradicted():
     with pytest.raises(ValueError, match="has 'gone', of which `cells` has no numbers"):
         Published({"first": {"MR": 1.0}}, contradicted={"gone": "U has 71.0"})
 
 
-def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> None:
+def test_a_number_that_names_two_values_is_beside_neither(study_of):
     data = study_of(TWO, expected=EXPECTED)
     other = with_fields(data, protocol={"encoder": {}, "evaluator": {"id": "q"}})
     data = with_added(data, lambda run: other.cells[0].runs[0].scores, "first")
@@ -671,9 +662,9 @@ def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> Non
 
 
 def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(
-    study_of: Make,
-) -> None:
-    def beside(numbers: dict[str, float], own: bool = False) -> list[float]:
+    study_of,
+):
+    def beside(numbers, own=False):
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
         if own:
             data = with_added(
@@ -696,8 +687,8 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(
 
 
 def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_one(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     numbers = {"MR": 71.0, "CR": 83.0, "AVG": 77.0}
     data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
     data = with_fields(data, skipped=("SST2", "TREC"))
@@ -710,7 +701,7 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
     assert (average.row.key, average.row.found) == ("AVG", None)
 
 
-def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of: Make) -> None:
+def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of):
     data = with_scores(
         study_of(TWO),
         lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),),
@@ -723,8 +714,8 @@ def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of: Make) -> Non
 
 
 def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(
-    study_of: Make,
-) -> None:
+    study_of,
+):
     numbers = {**TWO, "late": {1: {}}}
     expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
     data = study_of(
@@ -737,7 +728,7 @@ def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(
     assert (mean.row.fits, expected_verdict(mean.row)) == (1, "met")
 
 
-def test_a_bare_task_is_its_first_metric(study_of: Make) -> None:
+def test_a_bare_task_is_its_first_metric(study_of):
     tasks = {"MRPC": 75.0, "MRPC/f1": 82.0}
     expected = {"T": Published({"a": {"MRPC": 75.0, "MRPC/f1": 80.0}}, 0.1)}
     data = study_of({"a": {1: tasks}}, expected=expected)
@@ -746,7 +737,7 @@ def test_a_bare_task_is_its_first_metric(study_of: Make) -> None:
     assert [one.difference for one in second.rows[0].cells[0].published] == [2.0]
 
 
-def test_what_is_not_finite_is_neither_best_nor_judged(study_of: Make) -> None:
+def test_what_is_not_finite_is_neither_best_nor_judged(study_of):
     numbers = {"a": {1: {"MR": math.nan}}, "b": {1: {"MR": 3.0}}, "c": {1: {"MR": 4.0}}}
     rows = only(study_of(numbers, baseline="a")).rows
     assert [row.cells[0].place for row in rows] == [None, 2, 1]
@@ -759,9 +750,7 @@ def test_what_is_not_finite_is_neither_best_nor_judged(study_of: Make) -> None:
 
 @pytest.mark.parametrize("seeds", [(1, 2), (2,)])
 @pytest.mark.parametrize("worst", ["a", "b", "c"])
-def test_a_degenerate_score_has_no_place_and_no_mark(
-    study_of: Make, worst: str, seeds: Sequence[int]
-) -> None:
+def test_a_degenerate_score_has_no_place_and_no_mark(study_of, worst, seeds):
     """Constant predictions may well have the highest accuracy, and differ from all others."""
     numbers = {
         name: {
@@ -771,7 +760,7 @@ def test_a_degenerate_score_has_no_place_and_no_mark(
         for name, high in ((name, name == worst) for name in "abc")
     }
 
-    def degenerate(run: CellRun) -> tuple[Score, ...]:
+    def degenerate(run):
         mr, trec = run.scores
         reason = "one class" if run.seed in seeds else ""
         return mr, attrs.evolve(trec, degenerate=reason)
@@ -800,7 +789,7 @@ def test_a_degenerate_score_has_no_place_and_no_mark(
                 )
 
 
-def test_predictions_that_are_all_the_same_are_seen_in_the_items() -> None:
+def test_predictions_that_are_all_the_same_are_seen_in_the_items():
     gold = np.arange(20.0)
     said = {"encoder": {}, "evaluator": {}}
     for statistic in ("spearman", "matthews", "f1"):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.warnings_section import warnings_section
 
 
-def run(
-    cell: str, seed: int, warnings: object, status: CellStatus = "finished"
-) -> CellRun:
+def run(cell, seed, warnings, status="finished"):
     return CellRun(cell, seed, status, record={"warnings": warnings})
 
 
-def study(*cells: CellInfo) -> StudyData:
+def study(*cells):
     return StudyData("study", (), cells, None, (1, 2))
 
 
-def test_warnings_are_listed_with_their_runs_and_equal_ones_once() -> None:
+def test_warnings_are_listed_with_their_runs_and_equal_ones_once():
     mean = (
         run("mean", 1, []),
         run("mean", 2, ["no better than 57.63", "no better than 57.63"]),
@@ -40,7 +38,7 @@ def test_warnings_are_listed_with_their_runs_and_equal_ones_once() -> None:
     ]
 
 
-def test_the_answer_counts_the_runs_of_the_section() -> None:
+def test_the_answer_counts_the_runs_of_the_section():
     runs = (
         run("mean", 1, ["a"]),
         run("mean", 2, ["b"], "failed"),
@@ -58,7 +56,7 @@ def test_the_answer_counts_the_runs_of_the_section() -> None:
     assert mind == "1 of 3 runs failed; 2 runs warned of something"
 
 
-def test_without_a_warning_there_is_no_section() -> None:
+def test_without_a_warning_there_is_no_section():
     # Runs of earlier versions say nothing, or something else.
     runs = (
         run("mean", 1, []),

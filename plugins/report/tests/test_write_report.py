@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import attrs
 import pytest
@@ -13,7 +12,7 @@ from sentbed_report.write_report import write_report
 from toy_run_report import EMPTY, full, ranking, stage
 
 
-def test_an_empty_run_has_a_report(tmp_path: Path) -> None:
+def test_an_empty_run_has_a_report(tmp_path):
     path = write_report(tmp_path / "new", EMPTY)
     assert path == tmp_path / "new" / "report.html"
     assert sorted(file.name for file in path.parent.iterdir()) == [
@@ -26,7 +25,7 @@ def test_an_empty_run_has_a_report(tmp_path: Path) -> None:
     assert "nothing was measured; started 2026-03-04 14:05 UTC" in text
 
 
-def test_a_report_of_another_name_lies_under_it(tmp_path: Path) -> None:
+def test_a_report_of_another_name_lies_under_it(tmp_path):
     path = write_report(
         tmp_path, attrs.evolve(EMPTY, ranking=ranking(80.0, 60.0)), "search"
     )
@@ -44,7 +43,7 @@ def test_a_report_of_another_name_lies_under_it(tmp_path: Path) -> None:
     ]
 
 
-def test_text_that_is_no_unicode_is_written(tmp_path: Path) -> None:
+def test_text_that_is_no_unicode_is_written(tmp_path):
     name = b"caf\xe9".decode("utf-8", "surrogateescape") + " \x00 日本語 $"
     data = attrs.evolve(EMPTY, name=name, error=name, stages=(stage(name=name),))
     data = attrs.evolve(data, scatters=((name, Scatter(name, name, name, [1], [1])),))
@@ -56,14 +55,14 @@ def test_text_that_is_no_unicode_is_written(tmp_path: Path) -> None:
     assert "日本語" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_numbers_are_on_disk_when_a_figure_fails(tmp_path: Path) -> None:
-    points = Scatter("t", "x", "y", ["no number"], [1.0])  # type: ignore[list-item]
+def test_the_numbers_are_on_disk_when_a_figure_fails(tmp_path):
+    points = Scatter("t", "x", "y", ["no number"], [1.0])
     with pytest.raises((TypeError, ValueError)):
         write_report(tmp_path, attrs.evolve(full(), scatters=(("encoder", points),)))
     assert json.loads((tmp_path / "report.json").read_text())["scores"]
 
 
-def test_a_place_that_cannot_be_written_is_a_run_error(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_a_run_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError):
         write_report(tmp_path / "file", EMPTY)

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from importlib.metadata import EntryPoint, distribution
-from pathlib import Path
+from importlib.metadata import distribution
 from typing import TypeAlias
 
 import pytest
@@ -14,7 +13,7 @@ Fail: TypeAlias = Callable[[Callable[[Job], BaseException | None]], None]
 
 
 @pytest.fixture(scope="session")
-def toy_points(toy_points: list[EntryPoint]) -> list[EntryPoint]:
+def toy_points(toy_points):
     """The entry points of the toy plugin, of core, and of the tools that a study needs."""
     tools = ("sentbed-report", "sentbed-studies", "sentbed-jobs", "sentbed-workbench")
     own = [
@@ -26,7 +25,7 @@ def toy_points(toy_points: list[EntryPoint]) -> list[EntryPoint]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _rates_measured_once() -> Iterator[None]:
+def _rates_measured_once():
     """Measure the processor once for the plans of all tests, each of which has a cache of its own."""
     from sentbed_workbench._torch import measured_rates as module
 
@@ -36,22 +35,22 @@ def _rates_measured_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path):
     """Where a study is to be run."""
     return tmp_path / "study"
 
 
 @pytest.fixture
-def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
+def fail(monkeypatch):
     """Let jobs of a study fail with the errors that a function returns."""
     work = runner._run
 
-    def install(error_of: Callable[[Job], BaseException | None]) -> None:
-        def run(place: Path, plugins: object, job: Job, *rest: object) -> None:
+    def install(error_of):
+        def run(place, plugins, job, *rest):
             error = error_of(job)
             if error is not None:
                 raise error
-            work(place, plugins, job, *rest)  # type: ignore[arg-type]
+            work(place, plugins, job, *rest)
 
         monkeypatch.setattr(runner, "_run", run)
 

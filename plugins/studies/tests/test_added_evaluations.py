@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import TypeAlias
 
 import pytest
@@ -13,11 +12,11 @@ from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed.errors import RunError
 from sentbed.protocols import Evaluator
-from sentbed.tools import Plugins, computing_code
+from sentbed.tools import computing_code
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies import runner as running
 from sentbed_studies.runner import run_study
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 from toy_plugin import TOWERS
 
 AXES = """
@@ -50,10 +49,10 @@ Run: TypeAlias = Callable[..., Scores]
 
 
 @pytest.fixture
-def study_with(put: Callable[[str, str], Path]) -> Callable[..., Study]:
+def study_with(put):
     """Read two cells of two seeds with these evaluations."""
 
-    def read(*evaluations: str, keep: str = "best") -> Study:
+    def read(*evaluations, keep="best"):
         axes = AXES.replace("KEEP", f'keep = "{keep}"')
         return read_study(put("study.toml", RECIPE + "".join(evaluations) + axes))
 
@@ -61,10 +60,10 @@ def study_with(put: Callable[[str, str], Path]) -> Callable[..., Study]:
 
 
 @pytest.fixture
-def run(study_with: Callable[..., Study], directory: Path) -> Run:
+def run(study_with, directory):
     """Run the study with these evaluations, and return the scores of each run, as the report has them."""
 
-    def run(*evaluations: str, keep: str = "best", retrain: bool = False) -> Scores:
+    def run(*evaluations, keep="best", retrain=False):
         run_study(study_with(*evaluations, keep=keep), directory, retrain=retrain)
         scores = {}
         for cell in read_data(directory).cells:
@@ -80,10 +79,10 @@ def run(study_with: Callable[..., Study], directory: Path) -> Run:
 
 
 @pytest.fixture
-def run_anew(run: Run, directory: Path) -> Run:
+def run_anew(run, directory):
     """Run the study with these evaluations from its beginning, and return the scores of each run."""
 
-    def run_anew(*evaluations: str) -> Scores:
+    def run_anew(*evaluations):
         directory.rename(directory.with_name("aside"))
         scores = run(*evaluations)
         directory.rename(directory.with_name("anew"))
@@ -93,19 +92,19 @@ def run_anew(run: Run, directory: Path) -> Run:
     return run_anew
 
 
-def in_any_order(scores: Scores) -> Scores:
+def in_any_order(scores):
     return {name: sorted(of_run) for name, of_run in scores.items()}
 
 
-def weights_of(directory: Path) -> dict[Path, tuple[int, bytes]]:
+def weights_of(directory):
     """Return time and content of the files of all encoders."""
     files = [path for path in directory.glob("cells/*/encoder/**/*") if path.is_file()]
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
 def test_an_added_evaluator_is_computed_from_the_kept_encoders_to_the_bit(
-    run: Run, run_anew: Run, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run, run_anew, directory, monkeypatch
+):
     run(GAP)
     before = weights_of(directory)
     assert before
@@ -124,8 +123,8 @@ def test_an_added_evaluator_is_computed_from_the_kept_encoders_to_the_bit(
 
 
 def test_a_dropped_evaluator_reruns_nothing_and_is_left_out_of_the_scores_until_it_is_back(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run, monkeypatch
+):
     whole = run(GAP, NEARNESS)
     for part in ("_run", "add_evaluations"):
         monkeypatch.setattr(running, part, lambda *_: pytest.fail("something was run"))
@@ -134,9 +133,7 @@ def test_a_dropped_evaluator_reruns_nothing_and_is_left_out_of_the_scores_until_
     assert run(GAP, NEARNESS) == whole
 
 
-def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(run, monkeypatch):
     before = run(NEARNESS)
     monkeypatch.setattr(
         running, "_run", lambda *_: pytest.fail("a cell was trained again")
@@ -145,7 +142,7 @@ def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(
         assert scores == [(*who, "closeness", value) for *who, _, value in before[name]]
 
 
-def test_a_killed_evaluation_is_made_again(run: Run, directory: Path) -> None:
+def test_a_killed_evaluation_is_made_again(run, directory):
     run(GAP)
     whole = run(GAP, NEARNESS)
     lost, killed, *_ = sorted(directory.glob("cells/*/added/*/manifest.json"))
@@ -154,9 +151,7 @@ def test_a_killed_evaluation_is_made_again(run: Run, directory: Path) -> None:
     assert run(GAP, NEARNESS) == whole
 
 
-def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(
-    run: Run, run_anew: Run
-) -> None:
+def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(run, run_anew):
     before = run(GAP, keep="scores")
     with pytest.raises(
         RunError, match=r"4 runs of .* have kept no encoder, .* \(`--retrain`\)"
@@ -167,15 +162,13 @@ def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(
 
 
 @pytest.fixture
-def stopped(
-    run: Run, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Path]:
+def stopped(run, directory, monkeypatch):
     """Run the study with these evaluations until a cell is to be saved; return its `keys.json`."""
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_):
         raise RunError("stopped")
 
-    def stop(*evaluations: str) -> Path:
+    def stop(*evaluations):
         with monkeypatch.context() as patch:
             patch.setattr("sentbed._run.runner._save", interrupted)
             with pytest.raises(RunError, match="stopped"):
@@ -187,15 +180,15 @@ def stopped(
 
 
 def test_a_stopped_cell_goes_on_with_its_evaluations_and_is_given_the_others(
-    stopped: Callable[..., Path], run: Run, run_anew: Run
-) -> None:
+    stopped, run, run_anew
+):
     stopped(GAP)
     assert in_any_order(run(NEARNESS, GAP)) == in_any_order(run_anew(NEARNESS, GAP))
 
 
 def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evaluated_anew(
-    stopped: Callable[..., Path], run: Run, run_anew: Run, directory: Path
-) -> None:
+    stopped, run, run_anew, directory
+):
     keys = stopped(GAP, NEARNESS)
     content = json.loads(keys.read_text())
     # As by other code of the evaluators.
@@ -210,7 +203,7 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
 @pytest.mark.parametrize(
     "content", ["", "[]", "[" * 100_000, '{"content": 3, "evaluations": 4}'], ids=len
 )
-def test_damaged_keys_are_no_keys(content: str, run: Run, directory: Path) -> None:
+def test_damaged_keys_are_no_keys(content, run, directory):
     whole = run(GAP)
     for file in directory.glob("cells/*/keys.json"):
         file.write_text(content)
@@ -220,7 +213,7 @@ def test_damaged_keys_are_no_keys(content: str, run: Run, directory: Path) -> No
     assert run(GAP) == whole
 
 
-def plan(directory: Path, *more: str) -> list[str]:
+def plan(directory, *more):
     arguments = [
         "study",
         str(directory.with_name("study.toml")),
@@ -234,8 +227,8 @@ def plan(directory: Path, *more: str) -> list[str]:
 
 
 def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
-    run: Run, study_with: Callable[..., Study], directory: Path
-) -> None:
+    run, study_with, directory
+):
     run(GAP)
     study_with(NEARNESS, GAP)
     lines = plan(directory)
@@ -275,8 +268,8 @@ LEFT_OUT = "left out: scores of 4 finished runs by evaluations that the recipe h
 
 
 def test_the_plan_says_that_an_evaluation_which_was_added_is_left_out(
-    run: Run, study_with: Callable[..., Study], directory: Path
-) -> None:
+    run, study_with, directory
+):
     run(GAP)
     run(GAP, NEARNESS)
     assert LEFT_OUT not in plan(directory)
@@ -285,12 +278,12 @@ def test_the_plan_says_that_an_evaluation_which_was_added_is_left_out(
 
 
 def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
-    run: Run,
-    study_with: Callable[..., Study],
-    directory: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def edited(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
+    run,
+    study_with,
+    directory,
+    monkeypatch,
+):
+    def edited(classes, plugins):
         known = list(classes)
         code = computing_code(known, plugins)
         if any(issubclass(cls, Evaluator) for cls in known):
@@ -317,8 +310,8 @@ def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
 
 
 def test_evaluations_of_damaged_keys_are_left_out_of_the_plan(
-    run: Run, study_with: Callable[..., Study], directory: Path
-) -> None:
+    run, study_with, directory
+):
     run(GAP, NEARNESS)
     for file in directory.glob("cells/*/keys.json"):
         content = json.loads(file.read_text())
@@ -331,7 +324,7 @@ def test_evaluations_of_damaged_keys_are_left_out_of_the_plan(
 
 
 def test_cells_whose_directories_were_exchanged_are_not_taken_for_each_other(
-    run: Run, directory: Path
+    run, directory
 ):
     run(GAP)
     first, second, *_ = sorted(

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed import RecipeError
@@ -12,8 +10,6 @@ from sentbed._document.structuring import structure
 from sentbed._document.toml import Document, parse
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_studies.axes import (
-    Axis,
-    Combination,
     baseline_of,
     combinations,
     matches,
@@ -33,7 +29,7 @@ values = [0.1, 0.2, 0.3]
 """
 
 
-def read(text: str) -> tuple[StudyTable, tuple[Axis, ...], Document]:
+def read(text):
     document = parse(text.encode(), "s.toml")
     table, problems = structure(
         document.data["study"],
@@ -47,21 +43,21 @@ def read(text: str) -> tuple[StudyTable, tuple[Axis, ...], Document]:
     return table, read_axes(table, document), document
 
 
-def axis(content: str) -> Axis:
+def axis(content):
     (found,) = read(f"[study.axes.a]\n{content}\n")[1]
     return found
 
 
-def cells(text: str) -> list[Combination]:
+def cells(text):
     table, axes, document = read(text)
     return list(combinations(table, axes, document))
 
 
-def names(text: str) -> list[str]:
+def names(text):
     return [cell.name for cell in cells(text)]
 
 
-def problems(text: str) -> list[str]:
+def problems(text):
     with pytest.raises(RecipeError) as caught:
         cells(text)
     return [str(problem) for problem in caught.value.problems]
@@ -83,9 +79,7 @@ def problems(text: str) -> list[str]:
         ("[1979-05-27]", ("1979-05-27",)),
     ],
 )
-def test_labels_are_the_values_as_one_would_write_them(
-    values: str, labels: tuple[str, ...]
-):
+def test_labels_are_the_values_as_one_would_write_them(values, labels):
     assert axis(f'path = "p"\nvalues = {values}').labels == labels
 
 
@@ -102,9 +96,7 @@ def test_labels_are_the_values_as_one_would_write_them(
         ("[inf, 1e1]", ["inf", "1e1"]),
     ],
 )
-def test_labels_of_numbers_are_written_as_in_the_file(
-    values: str, labels: list[str], tmp_path: Path
-):
+def test_labels_of_numbers_are_written_as_in_the_file(values, labels, tmp_path):
     file = tmp_path / "s.toml"
     text = f"[study.axes.a]\n# 1e-9\npath = 'p'\nvalues = {values}\n"
     file.write_text(text)
@@ -158,7 +150,7 @@ def test_a_label_may_set_several_paths_to_values_of_their_own_or_nothing():
     ],
 )
 def test_a_dotted_key_without_quotes_is_a_path_and_one_in_quotes_sets_the_whole_table(
-    written: str, setting: Mapping[str, Any]
+    written, setting
 ):
     assert axis(f"l = {written}").settings == {"l": setting}
 
@@ -197,9 +189,7 @@ def test_a_label_may_have_the_name_of_a_key():
         ('path = "p"\nvalues = [true, false]', None),
     ],
 )
-def test_an_axis_has_numbers_where_each_label_sets_one_number(
-    content: str, numbers: tuple[float, ...] | None
-):
+def test_an_axis_has_numbers_where_each_label_sets_one_number(content, numbers):
     assert axis(content).numbers == numbers
 
 
@@ -230,9 +220,7 @@ def test_labels_have_the_numbers_that_the_recipe_gives_them():
         ),
     ],
 )
-def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(
-    numbers: str, message: str
-):
+def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers, message):
     with pytest.raises(RecipeError, match=re.escape(message)):
         cells(SIZES + numbers)
 
@@ -283,7 +271,7 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(
         ("", "the axis has no labels; give it `path` and `values`, or a table a label"),
     ],
 )
-def test_what_is_wrong_with_an_axis_is_said_where_it_stands(content: str, message: str):
+def test_what_is_wrong_with_an_axis_is_said_where_it_stands(content, message):
     assert problems(f"[study.axes.a]\n{content}\n") == [
         f"{message} @ s.toml:1 study.axes.a"
     ]
@@ -293,7 +281,7 @@ def test_what_is_wrong_with_an_axis_is_said_where_it_stands(content: str, messag
     "content",
     ["values = [1]", "path = []\nvalues = [1]", "path = 3\nvalues = [1]", "x = 1"],
 )
-def test_a_label_that_is_no_table_says_what_an_axis_looks_like(content: str):
+def test_a_label_that_is_no_table_says_what_an_axis_looks_like(content):
     (problem,) = problems(f"[study.axes.a]\n{content}\n")
     assert "expected a table of the values that it sets, by path" in problem
     assert "an axis over one path has `path` and `values`" in problem
@@ -310,7 +298,7 @@ def test_a_label_that_is_no_table_says_what_an_axis_looks_like(content: str):
         ("", "a path is that of `--set`, such as `encoder.pooler.use`"),
     ],
 )
-def test_what_a_cell_cannot_have_is_no_axis(path: str, reason: str):
+def test_what_a_cell_cannot_have_is_no_axis(path, reason):
     assert problems(f'[study.axes.a]\npath = "{path}"\nvalues = [1, 2]') == [
         f"the axis sets `{path}`: {reason} @ s.toml:1 study.axes.a"
     ]
@@ -442,7 +430,7 @@ def test_two_cells_of_one_name_are_refused():
         ),
     ],
 )
-def test_what_is_not_there_is_reported_with_a_suggestion(line: str, expected: str):
+def test_what_is_not_there_is_reported_with_a_suggestion(line, expected):
     assert problems(f"study.{line}\n{TWO}") == [expected]
 
 
@@ -476,9 +464,7 @@ def test_the_baseline_has_a_label_on_every_axis_and_one_of_one_label_may_be_left
         ({"c": "x"}, False),
     ],
 )
-def test_a_cell_agrees_in_every_axis_that_an_entry_names(
-    entry: Mapping[str, str | tuple[str, ...]], agrees: bool
-):
+def test_a_cell_agrees_in_every_axis_that_an_entry_names(entry, agrees):
     assert matches({"a": "x", "b": "y"}, entry) is agrees
 
 
@@ -501,7 +487,7 @@ MANY = "".join(map(AXIS.format, range(19)))
         ),
     ],
 )
-def test_a_study_has_so_many_cells_and_runs_that_it_can_end(text: str, message: str):
+def test_a_study_has_so_many_cells_and_runs_that_it_can_end(text, message):
     start = time.process_time()
     (found,) = problems(text)
     assert time.process_time() - start < 2

@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,20 +10,14 @@ import attrs
 import pytest
 from sentbed import DataError, FilePath
 from sentbed._files import sha256
-from sentbed._recipe.recipe import Evaluate, Recipe
-from sentbed._registry.registry import Plugins
-from sentbed.protocols import Evaluator, Prepared
+from sentbed._recipe.recipe import Evaluate
+from sentbed.protocols import Evaluator
 from sentbed_studies.cell_keys import CellKeys, directory_of, slug
 from toy_plugin import RECIPE
 
-Load = Callable[..., Recipe]
 TABLE = RECIPE.replace(
     'data = { use = "words", rows = 11 }', 'data = { use = "table", path = "rows.tsv" }'
 )
-
-
-KeyOf = Callable[..., str]
-Put = Callable[[str, str], Path]
 
 
 @attrs.frozen
@@ -36,10 +29,10 @@ class Shelf(Evaluator):
     data_dir: FilePath
     book: str = "chosen.txt"
 
-    def prepare(self) -> Prepared:
+    def prepare(self):
         raise NotImplementedError
 
-    def files(self) -> Iterator[Path]:
+    def files(self):
         if self.book == "":
             raise DataError("there is no book; name one")
         yield Path(self.data_dir) / self.book
@@ -53,18 +46,18 @@ class Volumes(Evaluator):
 
     paths: tuple[FilePath, ...]
 
-    def prepare(self) -> Prepared:
+    def prepare(self):
         raise NotImplementedError
 
 
 @pytest.fixture
-def key(recipe_of: Load, plugins: Plugins) -> KeyOf:
+def key(recipe_of, plugins):
     """The key of the recipe of a text and overrides."""
     return lambda *arguments: CellKeys(plugins).of(recipe_of(*arguments))
 
 
 @pytest.fixture
-def key_with(recipe_of: Load, plugins: Plugins) -> KeyOf:
+def key_with(recipe_of, plugins):
     """The key of the toy's recipe with one evaluator."""
     return lambda evaluator: CellKeys(plugins).of(
         attrs.evolve(recipe_of(), evaluate=(Evaluate(evaluator=evaluator),))
@@ -80,7 +73,7 @@ def key_with(recipe_of: Load, plugins: Plugins) -> KeyOf:
         "stage.pull.epochs=3",
     ],
 )
-def test_what_decides_a_score_decides_the_key(override: str, key: KeyOf) -> None:
+def test_what_decides_a_score_decides_the_key(override, key):
     assert key(RECIPE, override) != key()
 
 
@@ -97,13 +90,11 @@ def test_what_decides_a_score_decides_the_key(override: str, key: KeyOf) -> None
         (RECIPE + '\n[[tracker]]\nuse = "notes"\n',),
     ],
 )
-def test_what_decides_no_score_leaves_the_key(
-    arguments: tuple[str, ...], key: KeyOf
-) -> None:
+def test_what_decides_no_score_leaves_the_key(arguments, key):
     assert key(*arguments) == key()
 
 
-def test_the_content_of_a_file_decides_and_not_its_time(key: KeyOf, put: Put) -> None:
+def test_the_content_of_a_file_decides_and_not_its_time(key, put):
     put("rows.tsv", "anchor\tpositive\n" + "one\ttwo\n" * 4)
     before = key(TABLE)
     put("rows.tsv", "anchor\tpositive\n" + "one\ttwo\n" * 4)
@@ -112,10 +103,8 @@ def test_the_content_of_a_file_decides_and_not_its_time(key: KeyOf, put: Put) ->
     assert key(TABLE) != before
 
 
-def test_the_name_and_content_of_a_file_decide_and_not_its_place(
-    key: KeyOf, put: Put
-) -> None:
-    def of(name: str, content: str = "anchor\tpositive\none\ttwo\n") -> str:
+def test_the_name_and_content_of_a_file_decide_and_not_its_place(key, put):
+    def of(name, content="anchor\tpositive\none\ttwo\n"):
         put(name, content)
         return key(TABLE, f'stage.pull.data.path="{name}"')
 
@@ -125,9 +114,7 @@ def test_the_name_and_content_of_a_file_decide_and_not_its_place(
     assert of("far/rows.tsv", "anchor\tpositive\none\tsix\n") != of("there/rows.tsv")
 
 
-def test_the_data_may_move_to_another_root(
-    key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_may_move_to_another_root(key, put, monkeypatch):
     keys = []
     for root, content in (("one", "same"), ("two", "same"), ("three", "else")):
         monkeypatch.setenv("SENTBED_DATA", str(put(f"{root}/rows.tsv", content).parent))
@@ -135,10 +122,8 @@ def test_the_data_may_move_to_another_root(
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_every_file_of_a_directory_decides_with_its_name(
-    key: KeyOf, put: Put, tmp_path: Path
-) -> None:
-    def of(place: str) -> str:
+def test_every_file_of_a_directory_decides_with_its_name(key, put, tmp_path):
+    def of(place):
         return key(TABLE, f'stage.pull.data.path="{place}/shards"')
 
     for place in ("here", "there"):
@@ -153,10 +138,8 @@ def test_every_file_of_a_directory_decides_with_its_name(
     assert of("there") != before
 
 
-def test_of_a_directory_only_that_decides_which_is_said_to_be_read(
-    key_with: KeyOf, put: Put
-) -> None:
-    def of(place: str) -> str:
+def test_of_a_directory_only_that_decides_which_is_said_to_be_read(key_with, put):
+    def of(place):
         return key_with(Shelf(FilePath(str(put(f"{place}/x", "x").parent))))
 
     put("here/chosen.txt", "one")
@@ -169,9 +152,7 @@ def test_of_a_directory_only_that_decides_which_is_said_to_be_read(
     assert of("there") != before
 
 
-def test_a_component_that_finds_nothing_to_read_has_a_key(
-    key_with: KeyOf, tmp_path: Path
-) -> None:
+def test_a_component_that_finds_nothing_to_read_has_a_key(key_with, tmp_path):
     nothing, gone = (
         Shelf(FilePath(str(tmp_path)), ""),
         Shelf(FilePath(str(tmp_path / "gone"))),
@@ -180,10 +161,8 @@ def test_a_component_that_finds_nothing_to_read_has_a_key(
     assert len(keys) == 2
 
 
-def test_several_files_of_a_field_decide_in_their_order(
-    key_with: KeyOf, put: Put
-) -> None:
-    def of(*names: str) -> str:
+def test_several_files_of_a_field_decide_in_their_order(key_with, put):
+    def of(*names):
         paths = tuple(
             FilePath(str(put(name, f"content of {Path(name).name}"))) for name in names
         )
@@ -193,9 +172,7 @@ def test_several_files_of_a_field_decide_in_their_order(
     assert of("here/a", "here/b") != of("here/b", "here/a")
 
 
-def test_a_hub_id_is_none_of_the_directories_here(
-    key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_hub_id_is_none_of_the_directories_here(key, put, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     hub = [RECIPE, 'encoder.backbone.model="org/model"']
     local = [RECIPE, 'encoder.backbone.model="./org/model"']
@@ -208,9 +185,7 @@ def test_a_hub_id_is_none_of_the_directories_here(
     assert len(of_local - {of_hub}) == 3
 
 
-def test_the_source_of_a_plugin_decides(
-    key_with: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_source_of_a_plugin_decides(key_with, put, monkeypatch, tmp_path):
     component = """
 import attrs
 from sentbed.protocols import Evaluator
@@ -238,10 +213,8 @@ class Part(Evaluator):
             del sys.modules[name]
 
 
-def test_a_file_is_read_once_a_process_until_it_changes(
-    key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[Path] = []
+def test_a_file_is_read_once_a_process_until_it_changes(key, put, monkeypatch):
+    read = []
     monkeypatch.setattr(
         "sentbed_studies.cell_keys.sha256",
         lambda path: read.append(path) or sha256(path),
@@ -260,14 +233,14 @@ def test_a_file_is_read_once_a_process_until_it_changes(
     assert read == [file] * 4
 
 
-def test_the_name_of_a_directory_is_made_of_harmless_letters() -> None:
+def test_the_name_of_a_directory_is_made_of_harmless_letters():
     assert slug("../first, α = 0.5") == "first_----0.5"
     assert slug("///") == "cell"
     path = directory_of("mean, x", 3, "0123456789abcdef")
     assert path == Path("cells/mean_x-seed3-0123456789")
 
 
-def test_the_directory_of_a_run_under_a_prompt_names_the_prompt() -> None:
+def test_the_directory_of_a_run_under_a_prompt_names_the_prompt():
     path = directory_of(
         "mean, x", 3, "0123456789abcdef", 'This sentence: "{text}" means'
     )

@@ -9,7 +9,7 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_studies.deciding_evidence import item_variances, why_undecided
 
 
-def hits(share: float, seed: int, n: int) -> Items:
+def hits(share, seed, n):
     easy = np.random.default_rng(99).random(n)
     return Items(
         "mean",
@@ -17,11 +17,11 @@ def hits(share: float, seed: int, n: int) -> Items:
     )
 
 
-def score(task: str, items: Items, value: float = 50.0) -> Score:
+def score(task, items, value=50.0):
     return Score(task, "accuracy", value, {"id": "p", "split": "dev"}, items=items)
 
 
-def test_variances_of_items_are_those_of_the_tables() -> None:
+def test_variances_of_items_are_those_of_the_tables():
     """Two tasks of unlike sizes, two seeds: as `judge_cell` has them."""
     runs = {}
     for cell, share in (("x", 0.3), ("y", 0.5), ("z", 0.55)):
@@ -61,14 +61,12 @@ def test_variances_of_items_are_those_of_the_tables() -> None:
         ((Score("a", "accuracy", 1.0, {}),), ""),
     ],
 )
-def test_scores_that_cannot_decide_say_why(
-    scores: tuple[Score, ...], message: str
-) -> None:
+def test_scores_that_cannot_decide_say_why(scores, message):
     assert why_undecided(3, scores, Decide()).startswith(message)
     assert bool(why_undecided(3, scores, Decide())) == bool(message)
 
 
-def test_every_task_that_is_to_decide_must_have_a_score() -> None:
+def test_every_task_that_is_to_decide_must_have_a_score():
     scores = (Score("a", "accuracy", 1.0, {}),)
     assert (
         why_undecided(3, scores, Decide(("a", "b")))

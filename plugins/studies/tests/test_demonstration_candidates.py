@@ -4,9 +4,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import pytest
@@ -17,9 +16,6 @@ from sentbed._recipe.prompts import Demonstration, Prompt, Template, parse_templ
 from sentbed.protocols import Pooler, PoolerTraits
 from sentbed_studies.demonstration_candidates import demonstrations_in, read_candidates
 from sentbed_studies.plugin import known_data
-
-Put = Callable[[str, str | bytes], Path]
-Read = Callable[..., list[Prompt]]
 
 SHELL = (
     'This_sentence_:_"Rain_falls."_means_in_one_word:"Wet".This_sentence_:_"*sent_0*"_means_in_one_word:"',
@@ -37,7 +33,7 @@ class Said(Pooler):
         template="prompt-eol", normalizer="prompt-eol"
     )
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         raise AssertionError("a prompt needs no module")
 
 
@@ -47,17 +43,15 @@ class Silent(Pooler):
 
     name: ClassVar[str] = "silent"
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         raise AssertionError("a prompt needs no module")
 
 
 @pytest.fixture
-def read(put: Put) -> Read:
+def read(put):
     """Read a file of candidates with this name and content, for a prompt, or the template of one."""
 
-    def candidates(
-        name: str, content: str, prompt: Prompt | str = "prompt-eol"
-    ) -> list[Prompt]:
+    def candidates(name, content, prompt="prompt-eol"):
         if isinstance(prompt, str):
             prompt = Prompt(prompt)
         return read_candidates(str(put(name, content)), prompt, Silent())
@@ -65,13 +59,13 @@ def read(put: Put) -> Read:
     return candidates
 
 
-def filled(prompt: Prompt, sentence: str, normalize: bool = True) -> str:
+def filled(prompt, sentence, normalize=True):
     resolved = prompt.resolve()
     assert resolved is not None
     return resolved.apply(sentence, normalize)
 
 
-def test_a_table_of_candidates_is_read_as_demonstrations(put: Put):
+def test_a_table_of_candidates_is_read_as_demonstrations(put):
     file = put("c.tsv", 'sentence\tword\nRain_falls.\tWet\nIt\'s "so" 我 {text}\tOk\n')
     bare = Prompt(normalizer="none")
     assert read_candidates(str(file), bare, Said()) == [
@@ -82,14 +76,14 @@ def test_a_table_of_candidates_is_read_as_demonstrations(put: Put):
     ]
 
 
-def test_a_candidate_takes_the_place_of_the_demonstration_in_the_recipe(read: Read):
+def test_a_candidate_takes_the_place_of_the_demonstration_in_the_recipe(read):
     prompt = Prompt("prompt-eol", demonstration=Demonstration("Sun.", "Dry"))
     rain = Prompt("prompt-eol", demonstration=Demonstration("Rain.", "Wet"))
     assert read("c.tsv", "sentence\tword\nRain.\tWet\n", prompt) == [rain]
 
 
 def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_are(
-    read: Read,
+    read,
 ):
     assert read(
         "c.txt", "\n".join((*SHELL[:2], 'Say_"Sun.":"Dry".Say_"*sent_0*":"'))
@@ -101,16 +95,14 @@ def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_
 
 
 @pytest.mark.parametrize("base", ["prompt", "prompt-bert", "say {text}"])
-def test_whole_templates_need_no_prompt_that_takes_a_demonstration(
-    read: Read, base: str
-):
+def test_whole_templates_need_no_prompt_that_takes_a_demonstration(read, base):
     (candidate,) = read("c.txt", SHELL[0], base)
     assert filled(candidate, "A dog.") == (
         'This sentence : "Rain falls." means in one word:"Wet".This sentence : "A dog." means in one word:"'
     )
 
 
-def test_every_candidate_of_an_encoder_can_be_used(put: Put):
+def test_every_candidate_of_an_encoder_can_be_used(put):
     """A candidate resolves to its line, whatever the recipe's own prompt was read from."""
     own = put("own.txt", "\n".join(SHELL))
     file = put("c.txt", "\n".join(SHELL))
@@ -129,7 +121,7 @@ def test_every_candidate_of_an_encoder_can_be_used(put: Put):
         ]
 
 
-def test_without_a_template_there_are_no_candidates(read: Read):
+def test_without_a_template_there_are_no_candidates(read):
     with pytest.raises(
         SentbedError, match="the encoder has none; give it one, such as"
     ):
@@ -221,7 +213,7 @@ PAIR = "expected an object with the texts `sentence` and `answer`"
     ],
 )
 def test_a_fault_of_a_candidate_names_file_and_line(
-    read: Read, tmp_path: Path, name: str, content: str, line: int | None, message: str
+    read, tmp_path, name, content, line, message
 ):
     with pytest.raises(DataError, match=re.escape(message)) as caught:
         read(name, content)
@@ -231,14 +223,14 @@ def test_a_fault_of_a_candidate_names_file_and_line(
 
 
 def test_a_table_for_a_template_that_takes_no_demonstration_is_refused_at_its_first_row(
-    read: Read, tmp_path: Path
+    read, tmp_path
 ):
     with pytest.raises(DataError, match="cannot take a demonstration") as caught:
         read("c.tsv", "sentence\tword\nRain.\tWet\n", "prompt")
     assert str(caught.value).endswith(f" @ {tmp_path / 'c.tsv'}:2")
 
 
-def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(read: Read):
+def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(read):
     (candidate,) = read("c.tsv", "\ufeffsentence\tword\r\nRain.\tWet\r\n")
     assert candidate.demonstration == Demonstration("Rain.", "Wet")
 
@@ -247,7 +239,7 @@ def test_the_demonstrations_that_come_with_sentbed_are_candidates():
     prompts = read_candidates(
         "pkg:sentbed_studies/demonstrations.tsv", Prompt("prompt-eol"), Silent()
     )
-    shown: list[Any] = [prompt.demonstration for prompt in prompts]
+    shown = [prompt.demonstration for prompt in prompts]
     assert len({demonstration.word for demonstration in shown}) == 40
     assert len({demonstration.text for demonstration in shown}) == len(shown) == 40
     for demonstration in shown:
@@ -258,7 +250,7 @@ def test_the_demonstrations_that_come_with_sentbed_are_candidates():
 
 
 @pytest.fixture
-def published() -> Path:
+def published():
     """The authors' file, if it is here."""
     file = Path(os.environ.get("SENTBED_DATA", "")) / "icl" / "demonstrations_300.txt"
     if "SENTBED_DATA" not in os.environ or not file.is_file():
@@ -268,7 +260,7 @@ def published() -> Path:
     return file
 
 
-def test_each_published_demonstration_makes_the_prompt_of_its_line(published: Path):
+def test_each_published_demonstration_makes_the_prompt_of_its_line(published):
     assert (hashlib.sha256(published.read_bytes()).hexdigest(),) == known_data()[
         0
     ].files[0].sha256
@@ -290,12 +282,12 @@ def test_each_published_demonstration_makes_the_prompt_of_its_line(published: Pa
 @pytest.mark.parametrize(
     "base", ["{text}", "a {text}", "prompt", "prompt-bert", 'a {text} {mask} "']
 )
-def test_a_template_that_takes_none_has_no_demonstration_in_it(base: str) -> None:
+def test_a_template_that_takes_none_has_no_demonstration_in_it(base):
     whole = parse_template("prompt-eol").after(Demonstration("Rain.", "Wet"))
     assert demonstrations_in(parse_template(base), whole) == ()
 
 
-def test_a_demonstration_is_found_again() -> None:
+def test_a_demonstration_is_found_again():
     base = parse_template("prompt-eol")
     shown = Demonstration("Don't _ {text} 我 'so' 😀", "Word")
     assert demonstrations_in(base, base.after(shown)) == (shown,)
@@ -319,9 +311,7 @@ BASES = [
 
 
 @given(st.text() | PIECES, st.text() | PIECES, st.sampled_from(BASES))
-def test_any_demonstration_comes_back_or_none_does(
-    text: str, word: str, base: Template
-) -> None:
+def test_any_demonstration_comes_back_or_none_does(text, word, base):
     whole = base.after(Demonstration(text, word))
     found = demonstrations_in(base, whole)
     assert not found or base.after(*found) == whole
@@ -332,7 +322,7 @@ def test_any_demonstration_comes_back_or_none_does(
 RAIN, SUN = Demonstration("Rain falls.", "Wet"), Demonstration("The sun shines.", "Dry")
 
 
-def test_a_row_or_a_line_with_several_demonstrations_is_one_candidate(read: Read):
+def test_a_row_or_a_line_with_several_demonstrations_is_one_candidate(read):
     prompt = Prompt("prompt-eol", demonstration=(RAIN, SUN))
     row = "Rain falls.\tWet\tThe sun shines.\tDry\n"
     assert read("c.tsv", f"sentence\tword\tsentence\tword\n{row}") == [prompt]
@@ -347,7 +337,7 @@ def test_a_row_or_a_line_with_several_demonstrations_is_one_candidate(read: Read
     ]
 
 
-def test_the_answers_of_a_language_model_are_candidates(read: Read):
+def test_the_answers_of_a_language_model_are_candidates(read):
     words = {
         '"Equestrian".': "Equestrian",
         " horseback-riding\n": "Horseback-riding",

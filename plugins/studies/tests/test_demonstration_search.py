@@ -7,9 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -19,19 +17,11 @@ from sentbed import ModelError, RecipeError, RunError, load_recipe, locate, run
 from sentbed._cli import main as cli
 from sentbed._recipe.checks import check
 from sentbed._recipe.prompts import TEMPLATES, Demonstration
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins
 from sentbed.protocols import DrivesEncoder
-from sentbed_studies.demonstration_search import JOURNAL, SearchResult, search
+from sentbed_studies.demonstration_search import JOURNAL, search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_workbench.vector_cache import VectorCache
 from toy_plugin import SEARCH, Gap, Nearness
-
-Find = Callable[..., SearchResult]
-
-Load = Callable[..., Recipe]
-Change = Callable[[Callable[[str, Any], Any]], None]
-Put = Callable[[str, str | bytes], Path]
 
 WORDS = ("Sleep", "Music", "Rain", "Bread", "Ice")
 SENTENCES = (
@@ -48,23 +38,23 @@ FILES = {JOURNAL, "resolved.toml", "search.html", "search.json", "search.md"}
 
 
 @pytest.fixture
-def look(put: Put, recipe_of: Load, plugins: Plugins, tmp_path: Path) -> Find:
+def look(put, recipe_of, plugins, tmp_path):
     """Search the five candidates, with `PATH=VALUE` overrides."""
     put("d.tsv", TABLE)
 
-    def go(*overrides: str, out: str = "out") -> SearchResult:
+    def go(*overrides, out="out"):
         return search(recipe_of(SEARCH, *overrides), tmp_path / out, plugins)
 
     return go
 
 
 @pytest.fixture
-def change(monkeypatch: pytest.MonkeyPatch) -> Change:
+def change(monkeypatch):
     """Let a function of the demonstration's word and an evaluation return what is evaluated instead."""
     original = Gap.prepare
 
-    def patch(changed: Callable[[str, Any], Any]) -> None:
-        def prepare(gap: Gap) -> DrivesEncoder:
+    def patch(changed):
+        def prepare(gap):
             return DrivesEncoder(
                 lambda encoder: changed(
                     word_of(encoder), original(gap).evaluate(encoder)
@@ -77,11 +67,11 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Change:
 
 
 @pytest.fixture
-def asked(change: Change) -> list[str]:
+def asked(change):
     """The word of the demonstration at each evaluation, in order; "" without one."""
-    words: list[str] = []
+    words = []
 
-    def note(word: str, evaluation: Any) -> Any:
+    def note(word, evaluation):
         words.append(word)
         return evaluation
 
@@ -89,19 +79,19 @@ def asked(change: Change) -> list[str]:
     return words
 
 
-def word_of(encoder: Any) -> str:
+def word_of(encoder):
     demonstration = encoder.encoder.recipe.prompt.demonstration
     return demonstration.word if demonstration else ""
 
 
-def length(sentence: str = "", word: str = "") -> int:
+def length(sentence="", word=""):
     """Tokens of the toy's prompt of a text with three characters: one a character and one before all."""
     before, behind = TEMPLATES["prompt-eol"].split("{text}")
     shown = f'{before}{sentence}{behind}{word}".' if sentence else ""
     return len(f"{shown}{before}abc{behind}") + 1
 
 
-def journal(directory: Path) -> list[dict[str, Any]]:
+def journal(directory):
     return [json.loads(line) for line in (directory / JOURNAL).read_text().splitlines()]
 
 
@@ -109,7 +99,7 @@ def journal(directory: Path) -> list[dict[str, Any]]:
 
 
 def test_candidates_are_ranked_by_their_score_and_compared_with_no_demonstration(
-    look: Find,
+    look,
 ):
     result = look()
     lengths = {
@@ -131,9 +121,7 @@ def test_candidates_are_ranked_by_their_score_and_compared_with_no_demonstration
     assert result.ranking.rows[-1] == (None, result.ranking.baseline, 0.0)
 
 
-def test_the_winner_stands_in_a_recipe_that_runs(
-    look: Find, plugins: Plugins, tmp_path: Path
-):
+def test_the_winner_stands_in_a_recipe_that_runs(look, plugins, tmp_path):
     result = look()
     recipe = load_recipe(result.directory / "resolved.toml", plugins=plugins)
     prompt = recipe.encoders["encoder"].prompt
@@ -151,7 +139,7 @@ def test_the_winner_stands_in_a_recipe_that_runs(
 
 
 def test_each_of_several_prompts_gets_the_demonstration(
-    recipe_of: Load, put: Put, plugins: Plugins, tmp_path: Path
+    recipe_of, put, plugins, tmp_path
 ):
     put("d.tsv", TABLE)
     several = 'prompt = [{ template = "prompt-eol" }, { template = "pretended-cot" }]'
@@ -172,9 +160,7 @@ def test_each_of_several_prompts_gets_the_demonstration(
     )
 
 
-def test_whole_templates_are_no_candidates_of_several_prompts(
-    recipe_of: Load, put: Put
-):
+def test_whole_templates_are_no_candidates_of_several_prompts(recipe_of, put):
     put("d.tsv", TABLE)
     put("t.txt", 'This_sentence_:_"*sent_0*"_means\n')
     several = 'prompt = [{ template = "prompt-eol" }, { template = "pretended-cot" }]'
@@ -189,7 +175,7 @@ def test_whole_templates_are_no_candidates_of_several_prompts(
     )
 
 
-def test_the_directory_holds_the_ranking_in_every_form(look: Find):
+def test_the_directory_holds_the_ranking_in_every_form(look):
     result = look()
     assert {path.name for path in result.directory.iterdir()} == FILES
     document = json.loads((result.directory / "search.json").read_text())
@@ -214,7 +200,7 @@ def test_the_directory_holds_the_ranking_in_every_form(look: Find):
     )
 
 
-def test_the_journal_holds_every_score_with_its_protocol(look: Find):
+def test_the_journal_holds_every_score_with_its_protocol(look):
     header, *lines = journal(look().directory)
     assert set(header) == {"schema", "started", "decides"}
     assert [line["index"] for line in lines] == [0, 1, 2, 3, 4, 5]
@@ -231,7 +217,7 @@ def test_the_journal_holds_every_score_with_its_protocol(look: Find):
     assert lines[3]["scores"][0]["value"] == lines[3]["score"]
 
 
-def test_text_from_the_file_is_escaped(look: Find, put: Put):
+def test_text_from_the_file_is_escaped(look, put):
     put("d.tsv", "sentence\tword\n<script>alert(1)</script> | `*_$x$\t<b>Bold</b>\n")
     result = look()
     page = (result.directory / "search.html").read_text()
@@ -241,7 +227,7 @@ def test_text_from_the_file_is_escaped(look: Find, put: Put):
 
 
 def test_candidates_of_several_demonstrations_are_ranked_and_the_best_is_a_recipe(
-    look: Find, put: Put, plugins: Plugins
+    look, put, plugins
 ):
     pairs = zip(SENTENCES, WORDS, strict=True)
     row = [field for pair in pairs for field in pair]
@@ -264,18 +250,18 @@ def test_candidates_of_several_demonstrations_are_ranked_and_the_best_is_a_recip
     )
 
 
-def test_a_demonstration_in_the_recipe_is_replaced(look: Find, asked: list[str]):
+def test_a_demonstration_in_the_recipe_is_replaced(look, asked):
     look('encoder.prompt.demonstration={ text = "x", word = "y" }')
     assert asked == ["", *WORDS]
 
 
-def test_the_limit_takes_the_first_candidates(look: Find, asked: list[str]):
+def test_the_limit_takes_the_first_candidates(look, asked):
     assert look("search.limit=2").ranking.candidates[0].word == "Music"
     assert asked == ["", "Sleep", "Music"]
 
 
 def test_templates_in_the_shell_form_are_candidates_and_one_that_is_there_twice_is_scored_once(
-    look: Find, asked: list[str], put: Put
+    look, asked, put
 ):
     line = 'This_sentence_:_"{}"_means_in_one_word:"{}".This_sentence_:_"*sent_0*"_means_in_one_word:"\n'
     put(
@@ -291,7 +277,7 @@ def test_templates_in_the_shell_form_are_candidates_and_one_that_is_there_twice_
     assert asked == ["", "Rain", "Trip"]
 
 
-def test_of_equal_scores_the_first_in_the_file_wins(look: Find, put: Put):
+def test_of_equal_scores_the_first_in_the_file_wins(look, put):
     # Two equal texts are at no distance under any prompt.
     put("d.tsv", "sentence\tword\nShort.\tOne\nNot as short.\tTwo\n")
     result = look("search.with.left=nop")
@@ -301,7 +287,7 @@ def test_of_equal_scores_the_first_in_the_file_wins(look: Find, put: Put):
     ]
 
 
-def test_a_search_without_improvement_says_so(look: Find):
+def test_a_search_without_improvement_says_so(look):
     # A longer prompt brings two texts nearer to each other, and so farther from a distant target.
     result = look("search.with.target=100")
     assert result.ranking.rows[0][0] is None
@@ -312,7 +298,7 @@ def test_a_search_without_improvement_says_so(look: Find):
 
 
 def test_the_encoder_named_is_the_one_whose_prompt_is_searched(
-    look: Find, put: Put, recipe_of: Load, plugins: Plugins, tmp_path: Path
+    look, put, recipe_of, plugins, tmp_path
 ):
     two = (
         SEARCH.replace("[encoder]", "[encoders.a]")
@@ -345,7 +331,7 @@ def test_the_encoder_named_is_the_one_whose_prompt_is_searched(
     )
 
 
-def test_the_demonstrations_that_come_with_sentbed_are_the_default(recipe_of: Load):
+def test_the_demonstrations_that_come_with_sentbed_are_the_default(recipe_of):
     table = recipe_of(SEARCH.replace('candidates = "d.tsv"\n', "")).table(Search)
     assert table is not None
     assert locate(table.candidates).name == "demonstrations.tsv"
@@ -354,10 +340,10 @@ def test_the_demonstrations_that_come_with_sentbed_are_the_default(recipe_of: Lo
 # --- numbers that are none ---------------------------------------------------------------------------------
 
 
-def spoil(change: Change, *words: str) -> None:
+def spoil(change, *words):
     """Let these words' score be no number."""
 
-    def without_score(word: str, evaluation: Any) -> Any:
+    def without_score(word, evaluation):
         if word not in words:
             return evaluation
         scores = tuple(
@@ -368,7 +354,7 @@ def spoil(change: Change, *words: str) -> None:
     change(without_score)
 
 
-def test_a_score_that_is_no_number_ranks_last(look: Find, change: Change):
+def test_a_score_that_is_no_number_ranks_last(look, change):
     spoil(change, "Bread", "Sleep")
     first, again = look(), look()
     for result in (first, again):
@@ -390,7 +376,7 @@ def test_a_score_that_is_no_number_ranks_last(look: Find, change: Change):
     )
 
 
-def test_without_any_number_there_is_no_winner(look: Find, change: Change):
+def test_without_any_number_there_is_no_winner(look, change):
     spoil(change, "", *WORDS)
     with pytest.raises(RunError, match="no candidate has a score"):
         look()
@@ -399,11 +385,11 @@ def test_without_any_number_there_is_no_winner(look: Find, change: Change):
 # --- stopping and going on ---------------------------------------------------------------------------------
 
 
-def test_an_interrupted_search_goes_on_where_it_was(look: Find, change: Change):
-    words: list[str] = []
+def test_an_interrupted_search_goes_on_where_it_was(look, change):
+    words = []
     interrupting = ["Rain"]
 
-    def note_or_interrupt(word: str, evaluation: Any) -> Any:
+    def note_or_interrupt(word, evaluation):
         if word in interrupting:
             interrupting.clear()
             raise KeyboardInterrupt
@@ -423,9 +409,7 @@ def test_an_interrupted_search_goes_on_where_it_was(look: Find, change: Change):
     assert look(out="whole").ranking == resumed.ranking
 
 
-def test_candidates_are_known_by_their_text_not_by_their_place(
-    look: Find, asked: list[str], put: Put
-):
+def test_candidates_are_known_by_their_text_not_by_their_place(look, asked, put):
     look("search.limit=3")
     asked.clear()
     header, *rows = TABLE.splitlines(keepends=True)
@@ -442,7 +426,7 @@ def test_candidates_are_known_by_their_text_not_by_their_place(
 
 
 @pytest.mark.parametrize("cut", [1, 30])
-def test_a_torn_last_line_is_scored_again(look: Find, asked: list[str], cut: int):
+def test_a_torn_last_line_is_scored_again(look, asked, cut):
     whole = look()
     path = whole.directory / JOURNAL
     path.write_bytes(path.read_bytes()[:-cut])
@@ -452,7 +436,7 @@ def test_a_torn_last_line_is_scored_again(look: Find, asked: list[str], cut: int
     assert len(journal(whole.directory)) == 7
 
 
-def test_a_torn_header_begins_anew(look: Find, asked: list[str], put: Put):
+def test_a_torn_header_begins_anew(look, asked, put):
     put(f"out/{JOURNAL}", '{"schema": 1, "sta')
     assert look().taken_over == 0
     assert asked == ["", *WORDS]
@@ -468,11 +452,11 @@ def test_a_torn_header_begins_anew(look: Find, asked: list[str], put: Put):
     ],
 )
 def test_a_journal_of_another_search_is_refused(
-    look: Find,
-    asked: list[str],
-    override: str,
-    what: str,
-    monkeypatch: pytest.MonkeyPatch,
+    look,
+    asked,
+    override,
+    what,
+    monkeypatch,
 ):
     path = look().directory / JOURNAL
     before = path.read_bytes()
@@ -489,7 +473,7 @@ def test_a_journal_of_another_search_is_refused(
     assert path.read_bytes() == before
 
 
-def test_what_does_not_decide_the_scores_may_change(look: Find, asked: list[str]):
+def test_what_does_not_decide_the_scores_may_change(look, asked):
     look("search.limit=2")
     asked.clear()
     assert (
@@ -498,10 +482,10 @@ def test_what_does_not_decide_the_scores_may_change(look: Find, asked: list[str]
     assert asked == ["Rain"]
 
 
-def test_data_that_changed_between_two_starts_is_refused(look: Find, change: Change):
+def test_data_that_changed_between_two_starts_is_refused(look, change):
     look("search.limit=1")
 
-    def of_other_data(_: str, evaluation: Any) -> Any:
+    def of_other_data(_, evaluation):
         (score,) = evaluation.scores
         other = attrs.evolve(score, protocol={**score.protocol, "data": "new"})
         return attrs.evolve(evaluation, scores=(other,))
@@ -528,9 +512,7 @@ LINE = '{"prompt": "a", "score": 1, "scores": [], "seconds": 1}'
         LINE.replace("[]", "{}") + "\nnot whole",
     ],
 )
-def test_a_file_that_is_no_journal_is_left_alone(
-    look: Find, put: Put, content: str | bytes
-):
+def test_a_file_that_is_no_journal_is_left_alone(look, put, content):
     if isinstance(content, str) and '"prompt"' in content:
         header, *_ = (
             (look("search.limit=1").directory / JOURNAL).read_text().splitlines()
@@ -543,7 +525,7 @@ def test_a_file_that_is_no_journal_is_left_alone(
     assert path.read_bytes() == before
 
 
-def test_a_directory_that_holds_something_else_is_refused(look: Find, put: Put):
+def test_a_directory_that_holds_something_else_is_refused(look, put):
     put("out/thesis.tex", "x")
     with pytest.raises(
         RunError, match=r"already holds `thesis.tex`; choose another `--out`"
@@ -551,8 +533,8 @@ def test_a_directory_that_holds_something_else_is_refused(look: Find, put: Put):
         look()
 
 
-def test_a_full_disk_is_a_run_error(look: Find, monkeypatch: pytest.MonkeyPatch):
-    def full(_: int) -> None:
+def test_a_full_disk_is_a_run_error(look, monkeypatch):
+    def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -563,7 +545,7 @@ def test_a_full_disk_is_a_run_error(look: Find, monkeypatch: pytest.MonkeyPatch)
 # --- what is refused ---------------------------------------------------------------------------------------
 
 
-def problems_of(recipe_of: Load, text: str, path: str, message: str) -> None:
+def problems_of(recipe_of, text, path, message):
     with pytest.raises(RecipeError) as caught:
         recipe_of(text)
     (problem,) = caught.value.problems
@@ -615,14 +597,14 @@ FILE = 'candidates = "d.tsv"'
     ],
 )
 def test_a_search_that_cannot_work_is_a_problem_of_the_recipe(
-    recipe_of: Load, put: Put, written: str, instead: str, path: str, message: str
+    recipe_of, put, written, instead, path, message
 ):
     put("d.tsv", TABLE)
     problems_of(recipe_of, SEARCH.replace(written, instead), path, message)
 
 
 def test_an_evaluator_that_does_not_speak_of_development_is_refused(
-    recipe_of: Load, put: Put, plugins: Plugins
+    recipe_of, put, plugins
 ):
     put("d.tsv", TABLE)
 
@@ -649,23 +631,19 @@ def test_an_evaluator_that_does_not_speak_of_development_is_refused(
     ],
 )
 def test_a_line_that_is_no_candidate_is_a_problem_of_the_candidates(
-    recipe_of: Load, put: Put, content: str, message: str
+    recipe_of, put, content, message
 ):
     put("d.tsv", content)
     problems_of(recipe_of, SEARCH, "search.candidates", message)
 
 
-def test_a_recipe_without_a_search_is_refused(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-):
+def test_a_recipe_without_a_search_is_refused(recipe_of, plugins, tmp_path):
     with pytest.raises(RecipeError, match=r"the recipe has no `\[search\]`; add one"):
         search(recipe_of(), tmp_path / "out", plugins)
     assert not (tmp_path / "out").exists()
 
 
-def test_run_refuses_a_recipe_with_a_search(
-    recipe_of: Load, put: Put, plugins: Plugins, tmp_path: Path
-):
+def test_run_refuses_a_recipe_with_a_search(recipe_of, put, plugins, tmp_path):
     put("d.tsv", TABLE)
     with pytest.raises(
         RecipeError, match=r"use `sentbed search` first, then run the `resolved.toml`"
@@ -675,9 +653,7 @@ def test_run_refuses_a_recipe_with_a_search(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_prompt_longer_than_the_positions_names_the_candidate(
-    look: Find, tmp_path: Path
-):
+def test_a_prompt_longer_than_the_positions_names_the_candidate(look, tmp_path):
     longest = length(SENTENCES[3], "Bread")
     with pytest.raises(ModelError, match=f"a prompt has {longest} tokens") as caught:
         look(f"encoder.backbone.positions={longest - 1}")
@@ -689,7 +665,7 @@ def test_a_prompt_longer_than_the_positions_names_the_candidate(
 
 
 @pytest.fixture
-def recipe(put: Put) -> Path:
+def recipe(put):
     put("d.tsv", TABLE)
     return put("r.toml", SEARCH)
 
@@ -713,9 +689,7 @@ main()
 """
 
 
-def command(
-    site: Path, recipe: Path, at: int = 0, name: str = "SIGKILL"
-) -> subprocess.CompletedProcess[str]:
+def command(site, recipe, at=0, name="SIGKILL"):
     """Search in a process of its own, which gets a signal at the evaluation number `at`, from 1."""
     code = COUNT.format(at=at, signal=name)
     path = [str(site), str(Path(toy_plugin.__file__).parent)]
@@ -730,9 +704,7 @@ def command(
 
 
 @pytest.mark.slow
-def test_a_search_that_is_killed_goes_on_where_it_was(
-    installed_toy: Path, recipe: Path
-):
+def test_a_search_that_is_killed_goes_on_where_it_was(installed_toy, recipe):
     killed = command(installed_toy, recipe, at=4)
     assert killed.returncode == -signal.SIGKILL
     assert killed.stderr.count("evaluated") == 3
@@ -753,9 +725,7 @@ def test_a_search_that_is_killed_goes_on_where_it_was(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_search_that_is_told_to_stop_says_how_to_go_on(
-    installed_toy: Path, recipe: Path, name: str
-):
+def test_a_search_that_is_told_to_stop_says_how_to_go_on(installed_toy, recipe, name):
     stopped = command(installed_toy, recipe, at=3, name=name)
     assert stopped.returncode == 130
     assert "Traceback" not in stopped.stderr
@@ -770,7 +740,7 @@ def test_a_search_that_is_told_to_stop_says_how_to_go_on(
 
 
 def test_search_says_where_it_is_and_prints_the_path_of_the_report_last(
-    installed_toy: Path, recipe: Path
+    installed_toy, recipe
 ):
     out = recipe.parent / "out"
     result = CliRunner().invoke(
@@ -786,7 +756,7 @@ def test_search_says_where_it_is_and_prints_the_path_of_the_report_last(
     ]
 
 
-def test_check_reports_what_is_wrong_with_a_search(installed_toy: Path, recipe: Path):
+def test_check_reports_what_is_wrong_with_a_search(installed_toy, recipe):
     result = CliRunner().invoke(
         cli.main, ["check", str(recipe), "--set", "search.with.development=false"]
     )
@@ -796,7 +766,7 @@ def test_check_reports_what_is_wrong_with_a_search(installed_toy: Path, recipe: 
 
 
 def test_a_search_started_anew_takes_its_vectors_from_the_store(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
+    recipe_of, plugins, tmp_path
 ):
     text = toy_plugin.RECIPE[: toy_plugin.RECIPE.index("[[stage]]")].replace(
         "pooler =", 'prompt = { template = \'Say "{text}" is "\' }\npooler ='
@@ -815,9 +785,7 @@ def test_a_search_started_anew_takes_its_vectors_from_the_store(
     assert off.ranking == rankings[0]
 
 
-def test_a_journal_that_is_no_file_or_too_large_is_refused(
-    look: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_journal_that_is_no_file_or_too_large_is_refused(look, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     os.mkfifo(tmp_path / "out" / JOURNAL)
     with pytest.raises(

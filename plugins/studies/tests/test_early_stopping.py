@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -16,26 +15,22 @@ from sentbed.errors import RecipeError, RunError
 from sentbed_jobs.local_pool import LocalPool
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import DECISIONS, Decisions, Rule, read_decisions
+from sentbed_report.study.decisions import DECISIONS, Rule, read_decisions
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.early_stopping import _runs_of_seeds, needless_runs
-from sentbed_studies.runner import Job, run_study
+from sentbed_studies.runner import run_study
 from sentbed_studies.sequential_test import SequentialTest
-from sentbed_studies.shared_work_plan import Task, Work, plan_work
+from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.spending import shares
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 from sentbed_studies.study_plan import StudyPlan
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.study_status import status_of
 from sentbed_studies.time_left import TimeLeft
 from toy_plugin import TOWERS
-
-Put = Callable[[str, str], Path]
-
-Fail = Callable[[Callable[[Job], BaseException | None]], None]
 
 AXES = """
 [[evaluate]]
@@ -60,18 +55,18 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture
-def study(put: Put) -> Study:
+def study(put):
     """Four cells of five seeds, of which two are clearly worse."""
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-def decided(directory: Path) -> Decisions:
+def decided(directory):
     decisions = read_decisions(directory)
     assert decisions is not None
     return decisions
 
 
-def progress(lines: list[str]) -> list[str]:
+def progress(lines):
     """What lines of progress count: `3 of 20` and so on."""
     counts = [line.split(": ")[0] for line in lines]
     return [count for count in counts if " of " in count]
@@ -81,11 +76,11 @@ class StopsHereError(Exception):
     """Raised in place of a kill."""
 
 
-def run_until(study: Study, directory: Path, runs_done: int) -> None:
+def run_until(study, directory, runs_done):
     """Run a study until so many runs have finished, and one more."""
-    lines: list[str] = []
+    lines = []
 
-    def say(line: str) -> None:
+    def say(line):
         lines.append(line)
         if len(progress(lines)) > runs_done:
             raise StopsHereError
@@ -94,20 +89,20 @@ def run_until(study: Study, directory: Path, runs_done: int) -> None:
         run_study(study, directory, say=say)
 
 
-def runs(directory: Path) -> set[tuple[str, int]]:
+def runs(directory):
     data = read_data(directory)
     assert data.finished == data.total
     return {(run.cell, run.seed) for cell in data.cells for run in cell.runs}
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(tmp_path_factory):
     """Where the first test leaves a finished study for the others."""
     return tmp_path_factory.mktemp("whole") / "study"
 
 
 @pytest.fixture
-def whole(study: Study, kept: Path, tmp_path: Path) -> Path:
+def whole(study, kept, tmp_path):
     """Directory of a study that was not interrupted."""
     if not kept.exists():
         run_study(study, kept)
@@ -115,8 +110,8 @@ def whole(study: Study, kept: Path, tmp_path: Path) -> Path:
 
 
 def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
-    put: Put, directory: Path
-) -> None:
+    put, directory
+):
     axes = AXES.replace("stop = {}\n", "").replace(
         "seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]"
     )
@@ -144,14 +139,14 @@ def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
         f"{found.cell}, fresh seed {seed}" for seed in (3, 4)
     ]
     # Started again, nothing is run again.
-    said: list[str] = []
+    said = []
     run_study(study, directory, say=said.append)
     assert not any(line.endswith(" s") for line in said)
     assert any("fresh seeds" in line for line in said)
 
 
-def test_worse_cells_get_no_further_seeds(study: Study, directory: Path) -> None:
-    said: list[str] = []
+def test_worse_cells_get_no_further_seeds(study, directory):
+    said = []
     run_study(study, directory, say=said.append)
     found = decided(directory)
     assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
@@ -180,8 +175,8 @@ def test_worse_cells_get_no_further_seeds(study: Study, directory: Path) -> None
 
 
 def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
-    study: Study, whole: Path, tmp_path: Path
-) -> None:
+    study, whole, tmp_path
+):
     full = attrs.evolve(study, table=attrs.evolve(study.table, stop=None))
     run_study(full, tmp_path / "full")
     assert read_decisions(tmp_path / "full") is None
@@ -205,23 +200,19 @@ def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
         pytest.param(14, marks=pytest.mark.slow),
     ],
 )
-def test_an_interrupted_study_decides_the_same(
-    after: int, study: Study, whole: Path, directory: Path
-) -> None:
+def test_an_interrupted_study_decides_the_same(after, study, whole, directory):
     run_until(study, directory, after)
     run_study(study, directory)
     assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
     assert runs(directory) == runs(whole)
-    said: list[str] = []
+    said = []
     run_study(study, directory, say=said.append)
     assert not [line for line in said if "finished in" in line]
     assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
 
 
 @pytest.mark.slow
-def test_the_order_of_the_runs_changes_nothing(
-    study: Study, whole: Path, directory: Path
-) -> None:
+def test_the_order_of_the_runs_changes_nothing(study, whole, directory):
     # All runs of the worst cell first, also those that would not have been needed.
     run_study(study, directory, only=[{"lr": "0.02", "noise": "0.5"}])
     assert read_decisions(directory) is None
@@ -235,14 +226,14 @@ def test_the_order_of_the_runs_changes_nothing(
 
 @pytest.mark.slow
 def test_a_sampled_study_stops_among_the_cells_that_were_sampled(
-    study: Study, directory: Path, tmp_path: Path
-) -> None:
+    study, directory, tmp_path
+):
     changed = _changed(study, "stop = {}", "stop = { error_rate = 0.4 }")
     changed.write_text(
         changed.read_text() + '[study.sampler]\nuse = "nearby"\ncells = 3\nbatch = 2\n'
     )
     study = read_study(changed)
-    said: list[str] = []
+    said = []
     run_study(study, directory, say=said.append)
     found = decided(directory)
     data = read_data(directory)
@@ -261,14 +252,12 @@ def test_a_sampled_study_stops_among_the_cells_that_were_sampled(
 
 
 @pytest.mark.slow
-def test_two_workers_decide_the_same(
-    study: Study, whole: Path, directory: Path
-) -> None:
+def test_two_workers_decide_the_same(study, whole, directory):
     run_study(study, directory, executor=LocalPool(2))
     assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
 
 
-def test_a_winner_ends_the_study(study: Study, directory: Path) -> None:
+def test_a_winner_ends_the_study(study, directory):
     study = read_study(
         _changed(study, "values = [0.0, 0.5]", "values = [0.0]"), plugins=load_plugins()
     )
@@ -284,7 +273,7 @@ def test_a_winner_ends_the_study(study: Study, directory: Path) -> None:
     assert f"{needless} runs of 10" in text
 
 
-def _changed(study: Study, old: str, new: str) -> Path:
+def _changed(study, old, new):
     path = Path(str(study.document.file))
     text = path.read_text()
     assert old in text
@@ -293,7 +282,7 @@ def _changed(study: Study, old: str, new: str) -> Path:
 
 
 @pytest.mark.slow
-def test_against_the_baseline_better_cells_go_on(study: Study, directory: Path) -> None:
+def test_against_the_baseline_better_cells_go_on(study, directory):
     study = read_study(
         _changed(
             study, "stop = {}", 'stop = { worse_than = "baseline", error_rate = 0.1 }'
@@ -305,9 +294,7 @@ def test_against_the_baseline_better_cells_go_on(study: Study, directory: Path) 
     assert {one.than for one in found.claims} == {study.baseline}
 
 
-def test_a_failed_cell_is_not_compared_and_says_why(
-    study: Study, directory: Path, fail: Fail
-) -> None:
+def test_a_failed_cell_is_not_compared_and_says_why(study, directory, fail):
     fail(
         lambda job: RunError("no") if str(job).startswith("0.02, 0.5, seed 2") else None
     )
@@ -320,9 +307,7 @@ def test_a_failed_cell_is_not_compared_and_says_why(
 
 
 @pytest.mark.slow
-def test_a_study_in_which_nothing_decides_ends_at_the_first_look(
-    study: Study, directory: Path
-) -> None:
+def test_a_study_in_which_nothing_decides_ends_at_the_first_look(study, directory):
     study = read_study(_changed(study, 'tasks = ["near"]', 'tasks = ["nearer"]'))
     message = (
         r"nothing decides between the cells: of 0.5, 0.0, it has no score that decides under "
@@ -334,7 +319,7 @@ def test_a_study_in_which_nothing_decides_ends_at_the_first_look(
 
 
 @pytest.mark.slow
-def test_another_rule_is_noted(study: Study, directory: Path) -> None:
+def test_another_rule_is_noted(study, directory):
     run_study(study, directory)
     first = decided(directory).rule
     run_study(study, directory)
@@ -351,8 +336,8 @@ def test_another_rule_is_noted(study: Study, directory: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_cannot_begin_stays_in_the_report_of_a_study_that_has_ended(
-    study: Study, directory: Path, fail: Fail
-) -> None:
+    study, directory, fail
+):
     fail(
         lambda job: (
             RunError("no")
@@ -370,16 +355,14 @@ def test_a_run_that_cannot_begin_stays_in_the_report_of_a_study_that_has_ended(
     assert (data.finished, data.total, data.needless) == (16, 20, 0)
 
 
-def test_looks_that_are_made_again_take_nothing_back(
-    study: Study, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_looks_that_are_made_again_take_nothing_back(study, whole, monkeypatch):
     before = (whole / DECISIONS).read_bytes()
     seen = []
     run = SequentialTest.look
 
-    def look(test: SequentialTest, *rest: object) -> object:
+    def look(test, *rest):
         seen.append((whole / DECISIONS).read_bytes())
-        return run(test, *rest)  # type: ignore[arg-type]
+        return run(test, *rest)
 
     monkeypatch.setattr(SequentialTest, "look", look)
     run_study(study, whole)
@@ -388,8 +371,8 @@ def test_looks_that_are_made_again_take_nothing_back(
 
 
 def test_a_study_that_no_longer_stops_has_all_runs_and_corrects_for_the_looks_it_made(
-    study: Study, whole: Path
-) -> None:
+    study, whole
+):
     needless = read_data(whole).needless
     assert needless
     run_study(read_study(_changed(study, "stop = {}", "")), whole)
@@ -402,9 +385,7 @@ def test_a_study_that_no_longer_stops_has_all_runs_and_corrects_for_the_looks_it
     )
 
 
-def test_tests_of_tables_are_corrected_for_the_looks(
-    study: Study, whole: Path, tmp_path: Path
-) -> None:
+def test_tests_of_tables_are_corrected_for_the_looks(study, whole, tmp_path):
     write_reports(whole)
     text = (whole / "report.md").read_text()
     assert "times the 4 looks at which cells may be stopped." in text
@@ -412,7 +393,7 @@ def test_tests_of_tables_are_corrected_for_the_looks(
     assert "at any look and about any of 4 cells, is at most 0.05," in text
 
 
-def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
+def test_damaged_decisions_are_told(study, whole):
     path = whole / DECISIONS
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "claims": [1]}))
@@ -450,9 +431,7 @@ def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
         ("stop = {", "stop = { first_look = 1, ", "first_look"),
     ],
 )
-def test_what_cannot_stop_anything_is_refused(
-    old: str, new: str, message: str, put: Put
-) -> None:
+def test_what_cannot_stop_anything_is_refused(old, new, message, put):
     text = (TOWERS + AXES).replace("stop = {}", 'stop = { worse_than = "baseline" }')
     assert old in text
     with pytest.raises(RecipeError, match=message):
@@ -460,9 +439,7 @@ def test_what_cannot_stop_anything_is_refused(
 
 
 @pytest.mark.whole
-def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(
-    study: Study, whole: Path
-) -> None:
+def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(study, whole):
     needless = read_data(whole).needless
     words = ["study", str(study.document.file), "--dry-run", "--out", str(whole)]
     said = CliRunner().invoke(main, words).output.splitlines()
@@ -481,11 +458,11 @@ def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(
     assert "not needed" not in CliRunner().invoke(main, words).output
 
 
-def waiting(work: Work, directory: Path) -> list[Task]:
+def waiting(work, directory):
     return [task for task in work.tasks if not task.is_done(directory)]
 
 
-def test_decisions_on_other_runs_leave_none_out(study: Study, whole: Path) -> None:
+def test_decisions_on_other_runs_leave_none_out(study, whole):
     work = plan_work(study.cells, CellKeys(load_plugins()))
     stopped = {claim.cell for claim in decided(whole).claims}
     needless = needless_runs(study, waiting(work, whole), whole)
@@ -504,7 +481,7 @@ def test_decisions_on_other_runs_leave_none_out(study: Study, whole: Path) -> No
     assert {task.cell.name for task in needless} == stopped - {changed.cell.name}
 
 
-def test_the_status_says_what_was_decided(whole: Path) -> None:
+def test_the_status_says_what_was_decided(whole):
     needless = read_data(whole).needless
     words = ["study", "status", str(whole)]
     line = CliRunner().invoke(main, words).output.splitlines()[1]
@@ -517,7 +494,7 @@ def test_the_status_says_what_was_decided(whole: Path) -> None:
     assert found["sampled"] is None
 
 
-def test_the_plan_says_what_stops(study: Study, tmp_path: Path) -> None:
+def test_the_plan_says_what_stops(study, tmp_path):
     work = plan_work(study.cells, CellKeys(load_plugins()))
     lines = [*StudyPlan(study, tmp_path, work, work, TimeLeft({})).lines()]
     assert (
@@ -526,9 +503,7 @@ def test_the_plan_says_what_stops(study: Study, tmp_path: Path) -> None:
     ) in lines
 
 
-def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(
-    put: Put, directory: Path
-) -> None:
+def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(put, directory):
     lottery = '[[evaluate]]\nuse = "lottery"\nencoder = "zh"\n'
     axes = AXES.replace('["near"]', '["near", "lottery"]').partition(
         "[study.axes.noise]"
@@ -546,7 +521,7 @@ def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(
     assert decided(directory).ended
 
 
-def test_a_look_at_other_prompts_is_one_that_was_not_planned() -> None:
+def test_a_look_at_other_prompts_is_one_that_was_not_planned():
     rule = Rule(
         "best", 0.0, 0.05, (2, 3), ("a", "b"), "near", (1, 2, 3), prompts=("x", "y")
     )

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -36,14 +33,14 @@ DEEP = "[" * 5000 + "]" * 5000
 
 
 @pytest.fixture
-def directory(put: Callable[[str, str], Path], tmp_path: Path) -> Path:
+def directory(put, tmp_path):
     """A finished study."""
     run_study(read_study(put("study.toml", TOWERS + AXES)), tmp_path / "study")
     write_reports(tmp_path / "study")
     return tmp_path / "study"
 
 
-def _rename(study: dict[str, Any], prefix: str) -> None:
+def _rename(study, prefix):
     """Put a prefix before the names of a study, its axes, labels and cells."""
     study["name"] = prefix + study["name"]
     for axis in study["axes"]:
@@ -57,7 +54,7 @@ def _rename(study: dict[str, Any], prefix: str) -> None:
     study["baseline"] = None
 
 
-def test_hostile_names_reach_no_table_page_or_terminal(directory: Path) -> None:
+def test_hostile_names_reach_no_table_page_or_terminal(directory):
     study = json.loads((directory / "study.json").read_text())
     _rename(study, HOSTILE)
     (directory / "study.json").write_text(json.dumps(study))
@@ -83,7 +80,7 @@ def test_hostile_names_reach_no_table_page_or_terminal(directory: Path) -> None:
 @pytest.mark.parametrize(
     "file", ["study.json", "manifest.json", "report.json", "results.json"]
 )
-def test_json_nested_5000_deep_is_no_traceback(file: str, directory: Path) -> None:
+def test_json_nested_5000_deep_is_no_traceback(file, directory):
     path = directory / file
     if not path.is_file():
         path = next(directory.glob(f"cells/*/{file}"))
@@ -95,7 +92,7 @@ def test_json_nested_5000_deep_is_no_traceback(file: str, directory: Path) -> No
 
 
 @pytest.mark.parametrize("outside", ["../other", "cells/../../other", "/absolute"])
-def test_a_run_outside_of_its_study_is_not_read(outside: str, directory: Path) -> None:
+def test_a_run_outside_of_its_study_is_not_read(outside, directory):
     study = json.loads((directory / "study.json").read_text())
     run = study["cells"][0]["runs"][0]
     shutil.copytree(directory / run["directory"], directory.parent / "other")
@@ -108,7 +105,7 @@ def test_a_run_outside_of_its_study_is_not_read(outside: str, directory: Path) -
 
 
 @pytest.mark.parametrize("name", ["report.md", "tables/scores.csv", "tables"])
-def test_a_report_is_not_written_where_a_link_leads(name: str, directory: Path) -> None:
+def test_a_report_is_not_written_where_a_link_leads(name, directory):
     mine = directory.parent / "mine"
     if name == "tables":
         shutil.rmtree(directory / name)
@@ -125,7 +122,7 @@ def test_a_report_is_not_written_where_a_link_leads(name: str, directory: Path) 
         assert mine.read_text() == "mine"
 
 
-def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def _paths(value, path=()):
     """Return the path of each value within a value."""
     paths = [path]
     items = (
@@ -143,9 +140,7 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_a_study_of_another_shape_is_an_error_with_its_file(
-    data: st.DataObject, directory: Path
-) -> None:
+def test_a_study_of_another_shape_is_an_error_with_its_file(data, directory):
     written = (directory / "study.json").read_text()
     study = json.loads(written)
     path = data.draw(st.sampled_from(_paths(study)[1:]))

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import attrs
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed._cli import main as cli
 from sentbed.errors import RunError
 from sentbed_report.statistics.power import Spread, seeds_needed, smallest_difference
-from sentbed_report.study.study_data import StudyData
 from sentbed_studies.power_table import power_of_spread, power_of_study
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
@@ -33,11 +29,11 @@ NUMBERS = {
 }
 
 
-def power(*arguments: str) -> Result:
+def power(*arguments):
     return CliRunner().invoke(command, ["power", *arguments])
 
 
-def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference() -> None:
+def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference():
     spread = Spread(0.3, 0.2)
     result = power(
         *("--seed-std", "0.3", "--item-std", "0.2", "--seeds", "3", "--seeds", "5"),
@@ -64,7 +60,7 @@ def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference() -> None
     )
 
 
-def test_by_default_one_comparison_under_a_few_numbers_of_seeds() -> None:
+def test_by_default_one_comparison_under_a_few_numbers_of_seeds():
     found = power_of_spread(1.0, 0.0)
     assert (found.comparisons, [*found.smallest], found.needed) == (
         1,
@@ -92,11 +88,11 @@ def test_by_default_one_comparison_under_a_few_numbers_of_seeds() -> None:
     ],
 )
 def test_bad_input_is_a_message_and_no_traceback(
-    arguments: tuple[str, ...],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    arguments,
+    message,
+    tmp_path,
+    monkeypatch,
+):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli.main, ["study", "power", *arguments])
     assert result.exit_code in (1, 2)
@@ -105,8 +101,8 @@ def test_bad_input_is_a_message_and_no_traceback(
 
 
 def test_a_study_gives_its_own_spread_seeds_and_comparisons(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     data = study_of(NUMBERS, baseline="base")
     (found,) = LoadedStudy(data).power(differences=[1.0])
     assert (found.comparisons, [*found.smallest]) == (2, [3, 6, 12])
@@ -120,13 +116,13 @@ def test_a_study_gives_its_own_spread_seeds_and_comparisons(
 
 
 def test_without_a_baseline_the_spread_is_that_of_differences_from_the_first_cell(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     (found,) = power_of_study(study_of(NUMBERS))
     assert found == power_of_study(study_of(NUMBERS, baseline="base"))[0]
 
 
-def test_one_seed_shows_no_spread(study_of: Callable[..., StudyData]) -> None:
+def test_one_seed_shows_no_spread(study_of):
     data = study_of(
         {name: {1: seeds[1]} for name, seeds in NUMBERS.items()},
         baseline="base",
@@ -143,8 +139,8 @@ def test_one_seed_shows_no_spread(study_of: Callable[..., StudyData]) -> None:
 
 @pytest.mark.usefixtures("installed_toy")
 def test_the_command_takes_the_spread_of_a_study_on_disk_and_the_study_keeps_its_margin(
-    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    put, tmp_path, monkeypatch
+):
     quicken(monkeypatch)
     run_study(read_study(put("study.toml", TOWERS + AXES)), tmp_path / "study")
     found = load_study(tmp_path / "study")

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed._registry.registry import load_plugins
@@ -15,8 +12,8 @@ from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.progress_display import Watched
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.runner import run_study
-from sentbed_studies.shared_work_plan import Work, plan_work
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.shared_work_plan import plan_work
+from sentbed_studies.study import read_study
 from sentbed_studies.study_status import status_of
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import at_work as writing
@@ -32,14 +29,14 @@ values = [0.5, 0.25]
 NOW = 1_000_000.0
 
 
-def log(run: Path, *events: tuple[float, str, Any]) -> None:
+def log(run, *events):
     run.mkdir(parents=True, exist_ok=True)
     with (run / "log.jsonl").open("a") as file:
         for at, event, more in events:
             file.write(json.dumps({"time": NOW + at, "event": event, **more}) + "\n")
 
 
-def step(at: float, number: int) -> tuple[float, str, dict[str, Any]]:
+def step(at, number):
     return at, "step_finished", {"stage": "nli", "step": number, "loss": 1 / number}
 
 
@@ -50,7 +47,7 @@ STAGE = (2.0, "stage_started", {"stage": "nli", "total_steps": 10})
 # --- one run -----------------------------------------------------------------------------------------------
 
 
-def test_a_run_says_its_step_its_loss_its_time_and_what_is_left(tmp_path: Path) -> None:
+def test_a_run_says_its_step_its_loss_its_time_and_what_is_left(tmp_path):
     followed = RunLog(tmp_path)
     assert followed.progress(now=NOW) is None
     log(tmp_path, STARTED)
@@ -74,7 +71,7 @@ def test_a_run_says_its_step_its_loss_its_time_and_what_is_left(tmp_path: Path) 
     assert str(followed.progress(now=NOW + 42)) == "evaluating en with sts, 42.0 s"
 
 
-def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path):
     followed = RunLog(tmp_path)
     log(tmp_path, STARTED, STAGE)
     line = json.dumps(
@@ -97,7 +94,7 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) ->
     )
 
 
-def test_a_resumed_run_counts_from_where_it_was_resumed(tmp_path: Path) -> None:
+def test_a_resumed_run_counts_from_where_it_was_resumed(tmp_path):
     followed = RunLog(tmp_path)
     log(tmp_path, STARTED, STAGE, step(4, 1), step(500, 2), step(900, 3))
     assert followed.progress(now=NOW + 900) is not None
@@ -115,20 +112,20 @@ def test_a_resumed_run_counts_from_where_it_was_resumed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def study(
-    put: Callable[[str, str], Path],
-    installed_toy: object,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Study:
+    put,
+    installed_toy,
+    monkeypatch,
+):
     quicken(monkeypatch)
     return read_study(put("study.toml", TOWERS + AXES))
 
 
 @pytest.fixture
-def work(study: Study) -> Work:
+def work(study):
     return plan_work(study.cells, CellKeys(load_plugins()), False)
 
 
-def at_work(run: Path, began: float) -> None:
+def at_work(run, began):
     shift = began - NOW
     log(
         run,
@@ -141,8 +138,8 @@ def at_work(run: Path, began: float) -> None:
 
 
 def test_status_shows_how_far_running_cells_are_and_where_killed_ones_were(
-    study: Study, work: Work, tmp_path: Path
-) -> None:
+    study, work, tmp_path
+):
     with writing(tmp_path, study, work):
         pass
     run = tmp_path / work.tasks[1].directory
@@ -170,8 +167,8 @@ def test_status_shows_how_far_running_cells_are_and_where_killed_ones_were(
 
 
 def test_status_has_the_time_left_by_the_mean_of_the_finished_runs(
-    study: Study, work: Work, tmp_path: Path
-) -> None:
+    study, work, tmp_path
+):
     run_study(study, tmp_path / "out", work=work, only=[{"lr": "0.5"}])
     reports = sorted(tmp_path.glob("out/cells/*/report.json"))
     for report, seconds in zip(reports, (20.0, 40.0), strict=True):
@@ -186,9 +183,7 @@ def test_status_has_the_time_left_by_the_mean_of_the_finished_runs(
     assert status_of(data).table()["seconds_left"] == 60.0
 
 
-def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(
-    work: Work, tmp_path: Path
-) -> None:
+def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work, tmp_path):
     watched = Watched(
         tmp_path,
         work,
@@ -207,17 +202,17 @@ def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(
 
 
 def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
-    study: Study,
-    work: Work,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    study,
+    work,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.setattr(progress_display, "EVERY", 0.01)
     read_lines = Watched.lines
-    slow: list[list[str]] = []
+    slow = []
 
-    def lines(watched: Watched) -> list[str]:
+    def lines(watched):
         slow.append(read_lines(watched))
         return slow[-1]
 
@@ -239,11 +234,11 @@ def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
 
 
 def test_on_a_terminal_they_are_always_in_sight_below_what_is_printed(
-    work: Work,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    work,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     terminal = {
         "TTY_COMPATIBLE": "1",
         "TTY_INTERACTIVE": "1",
@@ -265,9 +260,7 @@ def test_on_a_terminal_they_are_always_in_sight_below_what_is_printed(
     )
 
 
-def test_runs_of_a_study_leave_logs_that_can_be_followed(
-    study: Study, work: Work, tmp_path: Path
-) -> None:
+def test_runs_of_a_study_leave_logs_that_can_be_followed(study, work, tmp_path):
     run_study(study, tmp_path / "out", work=work)
     for task in work.tasks:
         followed = RunLog(tmp_path / "out" / task.directory)

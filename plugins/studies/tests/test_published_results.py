@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sentbed import RecipeError
-from sentbed._registry.registry import Plugins
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.published_scores import PublishedSystem
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.runner import run_study
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 from toy_plugin import RECIPE
-
-Put = Callable[[str, str], Path]
-Load = Callable[..., Study]
 
 NEAR = '\n[[evaluate]]\nuse = "nearness"\nwords = 20\n'
 AXES = """
@@ -32,13 +26,11 @@ ARCHIVE = (
 
 
 @pytest.fixture
-def load(
-    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Load:
+def load(put, plugins, tmp_path, monkeypatch):
     """Load the toy recipe with a study and one reference; `s.toml` has its keys from line 34 on."""
     monkeypatch.chdir(tmp_path)
 
-    def read(reference: str) -> Study:
+    def read(reference):
         text = f"{RECIPE}{NEAR}[study.references.Others]\n{reference}{AXES}"
         put("s.toml", text)
         return read_study("s.toml", (), plugins)
@@ -46,9 +38,7 @@ def load(
     return read
 
 
-def write_result(
-    root: Path, model: str, task: str, score: float, revision: str = "rev1"
-) -> None:
+def write_result(root, model, task, score, revision="rev1"):
     """Write a result of one task as MTEB does."""
     entry = {"hf_subset": "default", "main_score": score, "accuracy": score}
     content = {
@@ -62,19 +52,19 @@ def write_result(
     file.write_text(json.dumps(content))
 
 
-def values_of(system: PublishedSystem) -> list[tuple[str, float]]:
+def values_of(system):
     return [(score.task, score.value) for score in system.scores]
 
 
-def problems(load: Load, reference: str) -> list[str]:
+def problems(load, reference):
     with pytest.raises(RecipeError) as caught:
         load(reference)
     return [str(problem) for problem in caught.value.problems]
 
 
 def test_a_share_of_mteb_is_per_cent_in_the_study_and_what_is_no_share_is_left_out(
-    load: Load, tmp_path: Path
-) -> None:
+    load, tmp_path
+):
     write_result(tmp_path / "results", "org/bert", "A", 0.625)
     write_result(tmp_path / "results", "org/bert", "B", 62.5)
     (system,) = load('results = "results"\n').published
@@ -97,8 +87,8 @@ def test_a_share_of_mteb_is_per_cent_in_the_study_and_what_is_no_share_is_left_o
 
 @pytest.mark.parametrize(("unit", "expected"), [("share", 70.0), ("per cent", 0.7)])
 def test_a_table_is_in_the_unit_that_the_recipe_says_and_its_seeds_are_averaged(
-    load: Load, tmp_path: Path, unit: str, expected: float
-) -> None:
+    load, tmp_path, unit, expected
+):
     table = "model,task,score,seed\nbert,A,0.6,1\nbert,A,0.8,2\n"
     (tmp_path / "scores.csv").write_text(table)
     (system,) = load(f'results = "scores.csv"\nunit = "{unit}"\n').published
@@ -107,8 +97,8 @@ def test_a_table_is_in_the_unit_that_the_recipe_says_and_its_seeds_are_averaged(
 
 
 def test_several_models_and_revisions_are_a_row_each_and_tasks_have_the_studys_names(
-    load: Load, tmp_path: Path
-) -> None:
+    load, tmp_path
+):
     results = tmp_path / "results"
     write_result(results, "org/bert", "A", 0.5)
     write_result(results, "org/bert", "A", 0.75, "rev2")
@@ -165,8 +155,8 @@ def test_several_models_and_revisions_are_a_row_each_and_tasks_have_the_studys_n
     ],
 )
 def test_a_reference_that_cannot_be_read_is_refused_with_its_place(
-    load: Load, tmp_path: Path, reference: str, expected: str
-) -> None:
+    load, tmp_path, reference, expected
+):
     write_result(tmp_path / "results", "org/bert", "A", 0.5)
     write_result(tmp_path / "results", "org/gpt", "A", 0.5)
     (tmp_path / "empty").mkdir()
@@ -177,8 +167,8 @@ def test_a_reference_that_cannot_be_read_is_refused_with_its_place(
 
 
 def test_the_rows_stay_in_the_studys_directory_when_the_files_are_gone(
-    load: Load, tmp_path: Path, directory: Path
-) -> None:
+    load, tmp_path, directory
+):
     file = tmp_path / "scores.csv"
     file.write_text("model,task,score,metric,split\nbert,near,0.6,nearness,test\n")
     study = load('results = "scores.csv"\nunit = "share"\n')
@@ -194,7 +184,7 @@ def test_the_rows_stay_in_the_studys_directory_when_the_files_are_gone(
 @pytest.mark.skipif(
     not ARCHIVE.is_file(), reason="needs real data: mteb_results in SENTBED_DATA"
 )
-def test_a_model_of_the_archive_of_mteb_has_its_published_scores(load: Load) -> None:
+def test_a_model_of_the_archive_of_mteb_has_its_published_scores(load):
     model = "sentence-transformers/all-MiniLM-L6-v2"
     (system,) = load(
         'results = "data:mteb_results/mteb-eng-v2.tar.xz"\n'

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -17,7 +16,6 @@ from sentbed.protocols import ExpectedRow
 from sentbed.tools import read_document
 from sentbed_report.study.published_number_comparison import Number
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import StudyData
 from sentbed_studies import published_table_recipes
 from sentbed_studies.published_table_recipes import (
     comparison,
@@ -34,11 +32,11 @@ PAPERS = ROOT / "recipes" / "papers"
 
 
 def number(
-    found: float | None,
-    value: float = 80.0,
-    tolerance: float | None = 0.5,
-    fits: int = 1,
-) -> Number:
+    found,
+    value=80.0,
+    tolerance=0.5,
+    fits=1,
+):
     return Number("mean", ExpectedRow("MR", value, tolerance, "Table 1", found, fits))
 
 
@@ -54,13 +52,11 @@ def number(
         (number(None, tolerance=None), "not measured", False),
     ],
 )
-def test_what_was_measured_and_is_not_within_fails(
-    found: Number, said: str, fails: bool
-) -> None:
+def test_what_was_measured_and_is_not_within_fails(found, said, fails):
     assert (verdict(found), missed([number(80.0), found])) == (said, fails)
 
 
-def test_what_was_not_measured_is_counted_beside() -> None:
+def test_what_was_not_measured_is_counted_beside():
     numbers = [
         number(80.0),
         number(90.0),
@@ -74,9 +70,7 @@ def test_what_was_not_measured_is_counted_beside() -> None:
     assert last == "1 of 2 numbers within their tolerance"
 
 
-def test_a_contradicted_number_is_shown_with_its_reason_and_counts_neither_way() -> (
-    None
-):
+def test_a_contradicted_number_is_shown_with_its_reason_and_counts_neither_way():
     row = ExpectedRow(
         "MR",
         38.8,
@@ -105,7 +99,7 @@ def test_a_contradicted_number_is_shown_with_its_reason_and_counts_neither_way()
     assert reason == "contradicted: Table 1, first: table 3 of another paper has 30.9"
 
 
-def test_numbers_have_the_digits_of_the_recipe() -> None:
+def test_numbers_have_the_digits_of_the_recipe():
     _, line, _ = comparison([number(0.12341, value=0.1234, tolerance=0.0005)])
     assert line.split() == [
         "mean",
@@ -121,8 +115,8 @@ def test_numbers_have_the_digits_of_the_recipe() -> None:
 
 
 def test_an_average_of_fewer_tasks_is_not_judged_by_that_of_the_paper(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     published = {"MR": 70.0, "CR": 80.0, "TREC": 99.0, "AVG": 83.0}
     expected = {
         "T": Published({"a": published}, 0.5),
@@ -139,8 +133,8 @@ def test_an_average_of_fewer_tasks_is_not_judged_by_that_of_the_paper(
 
 
 def test_two_averages_of_a_published_row_are_each_compared_with_their_own(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     transfer = {"MR": 70.0, "CR": 80.0, "AVG/accuracy": 75.0}
     published = {
         **transfer,
@@ -183,14 +177,14 @@ def test_two_averages_of_a_published_row_are_each_compared_with_their_own(
 # --- the papers' recipes -----------------------------------------------------------------------------------
 
 
-def files(papers: Path) -> dict[str, bytes]:
+def files(papers):
     return {
         str(path.relative_to(papers)): path.read_bytes()
         for path in papers.rglob("*.toml")
     }
 
 
-def build(source: Path, target: Path, kind: str) -> Path:
+def build(source, target, kind):
     """Build a distribution, and unpack it."""
     program = [
         sys.executable,
@@ -212,7 +206,7 @@ def build(source: Path, target: Path, kind: str) -> Path:
     return target / archive.name.removesuffix(".tar.gz")
 
 
-def test_what_is_built_has_the_papers_recipes(tmp_path: Path) -> None:
+def test_what_is_built_has_the_papers_recipes(tmp_path):
     wheel = build(ROOT / "plugins" / "studies", tmp_path / "wheel", "wheel")
     papers = wheel / "sentbed_studies" / "recipes" / "papers"
     assert files(papers) == files(PAPERS)
@@ -221,7 +215,7 @@ def test_what_is_built_has_the_papers_recipes(tmp_path: Path) -> None:
     assert files(again / "sentbed_studies" / "recipes" / "papers") == files(PAPERS)
 
 
-def test_the_papers_recipes_need_no_file_beside_them(tmp_path: Path) -> None:
+def test_the_papers_recipes_need_no_file_beside_them(tmp_path):
     copy = shutil.copytree(PAPERS, tmp_path / "papers")
     names = [place.name for place in PAPERS.iterdir() if place.is_dir()]
     tables = [
@@ -235,8 +229,8 @@ def test_the_papers_recipes_need_no_file_beside_them(tmp_path: Path) -> None:
 
 
 def test_papers_are_found_above_the_directory_then_in_what_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     here, installed = tmp_path / "a" / "b", tmp_path / "installed"
     for place in (here, installed):
         place.mkdir(parents=True)
@@ -250,8 +244,8 @@ def test_papers_are_found_above_the_directory_then_in_what_is_installed(
 
 @pytest.mark.slow
 def test_a_dry_run_shows_the_numbers_what_is_missing_and_the_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     dry = ["sentence-t5:table-3", "--dry-run", "--only", "pooler=mean"]

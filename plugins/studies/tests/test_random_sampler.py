@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from sentbed_studies.random_sampler import Random
@@ -15,20 +14,20 @@ CELLS = [
 
 
 @parametrize_with_rules([Random], must_run=True)
-def test_it_keeps_every_rule(rule: Callable[[], None]) -> None:
+def test_it_keeps_every_rule(rule):
     rule()
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 6])
-def test_the_cells_do_not_depend_on_the_batch_or_the_scores(batch: int) -> None:
-    scores: dict[int, float | None] = {}
+def test_the_cells_do_not_depend_on_the_batch_or_the_scores(batch):
+    scores = {}
     while len(scores) < len(CELLS):
         found = Random().choose(CELLS, scores, min(batch, len(CELLS) - len(scores)), 3)
         scores |= {cell: -float(cell) for cell in found}
     assert [*scores] == Random().choose(CELLS, {}, len(CELLS), 3)
 
 
-def test_each_cell_has_the_same_chance() -> None:
+def test_each_cell_has_the_same_chance():
     counts = Counter(
         cell for seed in range(600) for cell in Random().choose(CELLS, {}, 2, seed)
     )

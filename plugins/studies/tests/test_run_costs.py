@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -17,10 +14,8 @@ from sentbed_studies import load_study
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 from toy_plugin import TOWERS, SgdTrainer
-
-Put = Callable[[str, str], Path]
 
 AXES = """
 [study]
@@ -38,14 +33,12 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture
-def study(put: Put) -> Study:
+def study(put):
     """Four cells of two seeds, which share their first stage in pairs."""
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-def test_a_run_records_what_its_shared_stages_took(
-    study: Study, tmp_path: Path
-) -> None:
+def test_a_run_records_what_its_shared_stages_took(study, tmp_path):
     run_study(study, tmp_path / "shared")
     run_study(
         study,
@@ -86,9 +79,7 @@ def test_a_run_records_what_its_shared_stages_took(
     assert (whole.taken.tokens or 0) == (apart.taken.tokens or 0) - stages
 
 
-def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(
-    put: Put, directory: Path
-) -> None:
+def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(put, directory):
     last = TOWERS[
         TOWERS.index('[[stage]]\nname = "tune"') : TOWERS.index("[[evaluate]]")
     ]
@@ -114,7 +105,7 @@ def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(
     assert sorted(whole.begun.values()) == [2, 2, 2, 2, 4, 4]
 
 
-def test_costs_of_runs_are_rows_of_a_frame(study: Study, directory: Path) -> None:
+def test_costs_of_runs_are_rows_of_a_frame(study, directory):
     pytest.importorskip("pandas")
     run_study(study, directory)
     loaded = load_study(directory)
@@ -129,13 +120,13 @@ def test_costs_of_runs_are_rows_of_a_frame(study: Study, directory: Path) -> Non
 
 @pytest.mark.slow
 def test_a_run_that_was_stopped_after_its_shared_stages_keeps_them_apart(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    put, tmp_path, monkeypatch
+):
     study = read_study(put("study.toml", TOWERS + "\n[checkpoint]\nevery = 1\n" + AXES))
     run_study(study, tmp_path / "whole")
     step, taken = SgdTrainer.step, [0]
 
-    def stopping(self: SgdTrainer, columns: Any) -> Any:
+    def stopping(self, columns):
         taken[0] += 1
         # Four shared runs of six steps; then the third of four steps of a cell.
         if taken[0] == 4 * 6 + 3:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -14,12 +13,10 @@ from sentbed.tools import locked
 from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_studies import runner as running
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.runner import Job, run_study
+from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 from toy_plugin import SEARCH, TOWERS
-
-Put = Callable[[str, str], Path]
 
 AXES = """
 [study]
@@ -36,16 +33,14 @@ ONE_CELL = [{"lr": "0.5", "noise": "0.0"}]
 
 pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
-Fail = Callable[[Callable[[Job], BaseException | None]], None]
-
 
 @pytest.fixture
-def study(put: Put) -> Study:
+def study(put):
     """Four cells of two seeds, which share their first stage in pairs."""
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-def scores_of(directory: Path) -> dict[str, list[float]]:
+def scores_of(directory):
     scores = {}
     for cell in read_data(directory).cells:
         for run in cell.runs:
@@ -53,20 +48,20 @@ def scores_of(directory: Path) -> dict[str, list[float]]:
     return scores
 
 
-def run_alone(study: Study, directory: Path) -> None:
+def run_alone(study, directory):
     """Run a study whose cells share nothing."""
     run_study(
         study, directory, work=plan_work(study.cells, CellKeys(load_plugins()), False)
     )
 
 
-def keeping(study: Study, keep: str) -> Study:
+def keeping(study, keep):
     return attrs.evolve(study, table=attrs.evolve(study.table, keep=keep))
 
 
-def test_shared_stages_change_no_score(study: Study, tmp_path: Path) -> None:
+def test_shared_stages_change_no_score(study, tmp_path):
     study = keeping(study, "all")
-    lines: list[str] = []
+    lines = []
     run_study(study, tmp_path / "shared", say=lines.append)
     run_alone(study, tmp_path / "alone")
     scores = scores_of(tmp_path / "shared")
@@ -81,8 +76,8 @@ def test_shared_stages_change_no_score(study: Study, tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(
-    study: Study, directory: Path
-) -> None:
+    study, directory
+):
     run_study(study, directory, only=ONE_CELL)
     run = next((directory / "cells").iterdir())
     manifest = json.loads((run / "manifest.json").read_text())
@@ -101,7 +96,7 @@ def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(
 # --- what stays --------------------------------------------------------------------------------------------
 
 
-def weights(directory: Path) -> set[str]:
+def weights(directory):
     """Return what is there of checkpoints, encoders and shared stages."""
     runs = list((directory / "cells").iterdir())
     assert len(runs) == 8
@@ -126,8 +121,8 @@ def weights(directory: Path) -> set[str]:
     ],
 )
 def test_what_is_to_be_kept_stays_and_scores_in_any_case(
-    keep: str, kept: set[str], study: Study, directory: Path, tmp_path: Path
-) -> None:
+    keep, kept, study, directory, tmp_path
+):
     run_study(keeping(study, "all"), tmp_path / "all")
     run_study(keeping(study, keep), directory)
     assert weights(directory) == kept
@@ -138,9 +133,7 @@ def test_what_is_to_be_kept_stays_and_scores_in_any_case(
     assert scores_of(directory) == scores_of(tmp_path / "all")
 
 
-def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(
-    study: Study, directory: Path
-) -> None:
+def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(study, directory):
     study = keeping(study, "scores")
     run_study(study, directory, only=[{"lr": "0.5"}])
     assert len(list(directory.glob("shared/*"))) == 4
@@ -149,8 +142,8 @@ def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(
 
 
 def test_cells_that_are_added_later_train_the_removed_stages_again(
-    study: Study, put: Put, directory: Path, tmp_path: Path
-) -> None:
+    study, put, directory, tmp_path
+):
     run_study(study, directory)
     more = read_study(
         put("more.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]"))
@@ -161,12 +154,10 @@ def test_cells_that_are_added_later_train_the_removed_stages_again(
     assert scores_of(directory) == scores_of(tmp_path / "alone")
 
 
-def test_what_cannot_be_removed_is_an_error(
-    study: Study, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_removed_is_an_error(study, directory, monkeypatch):
     replace = Path.replace
 
-    def refuse(self: Path, target: Path) -> Path:
+    def refuse(self, target):
         if self.name == "checkpoints":
             raise PermissionError(13, "Permission denied", str(self))
         return replace(self, target)
@@ -179,9 +170,7 @@ def test_what_cannot_be_removed_is_an_error(
         run_study(study, directory)
 
 
-def test_shared_stages_leave_one_state_and_no_encoder(
-    study: Study, directory: Path
-) -> None:
+def test_shared_stages_leave_one_state_and_no_encoder(study, directory):
     run_study(keeping(study, "all"), directory, only=ONE_CELL)
     shared = list((directory / "shared").iterdir())
     assert len(shared) == 2
@@ -195,12 +184,12 @@ def test_shared_stages_leave_one_state_and_no_encoder(
 
 
 def test_neither_finished_runs_nor_stages_that_nobody_needs_any_more_are_run_again(
-    study: Study, directory: Path, fail: Fail
-) -> None:
+    study, directory, fail
+):
     run_study(study, directory)
     shutil.rmtree(directory / "shared")
     fail(lambda job: RunError("a run was started"))
-    lines: list[str] = []
+    lines = []
     run_study(study, directory, say=lines.append)
     assert len(lines) == 8
     assert all(line.endswith(": was finished") for line in lines)
@@ -208,14 +197,12 @@ def test_neither_finished_runs_nor_stages_that_nobody_needs_any_more_are_run_aga
 
 
 @pytest.mark.slow
-def test_a_changed_recipe_runs_the_cells_that_it_changes(
-    study: Study, directory: Path, put: Put
-) -> None:
+def test_a_changed_recipe_runs_the_cells_that_it_changes(study, directory, put):
     run_study(study, directory)
     changed = read_study(
         put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]"))
     )
-    lines: list[str] = []
+    lines = []
     run_study(changed, directory, say=lines.append)
     assert [": was finished" in line for line in lines if " of 8: " in line] == [
         True
@@ -224,11 +211,11 @@ def test_a_changed_recipe_runs_the_cells_that_it_changes(
 
 
 def test_a_cell_that_fails_ends_the_study_with_the_reason_and_keeps_the_rest(
-    study: Study, directory: Path, fail: Fail
-) -> None:
+    study, directory, fail
+):
     fails = True
 
-    def full_disk(job: Job) -> RunError | None:
+    def full_disk(job):
         return (
             RunError("the disk is full")
             if fails and str(job) == "0.25, 0.0, seed 1"
@@ -253,27 +240,21 @@ def test_a_cell_that_fails_ends_the_study_with_the_reason_and_keeps_the_rest(
     assert read_data(directory).finished == 8
 
 
-def test_a_fault_that_is_not_sentbeds_own_keeps_its_traceback(
-    study: Study, directory: Path, fail: Fail
-) -> None:
+def test_a_fault_that_is_not_sentbeds_own_keeps_its_traceback(study, directory, fail):
     fail(lambda job: ZeroDivisionError("by zero"))
     with pytest.raises(RunError, match="ZeroDivisionError: by zero") as caught:
         run_study(study, directory)
     assert "in run" in caught.value.__notes__[0]
 
 
-def test_cells_of_stages_that_failed_say_so(
-    study: Study, directory: Path, fail: Fail
-) -> None:
+def test_cells_of_stages_that_failed_say_so(study, directory, fail):
     fail(lambda job: RunError("no data") if job.stages else None)
     result = run_study(study, directory, keep_going=True)
     assert len(result.failed) == 12
     assert "which it goes on from, have not finished" in result.failed[-1].error
 
 
-def test_a_cell_that_another_process_is_at_is_waited_for(
-    study: Study, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_that_another_process_is_at_is_waited_for(study, directory, monkeypatch):
     run_study(study, directory, only=[{"lr": "0.5"}])
     run = next(directory.glob("cells/0.5_0.0-seed1*"))
     manifest = run / "manifest.json"
@@ -281,7 +262,7 @@ def test_a_cell_that_another_process_is_at_is_waited_for(
     manifest.write_text(finished.replace('"finished"', '"running"'))
     waits = 0
 
-    def wait(_: float) -> None:
+    def wait(_):
         nonlocal waits
         waits += 1
         if waits == 2:
@@ -298,9 +279,7 @@ def test_a_cell_that_another_process_is_at_is_waited_for(
     assert read_data(directory).finished == 8
 
 
-def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(
-    study: Study, directory: Path
-) -> None:
+def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(study, directory):
     run_study(study, directory, only=ONE_CELL)
     data = read_data(directory)
     assert (data.finished, data.total) == (2, 8)
@@ -311,9 +290,7 @@ def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(
         run_study(study, directory, only=[{"ls": "0.5"}])
 
 
-def test_cells_say_in_what_they_differ_from_the_baseline(
-    study: Study, directory: Path
-) -> None:
+def test_cells_say_in_what_they_differ_from_the_baseline(study, directory):
     run_study(study, directory, only=ONE_CELL)
     cells = {cell.name: cell for cell in read_data(directory).cells}
     assert cells["0.5, 0.0"].differences == ()
@@ -327,9 +304,7 @@ def test_cells_say_in_what_they_differ_from_the_baseline(
 # --- where it is run ---------------------------------------------------------------------------------------
 
 
-def test_another_study_in_the_same_directory_is_refused(
-    study: Study, directory: Path, put: Put
-) -> None:
+def test_another_study_in_the_same_directory_is_refused(study, directory, put):
     run_study(study, directory, only=ONE_CELL)
     before = scores_of(directory)
     text = (
@@ -347,14 +322,14 @@ def test_another_study_in_the_same_directory_is_refused(
 
 
 def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
-    study: Study, directory: Path, put: Put
-) -> None:
+    study, directory, put
+):
     changed = read_study(
         put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]"))
     )
-    refusals: list[str] = []
+    refusals = []
 
-    def start_another(line: str) -> None:
+    def start_another(line):
         before = (directory / "study.json").read_bytes()
         with pytest.raises(RunError) as caught:
             run_study(changed, directory)
@@ -374,9 +349,7 @@ def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
     assert not list((directory / "locks").glob("at-work-*"))
 
 
-def test_a_directory_that_holds_something_else_is_left_alone(
-    study: Study, directory: Path
-) -> None:
+def test_a_directory_that_holds_something_else_is_left_alone(study, directory):
     directory.mkdir()
     (directory / "thesis.tex").touch()
     with pytest.raises(RunError, match=r"already holds `thesis\.tex`"):
@@ -386,9 +359,7 @@ def test_a_directory_that_holds_something_else_is_left_alone(
 
 
 @pytest.mark.parametrize("file", ["study.toml", ".study.json.k2j4h5g6"])
-def test_a_directory_whose_making_was_cut_short_is_taken_up(
-    file: str, study: Study, directory: Path
-) -> None:
+def test_a_directory_whose_making_was_cut_short_is_taken_up(file, study, directory):
     directory.mkdir()
     (directory / file).touch()
     run_study(study, directory, only=ONE_CELL)
@@ -398,9 +369,7 @@ def test_a_directory_whose_making_was_cut_short_is_taken_up(
 # --- what goes on ------------------------------------------------------------------------------------------
 
 
-def test_a_state_that_was_damaged_is_no_place_to_go_on_from(
-    study: Study, directory: Path
-) -> None:
+def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study, directory):
     run_study(study, directory, only=ONE_CELL)
     shutil.rmtree(directory / "cells")
     for run in (directory / "shared").iterdir():
@@ -412,10 +381,8 @@ def test_a_state_that_was_damaged_is_no_place_to_go_on_from(
         run_study(study, directory, only=ONE_CELL)
 
 
-def test_a_study_that_was_stopped_may_be_renamed(
-    study: Study, directory: Path, put: Put, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*_: object) -> None:
+def test_a_study_that_was_stopped_may_be_renamed(study, directory, put, monkeypatch):
+    def stop(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -432,8 +399,8 @@ def test_a_study_that_was_stopped_may_be_renamed(
 
 
 def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
-    put: Put, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    put, directory, monkeypatch
+):
     put("d.tsv", "sentence\tword\nA cat naps.\tSleep\nThe oven is hot.\tBread\n")
     axes = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 6]\n'
     study = read_study(put("search.toml", SEARCH + axes))

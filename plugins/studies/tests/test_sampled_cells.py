@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import attrs
 import pytest
@@ -22,11 +20,10 @@ from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.random_sampler import Random
-from sentbed_studies.runner import Job, run_study
+from sentbed_studies.runner import run_study
 from sentbed_studies.sampled_cells import points, sampled
-from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.shared_work_plan import plan_work
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.study_status import status_of
 from toy_plugin import TOWERS, Nearby
@@ -50,28 +47,25 @@ batch = 2
 
 pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
-Put = Callable[[str, str], Path]
-Fail = Callable[[Callable[[Job], BaseException | None]], None]
-
 
 @pytest.fixture
-def study(put: Put) -> Study:
+def study(put):
     """Eight cells, of which five are run, with two seeds; they share their first stage in fours."""
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-def sampling(study: Study) -> Sampling:
+def sampling(study):
     assert study.table.sampler is not None
     return study.table.sampler
 
 
-def chosen(directory: Path) -> tuple[str, ...]:
+def chosen(directory):
     data = read_data(directory)
     assert data.sampled is not None
     return data.sampled.names
 
 
-def run_directories(directory: Path) -> set[tuple[str, int]]:
+def run_directories(directory):
     data = read_data(directory)
     return {
         (run.cell, run.seed)
@@ -85,8 +79,8 @@ def run_directories(directory: Path) -> set[tuple[str, int]]:
 
 
 def test_the_baseline_is_first_and_each_batch_follows_from_the_scores_before(
-    study: Study,
-) -> None:
+    study,
+):
     scores = {name: float(place) for place, name in enumerate(study.names)}
     batches = list(sampled(study, sampling(study), scores.__getitem__))
     # Nothing is known at first: the last cell; then those next to the best one.
@@ -97,17 +91,17 @@ def test_the_baseline_is_first_and_each_batch_follows_from_the_scores_before(
     ]
 
 
-def test_a_cell_without_a_score_is_not_chosen_again(study: Study) -> None:
+def test_a_cell_without_a_score_is_not_chosen_again(study):
     every = attrs.evolve(sampling(study), cells=8)
     names = [name for batch in sampled(study, every, lambda _: None) for name in batch]
     assert sorted(names) == sorted(study.names)
 
 
-def test_a_sampler_sees_numbers_where_labels_have_them(study: Study) -> None:
+def test_a_sampler_sees_numbers_where_labels_have_them(study):
     assert points(study)[:2] == [{"lr": 1.0, "noise": 0.0}, {"lr": 1.0, "noise": 0.5}]
 
 
-def test_one_that_reads_no_scores_chooses_all_at_once(study: Study) -> None:
+def test_one_that_reads_no_scores_chooses_all_at_once(study):
     rule = attrs.evolve(sampling(study), sampler=Random(), cells=5)
     (batch,) = sampled(study, rule, lambda _: pytest.fail("no score is needed"))
     assert batch[0] == study.baseline
@@ -115,9 +109,7 @@ def test_one_that_reads_no_scores_chooses_all_at_once(study: Study) -> None:
 
 
 @pytest.mark.parametrize("returned", [[2], [2, 2], [2, 99], [0, 2], [-1, 2]])
-def test_what_a_sampler_must_not_return_is_said(
-    returned: list[int], study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_sampler_must_not_return_is_said(returned, study, monkeypatch):
     study = attrs.evolve(study, baseline=study.names[0])
     rule = attrs.evolve(sampling(study), batch=3)
     monkeypatch.setattr(Nearby, "choose", lambda *_: returned)
@@ -131,10 +123,8 @@ def test_what_a_sampler_must_not_return_is_said(
 # --- studies -----------------------------------------------------------------------------------------------
 
 
-def test_a_study_runs_the_sampled_cells_with_all_seeds(
-    study: Study, directory: Path, tmp_path: Path
-) -> None:
-    said: list[str] = []
+def test_a_study_runs_the_sampled_cells_with_all_seeds(study, directory, tmp_path):
+    said = []
     run_study(study, directory, say=said.append)
     data = read_data(directory)
     assert data.sampled is not None
@@ -157,11 +147,9 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(
 
 
 @pytest.mark.slow
-def test_the_order_in_which_runs_finish_changes_nothing(
-    study: Study, tmp_path: Path
-) -> None:
+def test_the_order_in_which_runs_finish_changes_nothing(study, tmp_path):
     class Shuffled:
-        def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):  # type: ignore[no-untyped-def]
+        def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):
             function = start(None)
             for task in random.Random(3).sample(list(tasks), len(tasks)):
                 yield task, function(task, lambda _: None)
@@ -172,12 +160,12 @@ def test_the_order_in_which_runs_finish_changes_nothing(
 
 
 def test_an_interrupted_study_goes_on_with_the_same_cells(
-    study: Study, directory: Path, tmp_path: Path, fail: Fail
-) -> None:
+    study, directory, tmp_path, fail
+):
     run_study(study, tmp_path / "whole")
     begun = []
 
-    def stops(job: Job) -> BaseException | None:
+    def stops(job):
         begun.append(str(job))
         return KeyboardInterrupt() if len(begun) % 5 == 0 else None
 
@@ -216,8 +204,8 @@ runner.run_study(read_study(sys.argv[1]), sys.argv[2])
 
 @pytest.mark.slow
 def test_a_killed_study_goes_on_with_the_same_cells(
-    study: Study, put: Put, installed_toy: Path, directory: Path, tmp_path: Path
-) -> None:
+    study, put, installed_toy, directory, tmp_path
+):
     recipe = put("study.toml", TOWERS + AXES)
     path = os.pathsep.join([str(installed_toy), *sys.path])
     command = [sys.executable, "-c", KILLED, str(recipe), str(directory), "5"]
@@ -237,13 +225,11 @@ def test_a_killed_study_goes_on_with_the_same_cells(
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_choose_the_same_cells(
-    study: Study, directory: Path, tmp_path: Path
-) -> None:
+def test_two_processes_at_once_choose_the_same_cells(study, directory, tmp_path):
     run_study(study, tmp_path / "alone")
-    failed: list[BaseException] = []
+    failed = []
 
-    def work() -> None:
+    def work():
         try:
             run_study(study, directory)
         except BaseException as error:  # noqa: BLE001 - reported by the test
@@ -259,9 +245,7 @@ def test_two_processes_at_once_choose_the_same_cells(
     assert run_directories(directory) == run_directories(tmp_path / "alone")
 
 
-def test_a_cell_that_fails_has_no_score_and_the_others_go_on(
-    study: Study, directory: Path, fail: Fail
-) -> None:
+def test_a_cell_that_fails_has_no_score_and_the_others_go_on(study, directory, fail):
     fail(
         lambda job: (
             RunError("the disk is full") if str(job).startswith("0.125, 0.5") else None
@@ -276,9 +260,7 @@ def test_a_cell_that_fails_has_no_score_and_the_others_go_on(
 
 
 @pytest.mark.slow
-def test_cells_that_were_run_before_stay_in_the_tables(
-    study: Study, directory: Path
-) -> None:
+def test_cells_that_were_run_before_stay_in_the_tables(study, directory):
     whole = attrs.evolve(study, table=attrs.evolve(study.table, sampler=None))
     run_study(whole, directory, only=[{"lr": "1.0"}])
     assert read_data(directory).sampled is None
@@ -294,7 +276,7 @@ def test_cells_that_were_run_before_stay_in_the_tables(
 
 
 @pytest.mark.slow
-def test_another_sampler_begins_anew(study: Study, directory: Path) -> None:
+def test_another_sampler_begins_anew(study, directory):
     run_study(study, directory)
     other = attrs.evolve(sampling(study), sampler=Random(), seed=5, cells=3)
     run_study(
@@ -306,8 +288,8 @@ def test_another_sampler_begins_anew(study: Study, directory: Path) -> None:
 
 @pytest.mark.parametrize("tasks", [("other",), ("across", "other")])
 def test_a_finished_run_without_a_deciding_score_ends_the_study(
-    tasks: tuple[str, ...], study: Study, directory: Path
-) -> None:
+    tasks, study, directory
+):
     table = attrs.evolve(study.table, decide=Decide(tasks))
     with pytest.raises(
         RunError,
@@ -317,9 +299,7 @@ def test_a_finished_run_without_a_deciding_score_ends_the_study(
 
 
 @pytest.mark.slow
-def test_work_that_is_not_shared_has_the_same_cells(
-    study: Study, tmp_path: Path
-) -> None:
+def test_work_that_is_not_shared_has_the_same_cells(study, tmp_path):
     run_study(study, tmp_path / "shared")
     run_study(
         study,
@@ -332,15 +312,13 @@ def test_work_that_is_not_shared_has_the_same_cells(
 # --- the command and the report ----------------------------------------------------------------------------
 
 
-def command(*words: object) -> str:
+def command(*words):
     done = CliRunner().invoke(main, ["study", *map(str, words)])
     assert done.exit_code == 0, done.output
     return done.output
 
 
-def test_the_plan_says_how_many_cells_are_run_of_how_many(
-    study: Study, put: Put, directory: Path
-) -> None:
+def test_the_plan_says_how_many_cells_are_run_of_how_many(study, put, directory):
     said = command(
         put("study.toml", TOWERS + AXES), "--dry-run", "--out", directory
     ).splitlines()
@@ -351,9 +329,7 @@ def test_the_plan_says_how_many_cells_are_run_of_how_many(
     assert "  shared: the shared stages pairs, trained once for at most 4 runs" in said
 
 
-def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(
-    study: Study, directory: Path
-) -> None:
+def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study, directory):
     run_study(study, directory)
     data = read_data(directory)
     runs = tuple(attrs.evolve(run, seconds=10.0) for run in data.cells[0].runs)
@@ -369,9 +345,7 @@ def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(
     )
 
 
-def test_the_status_and_the_report_say_which_cells_were_sampled(
-    study: Study, directory: Path
-) -> None:
+def test_the_status_and_the_report_say_which_cells_were_sampled(study, directory):
     run_study(study, directory)
     said = command("status", directory).splitlines()
     assert said[:2] == [
@@ -388,9 +362,7 @@ def test_the_status_and_the_report_say_which_cells_were_sampled(
         assert "5 of 8 cells were sampled by nearby, seed 0." in text
 
 
-def test_a_study_that_has_just_begun_has_its_first_batch(
-    study: Study, directory: Path, fail: Fail
-) -> None:
+def test_a_study_that_has_just_begun_has_its_first_batch(study, directory, fail):
     fail(lambda _: KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         run_study(study, directory)
@@ -405,7 +377,7 @@ def test_a_study_that_has_just_begun_has_its_first_batch(
 # --- what is refused ---------------------------------------------------------------------------------------
 
 
-def problems(put: Put, text: str) -> Sequence[str]:
+def problems(put, text):
     with pytest.raises(RecipeError) as refused:
         read_study(put("wrong.toml", TOWERS + text))
     return [str(problem) for problem in refused.value.problems]
@@ -428,16 +400,14 @@ def problems(put: Put, text: str) -> Sequence[str]:
         ("batch = 2", "startup = 2", "unknown key `startup`"),
     ],
 )
-def test_a_sampler_that_cannot_work_is_refused(
-    put: Put, old: str, new: str, said: str
-) -> None:
+def test_a_sampler_that_cannot_work_is_refused(put, old, new, said):
     assert old in AXES
     (problem,) = problems(put, AXES.replace(old, new))
     assert said in problem
     assert "study.sampler" in problem
 
 
-def test_a_sampler_that_reads_no_scores_needs_none_that_decide(put: Put) -> None:
+def test_a_sampler_that_reads_no_scores_needs_none_that_decide(put):
     none = AXES.replace('tasks = ["across"]', 'evaluator = "gap"')
     assert "no cell is evaluated by `gap`" in problems(put, none)[0]
     at_random = AXES.replace('decide = { tasks = ["across"] }\n', "").replace(
@@ -447,9 +417,7 @@ def test_a_sampler_that_reads_no_scores_needs_none_that_decide(put: Put) -> None
     assert read_study(put("study.toml", on_test + at_random)).names
 
 
-def test_cells_are_chosen_by_the_sampler_or_by_only(
-    study: Study, put: Put, tmp_path: Path
-) -> None:
+def test_cells_are_chosen_by_the_sampler_or_by_only(study, put, tmp_path):
     done = CliRunner().invoke(
         main,
         ["study", str(put("s.toml", TOWERS + AXES)), "--only", "lr=0.5", "--dry-run"],

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -19,19 +18,17 @@ from sentbed_studies.sequential_test import (
 Floats = NDArray[np.float64]
 
 
-def scored(scores: Floats) -> dict[str, list[float]]:
+def scored(scores):
     return {chr(97 + cell): row.tolist() for cell, row in enumerate(scores)}
 
 
-def test_variances_of_pairs_are_those_of_their_differences() -> None:
+def test_variances_of_pairs_are_those_of_their_differences():
     scores = np.random.default_rng(0).normal(size=(5, 4))
     naive = [[np.var(one - other, ddof=1) for other in scores] for one in scores]
     assert pair_variances(scores) == pytest.approx(np.array(naive))
 
 
-def test_a_common_variance_that_one_cell_decides_is_known_from_that_cell_alone() -> (
-    None
-):
+def test_a_common_variance_that_one_cell_decides_is_known_from_that_cell_alone():
     rng = np.random.default_rng(3)
     alike = rng.normal(size=(8, 400))
     assert _effective(alike) == pytest.approx(7, rel=0.05)
@@ -41,9 +38,7 @@ def test_a_common_variance_that_one_cell_decides_is_known_from_that_cell_alone()
     assert _effective(np.ones((3, 2))) == 2
 
 
-def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_and_look() -> (
-    None
-):
+def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_and_look():
     # One pair: its variance is also what all pairs have in common, with as many degrees of freedom.
     scores = np.array([[5.0, 5.2, 5.1, 5.3], [3.0, 3.1, 3.3, 3.2]])
     p_value = 6 * stats.ttest_rel(*scores, alternative="greater").pvalue
@@ -60,9 +55,7 @@ def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_a
     )
 
 
-def naive_claims(
-    scores: Floats, items: Floats, degrees: float, level: float, margin: float
-) -> set[tuple[int, int]]:
+def naive_claims(scores, items, degrees, level, margin):
     """(worse, better) for each pair, one at a time."""
     cells, count = scores.shape
     pairs = list(itertools.permutations(range(cells), 2))
@@ -90,7 +83,7 @@ def naive_claims(
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.4])
-def test_claims_are_those_of_a_loop_over_pairs(margin: float) -> None:
+def test_claims_are_those_of_a_loop_over_pairs(margin):
     rng = np.random.default_rng(1)
     seen = 0
     for _ in range(40):
@@ -98,9 +91,7 @@ def test_claims_are_those_of_a_loop_over_pairs(margin: float) -> None:
         of_item = rng.normal(size=(5, 60))
         items = pair_variances(of_item) / 60
 
-        def variances(
-            cells: Sequence[str], found: Floats = items
-        ) -> tuple[Floats, Floats]:
+        def variances(cells, found=items):
             assert [*cells] == [*"abcde"]
             return found, np.full(found.shape, 59.0)
 
@@ -117,9 +108,7 @@ def test_claims_are_those_of_a_loop_over_pairs(margin: float) -> None:
     assert seen > 20
 
 
-def moderated(
-    scores: Floats, prior: float
-) -> tuple[dict[tuple[int, int], float], float]:
+def moderated(scores, prior):
     """Moderated variance of the difference of each pair over the columns, with degrees of freedom."""
     cells, count = scores.shape
     pairs = list(itertools.permutations(range(cells), 2))
@@ -136,7 +125,7 @@ def moderated(
     return mixed, min(total, (count - 1) * max(1.0, known_from))
 
 
-def test_claims_with_prompts_are_those_of_a_loop_over_pairs() -> None:
+def test_claims_with_prompts_are_those_of_a_loop_over_pairs():
     rng = np.random.default_rng(4)
     seen = 0
     for _ in range(40):
@@ -161,9 +150,7 @@ def test_claims_with_prompts_are_those_of_a_loop_over_pairs() -> None:
             if estimate.p_above(0.0) < test.level(3):
                 expected.add((chr(97 + worse), chr(97 + better)))
 
-        def variances(
-            cells: Sequence[str], of_pairs: Floats = items
-        ) -> tuple[Floats, Floats]:
+        def variances(cells, of_pairs=items):
             return of_pairs, np.full(of_pairs.shape, 59.0)
 
         claims = test.look(scored(runs.mean(1)), variances, scored(runs.mean(2)))
@@ -173,14 +160,14 @@ def test_claims_with_prompts_are_those_of_a_loop_over_pairs() -> None:
     assert seen > 20
 
 
-def test_a_spread_over_prompts_is_counted_against_a_claim() -> None:
+def test_a_spread_over_prompts_is_counted_against_a_claim():
     seeds = {"a": [50.0, 50.1, 50.2], "b": [49.0, 49.2, 49.1]}
     assert SequentialTest(("a", "b"), (3,)).look(seeds)
     prompts = {"a": [53.0, 50.3, 47.0], "b": [49.1, 49.0, 49.2]}
     assert not SequentialTest(("a", "b"), (3,)).look(seeds, prompts=prompts)
 
 
-def test_a_cell_that_was_stopped_takes_no_part_in_later_looks() -> None:
+def test_a_cell_that_was_stopped_takes_no_part_in_later_looks():
     test = SequentialTest(tuple("abc"), (2, 3))
     scores = np.array([[50.0, 50.1, 50.2], [49.9, 50.3, 50.0], [10.0, 10.1, 10.3]])
     # Of the two that beat it, the better one is named.
@@ -192,7 +179,7 @@ def test_a_cell_that_was_stopped_takes_no_part_in_later_looks() -> None:
     assert len(test.claims) == 1
 
 
-def test_against_a_baseline_there_are_fewer_claims_and_none_against_others() -> None:
+def test_against_a_baseline_there_are_fewer_claims_and_none_against_others():
     scores = np.array(
         [[50.0, 50.3, 50.1], [90.0, 90.2, 90.1], [49.9, 50.2, 50.2], [10.0, 10.1, 10.3]]
     )
@@ -203,7 +190,7 @@ def test_against_a_baseline_there_are_fewer_claims_and_none_against_others() -> 
     assert test.at_work == ("a", "b", "c")
 
 
-def test_a_promise_for_the_best_cell_has_a_claim_for_each_other_cell() -> None:
+def test_a_promise_for_the_best_cell_has_a_claim_for_each_other_cell():
     cells = tuple("abcd")
     assert SequentialTest(cells, (2, 3), promise="all").level(3) == pytest.approx(
         0.05 / 12 / 2
@@ -213,7 +200,7 @@ def test_a_promise_for_the_best_cell_has_a_claim_for_each_other_cell() -> None:
     )
 
 
-def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
+def test_the_prior_spread_is_that_of_the_pairs_that_are_tested():
     """A baseline that varies ten times as much as the others is in every pair that is tested."""
     rng = np.random.default_rng(5)
     scores = np.array([[10.0], *[[1.0]] * 9]) * rng.normal(size=(10, 3))
@@ -226,21 +213,19 @@ def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
     assert test._shared["seeds"].variance == pytest.approx(expected)
 
 
-def test_a_margin_lets_cells_go_on_that_are_worse_by_less() -> None:
+def test_a_margin_lets_cells_go_on_that_are_worse_by_less():
     scores = np.array([[50.0, 50.1, 50.2], [45.0, 45.2, 45.1]])
     assert SequentialTest(("a", "b"), (3,)).look(scored(scores))
     assert not SequentialTest(("a", "b"), (3,), margin=5.0).look(scored(scores))
 
 
-def test_nothing_is_claimed_where_nothing_varies_or_one_cell_is_left() -> None:
+def test_nothing_is_claimed_where_nothing_varies_or_one_cell_is_left():
     test = SequentialTest(("a", "b"), (2,))
     assert test.look({"a": [2.0, 2.0], "b": [1.0, 1.0]}) == ()
     assert test.look({"a": [2.0, 2.1]}) == ()
 
 
-def test_few_studies_of_equal_cells_make_a_claim_and_most_with_a_best_one_find_it() -> (
-    None
-):
+def test_few_studies_of_equal_cells_make_a_claim_and_most_with_a_best_one_find_it():
     """A hundred studies each; `benchmarks/sequential_studies.py` has a thousand, and more kinds."""
     rng = np.random.default_rng(2)
     wrong = found = 0

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sentbed import Encoder, build_encoder
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import (
@@ -24,9 +19,7 @@ from sentbed.protocols import (
     PlacedEncoder,
     Prepared,
     Texts,
-    TokenBatch,
     Transform,
-    Vectors,
 )
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
@@ -38,9 +31,6 @@ from sentbed_studies.shared_forward_passes import (
 )
 from sentbed_workbench.vector_cache import SEGMENT
 from toy_plugin import RECIPE, Characters, Engine, Gap, Lottery, Placed, quicken
-
-RecipeOf = Callable[..., Recipe]
-Execute = Callable[..., Any]
 
 START = RECIPE.index("[[stage]]")
 PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace(
@@ -54,10 +44,10 @@ class Middle(Transform):
 
     name: ClassVar[str] = "middle"
 
-    def output_width(self, width: int) -> int:
+    def output_width(self, width):
         return width - 2
 
-    def fit(self, vectors: Any, backbone: Any) -> tuple[Any, Any]:
+    def fit(self, vectors, backbone):
         width = vectors.shape[1]
         return np.zeros(width), np.eye(width)[:, 1:-1]
 
@@ -77,20 +67,20 @@ class Several(PlacedEncoder):
 
     passes: ClassVar[list[int]] = []
 
-    def __init__(self, placed: list[Placed]) -> None:
+    def __init__(self, placed):
         self.placed = placed
         self.width = sum(one.width for one in placed)
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch):
         self.passes.append(len(batch.input_ids))
         return np.concatenate([one.encode(batch) for one in self.placed], 1)
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory):
         raise NotImplementedError
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick(monkeypatch):
     quicken(monkeypatch)
     monkeypatch.setattr(sources, "STARTED", math.inf)
     monkeypatch.setattr(Several, "passes", [])
@@ -100,7 +90,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def recipes(recipe_of: RecipeOf) -> list[Recipe]:
+def recipes(recipe_of):
     """One recipe a head."""
     recipe = recipe_of(PLAIN)
     (encoder,) = recipe.encoders.values()
@@ -111,18 +101,18 @@ def recipes(recipe_of: RecipeOf) -> list[Recipe]:
 
 
 @pytest.fixture
-def encoder(recipes: list[Recipe]) -> Encoder:
+def encoder(recipes):
     """The first one's."""
     return build_encoder(recipes[0])
 
 
 @pytest.fixture
-def companions(encoder: Encoder, recipes: list[Recipe]) -> SharedBackbone:
+def companions(encoder, recipes):
     """The others'."""
     return accompanied(encoder, recipes[1:])
 
 
-def accompanied(encoder: Encoder, recipes: Sequence[Recipe]) -> SharedBackbone:
+def accompanied(encoder, recipes):
     companions = SharedBackbone(encoder)
     for recipe in recipes:
         companions.add(recipe.encoders["encoder"], 5)
@@ -130,17 +120,15 @@ def accompanied(encoder: Encoder, recipes: Sequence[Recipe]) -> SharedBackbone:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SharedCache:
+def store(tmp_path):
     return SharedCache(tmp_path / "vectors")
 
 
-def kept(
-    encoder: Encoder, store: SharedCache, texts: list[str], shared: Any = None
-) -> NDArray[np.float32]:
+def kept(encoder, store, texts, shared=None):
     """The vectors, by way of the store."""
-    found: list[NDArray[np.float32]] = []
+    found = []
 
-    def score(vectors: Vectors) -> Evaluation:
+    def score(vectors):
         found.append(vectors["texts"])
         return Evaluation((), 0.0)
 
@@ -151,26 +139,26 @@ def kept(
 
 
 def encode_through_store(
-    encoder: Encoder,
-    store: SharedCache,
-    companions: SharedBackbone,
-    texts: list[str] = TEXTS,
-) -> None:
+    encoder,
+    store,
+    companions,
+    texts=TEXTS,
+):
     """Take the vectors by way of the store: they are the encoder's."""
     np.testing.assert_array_equal(
         kept(encoder, store, texts, companions), encoder.encode(texts)
     )
 
 
-def segments(store: SharedCache) -> list[Path]:
+def segments(store):
     return sorted(store.root.glob(f"*/*{SEGMENT}"))
 
 
-def spaces(store: SharedCache) -> set[str]:
+def spaces(store):
     return {path.parent.name for path in segments(store)}
 
 
-def names(companions: SharedBackbone) -> set[str]:
+def names(companions):
     found = [fingerprint_of(one) for one in (companions.encoder, *companions.others)]
     return {space.name for space in found if space is not None}
 
@@ -178,25 +166,23 @@ def names(companions: SharedBackbone) -> set[str]:
 # --- one pass for several ----------------------------------------------------------------------------------
 
 
-def test_a_pass_fills_the_space_of_every_companion(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache
-):
+def test_a_pass_fills_the_space_of_every_companion(encoder, companions, store):
     encode_through_store(encoder, store, companions)
     assert spaces(store) == names(companions)
     assert len(segments(store)) == len(HEADS)
     passes = len(Several.passes)
     assert passes > 0
     for companion in companions.others:
-        before = len(companion.placed.batches)  # type: ignore[attr-defined]
+        before = len(companion.placed.batches)
         np.testing.assert_array_equal(
             kept(companion, store, TEXTS), build_alone(companion)
         )
-        assert len(companion.placed.batches) == before  # type: ignore[attr-defined]
+        assert len(companion.placed.batches) == before
     assert (store.taken, store.encoded) == (4 * (len(HEADS) - 1), 4)
     assert len(Several.passes) == passes
 
 
-def build_alone(companion: Encoder) -> NDArray[np.float32]:
+def build_alone(companion):
     """The vectors of an encoder that was built for itself, with a head drawn after the same seed."""
     own = Encoder.build(companion.recipe, Engine(64), head_seed=5).fit_transform()
     vectors = own.encode(TEXTS)
@@ -204,9 +190,7 @@ def build_alone(companion: Encoder) -> NDArray[np.float32]:
     return vectors
 
 
-def test_a_segment_that_is_there_is_not_written_again(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache
-):
+def test_a_segment_that_is_there_is_not_written_again(encoder, companions, store):
     second = companions.others[1]
     kept(second, store, TEXTS)
     (path,) = segments(store)
@@ -216,7 +200,7 @@ def test_a_segment_that_is_there_is_not_written_again(
     assert len(segments(store)) == len(HEADS)
 
 
-def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: SharedCache):
+def test_companions_of_equal_vectors_are_one(recipes, store):
     encoder = build_encoder(recipes[0])
     companions = accompanied(encoder, (recipes[0], recipes[1], recipes[1]))
     kept(encoder, store, TEXTS, companions)
@@ -225,29 +209,27 @@ def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: Share
 
 
 def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
-    encoder: Encoder,
-    companions: SharedBackbone,
-    store: SharedCache,
-    monkeypatch: pytest.MonkeyPatch,
+    encoder,
+    companions,
+    store,
+    monkeypatch,
 ):
     monkeypatch.delattr(Placed, "fingerprint")
     encode_through_store(encoder, store, companions)
     assert (Several.passes, segments(store)) == ([], [])
 
 
-def test_an_engine_without_a_way_has_no_companions(
-    recipes: list[Recipe], monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engine_without_a_way_has_no_companions(recipes, monkeypatch):
     monkeypatch.delattr(Placed, "beside")
     companions = accompanied(build_encoder(recipes[0]), recipes[1:2])
     assert (companions.others, companions.spaces) == ([], [])
 
 
 def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
-    encoder: Encoder,
-    companions: SharedBackbone,
-    store: SharedCache,
-    monkeypatch: pytest.MonkeyPatch,
+    encoder,
+    companions,
+    store,
+    monkeypatch,
 ):
     monkeypatch.setattr(Placed, "beside", lambda self, others: None)
     encode_through_store(encoder, store, companions)
@@ -260,11 +242,11 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
 # Four distinct texts of width 4 take 40 + 64 bytes.
 @pytest.mark.parametrize(("limit", "kept_spaces"), [(0, 0), (104, 1), (2 * 104, 2)])
 def test_only_those_are_encoded_for_which_there_is_room(
-    encoder: Encoder,
-    companions: SharedBackbone,
-    store: SharedCache,
-    limit: int,
-    kept_spaces: int,
+    encoder,
+    companions,
+    store,
+    limit,
+    kept_spaces,
 ):
     store.limit = limit
     encode_through_store(encoder, store, companions)
@@ -273,15 +255,15 @@ def test_only_those_are_encoded_for_which_there_is_room(
 
 
 def test_a_full_disk_is_said_once_and_changes_no_vector(
-    encoder: Encoder,
-    companions: SharedBackbone,
-    store: SharedCache,
-    monkeypatch: pytest.MonkeyPatch,
+    encoder,
+    companions,
+    store,
+    monkeypatch,
 ):
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise OSError(28, "No space left on device")
 
-    said: list[str] = []
+    said = []
     store.say = said.append
     monkeypatch.setattr("sentbed._files.os.fdopen", fail)
     for texts in (TEXTS, ["x", "y"]):
@@ -291,15 +273,15 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
 
 
 def test_a_pass_that_fails_for_several_is_made_for_one(
-    encoder: Encoder,
-    companions: SharedBackbone,
-    store: SharedCache,
-    monkeypatch: pytest.MonkeyPatch,
+    encoder,
+    companions,
+    store,
+    monkeypatch,
 ):
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise ValueError("a pooler's fault")
 
-    said: list[str] = []
+    said = []
     store.say = said.append
     monkeypatch.setattr(Several, "encode", fail)
     encode_through_store(encoder, store, companions)
@@ -309,10 +291,8 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
     assert len(segments(store)) == 1
 
 
-def test_progress_goes_to_the_end_and_not_beyond(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache
-):
-    told: list[tuple[str, int, int]] = []
+def test_progress_goes_to_the_end_and_not_beyond(encoder, companions, store):
+    told = []
     store.passes = [companions]
     encoder.evaluate(Gap(), "e", progress=lambda *part: told.append(part), store=store)
     assert told[-1] == ("encode", 2, 2)
@@ -322,10 +302,10 @@ def test_progress_goes_to_the_end_and_not_beyond(
 
 
 @pytest.fixture
-def executed(tmp_path: Path, plugins: Plugins) -> Execute:
+def executed(tmp_path, plugins):
     count = 0
 
-    def go(recipe: Recipe, *beside: Recipe, kept: KeptEncoders | None = None) -> Any:
+    def go(recipe, *beside, kept=None):
         nonlocal count
         count += 1
         directory = tmp_path / f"run-{count}"
@@ -345,10 +325,10 @@ def executed(tmp_path: Path, plugins: Plugins) -> Execute:
 
 
 def test_runs_that_share_have_the_scores_of_runs_of_their_own(
-    recipes: list[Recipe],
-    executed: Execute,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    recipes,
+    executed,
+    tmp_path,
+    monkeypatch,
 ):
     separate = []
     for number, recipe in enumerate(recipes):
@@ -368,19 +348,19 @@ def test_runs_that_share_have_the_scores_of_runs_of_their_own(
 
 
 def test_one_backbone_serves_all_runs_of_a_bundle_and_is_hashed_once(
-    recipes: list[Recipe],
-    executed: Execute,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    recipes,
+    executed,
+    tmp_path,
+    monkeypatch,
 ):
-    built: list[Characters] = []
-    hashed: list[Placed] = []
+    built = []
+    hashed = []
 
-    def build(self: Characters, context: Any, build: Any = Characters.build) -> Any:
+    def build(self, context, build=Characters.build):
         built.append(self)
         return build(self, context)
 
-    def fingerprint(self: Placed, fingerprint: Any = Placed.fingerprint) -> str:
+    def fingerprint(self, fingerprint=Placed.fingerprint):
         hashed.append(self)
         return str(fingerprint(self))
 
@@ -407,7 +387,7 @@ def test_one_backbone_serves_all_runs_of_a_bundle_and_is_hashed_once(
         assert files(one) == files(other) != {}
 
 
-def files(directory: Path) -> dict[str, bytes]:
+def files(directory):
     return {
         str(p.relative_to(directory)): p.read_bytes()
         for p in directory.rglob("*")
@@ -415,9 +395,7 @@ def files(directory: Path) -> dict[str, bytes]:
     }
 
 
-def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(
-    recipes: list[Recipe], executed: Execute
-):
+def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(recipes, executed):
     kept = KeptEncoders()
     executed(recipes[0], *recipes[1:], kept=kept)
     (encoder,) = kept.built(recipes[1]).values()
@@ -425,17 +403,13 @@ def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(
     assert kept.built(recipes[1]) == {}
 
 
-def test_a_recipe_that_must_not_share_gets_no_vectors(
-    recipes: list[Recipe], executed: Execute
-):
+def test_a_recipe_that_must_not_share_gets_no_vectors(recipes, executed):
     longer = attrs.evolve(recipes[1].encoders["encoder"], max_length=15)
     executed(recipes[0], attrs.evolve(recipes[1], encoders={"encoder": longer}))
     assert Several.passes == []
 
 
-def test_what_companions_draw_changes_no_evaluation(
-    recipes: list[Recipe], executed: Execute
-):
+def test_what_companions_draw_changes_no_evaluation(recipes, executed):
     recipes = [
         attrs.evolve(
             recipe, evaluate=(attrs.evolve(recipe.evaluate[0], evaluator=Lottery()),)
@@ -446,17 +420,15 @@ def test_what_companions_draw_changes_no_evaluation(
 
 
 def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
-    recipes: list[Recipe],
-    executed: Execute,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    recipes,
+    executed,
+    tmp_path,
+    monkeypatch,
 ):
     expected, _ = executed(recipes[0])
     assemble = Engine.assemble
 
-    def fail(
-        self: Engine, backbone: Any, pooler: Any, head: Head, saved: Any = None
-    ) -> Any:
+    def fail(self, backbone, pooler, head, saved=None):
         if head.projection:
             raise ValueError("no such head")
         return assemble(self, backbone, pooler, head, saved)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import pytest
@@ -45,28 +45,28 @@ class Asking(Average):
 
 
 @pytest.fixture
-def drawn(recipe_of: Callable[..., Recipe]) -> Recipe:
+def drawn(recipe_of):
     """A recipe whose backbone does not say where its weights come from."""
     return recipe_of(PLAIN)
 
 
 @pytest.fixture
-def loaded(drawn: Recipe) -> Recipe:
+def loaded(drawn):
     return with_encoder(drawn, backbone=Loaded())
 
 
-def with_encoder(recipe: Recipe, **changes: Any) -> Recipe:
+def with_encoder(recipe, **changes):
     (name,) = recipe.encoders
     return attrs.evolve(
         recipe, encoders={name: attrs.evolve(recipe.encoders[name], **changes)}
     )
 
 
-def seeded(recipe: Recipe, seed: int) -> Recipe:
+def seeded(recipe, seed):
     return attrs.evolve(recipe, run=attrs.evolve(recipe.run, seed=seed))
 
 
-def evaluating(recipe: Recipe, evaluator: Any) -> Recipe:
+def evaluating(recipe, evaluator):
     return attrs.evolve(
         recipe, evaluate=(attrs.evolve(recipe.evaluate[0], evaluator=evaluator),)
     )
@@ -83,7 +83,7 @@ AFTER: dict[str, Callable[[Recipe], Recipe]] = {
 
 
 @pytest.mark.parametrize("change", AFTER)
-def test_what_comes_after_a_backbone_from_files_may_differ(change: str, loaded: Recipe):
+def test_what_comes_after_a_backbone_from_files_may_differ(change, loaded):
     other = AFTER[change](loaded)
     assert other != loaded
     assert can_share(loaded, other)
@@ -108,7 +108,7 @@ BEFORE: dict[str, Callable[[Recipe], Recipe]] = {
 
 
 @pytest.mark.parametrize("change", BEFORE)
-def test_what_decides_a_token_state_may_not(change: str, loaded: Recipe):
+def test_what_decides_a_token_state_may_not(change, loaded):
     other = BEFORE[change](loaded)
     assert not can_share(loaded, other)
     assert not can_share(other, loaded)
@@ -117,7 +117,7 @@ def test_what_decides_a_token_state_may_not(change: str, loaded: Recipe):
     )
 
 
-def test_a_demonstration_that_differs_is_another_prompt(loaded: Recipe):
+def test_a_demonstration_that_differs_is_another_prompt(loaded):
     one, other = (
         with_encoder(
             loaded, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", word))
@@ -129,29 +129,29 @@ def test_a_demonstration_that_differs_is_another_prompt(loaded: Recipe):
 
 
 def test_a_prompt_of_the_recipe_is_that_of_a_pooler_where_both_say_the_same(
-    loaded: Recipe,
+    loaded,
 ):
     given = with_encoder(loaded, prompt=attrs.evolve(QUOTED, normalizer="none"))
     assert can_share(given, with_encoder(loaded, pooler=Asking()))
 
 
-def test_training_shares_no_pass(recipe_of: Callable[..., Recipe]):
+def test_training_shares_no_pass(recipe_of):
     recipe = recipe_of()
     assert recipe.stage
     assert not can_share(recipe, recipe)
 
 
 @pytest.mark.parametrize("change", ["seed", "evaluator"])
-def test_a_backbone_that_may_draw_depends_on_seed_and_texts(change: str, drawn: Recipe):
+def test_a_backbone_that_may_draw_depends_on_seed_and_texts(change, drawn):
     assert can_share(drawn, with_encoder(drawn, head=Head(normalize=True)))
     assert not can_share(drawn, AFTER[change](drawn))
 
 
-def test_a_backbone_that_does_not_say_what_it_heeds_heeds_every_need(drawn: Recipe):
+def test_a_backbone_that_does_not_say_what_it_heeds_heeds_every_need(drawn):
     assert not can_share(drawn, with_encoder(drawn, pooler=First()))
 
 
-def test_groups_are_in_order_and_hold_every_recipe_once(loaded: Recipe):
+def test_groups_are_in_order_and_hold_every_recipe_once(loaded):
     longer = with_encoder(loaded, max_length=15)
     recipes = [
         loaded,

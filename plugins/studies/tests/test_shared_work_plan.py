@@ -1,25 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from sentbed._recipe.recipe import first_stages
-from sentbed._registry.registry import Plugins
 from sentbed.protocols import BackboneTraits
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.shared_work_plan import Prefix, Work, chain, plan_work
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.shared_work_plan import chain, plan_work
+from sentbed_studies.study import read_study
 from toy_plugin import TOWERS, Characters
-
-Make = Callable[..., tuple[Study, Work]]
 
 
 @pytest.fixture
-def make(put: Callable[[str, str], Path], plugins: Plugins) -> Make:
+def make(put, plugins):
     """Plan the work of a study of two stages."""
 
-    def plan(axes: str, share: bool = True) -> tuple[Study, Work]:
+    def plan(axes, share=True):
         study = read_study(
             put("study.toml", f"{TOWERS}\n[study]\nseeds = [1, 2]\n{axes}"), (), plugins
         )
@@ -28,11 +22,11 @@ def make(put: Callable[[str, str], Path], plugins: Plugins) -> Make:
     return plan
 
 
-def names(prefix: Prefix) -> list[str]:
+def names(prefix):
     return [stage.name for stage in prefix.recipe.stage[: prefix.count]]
 
 
-def cells_of(work: Work, prefix: Prefix) -> tuple[str, ...]:
+def cells_of(work, prefix):
     return tuple(str(task) for task in work.tasks if prefix in chain(task.above))
 
 
@@ -41,8 +35,8 @@ EARLY = '[study.axes.noise]\npath = "stage.pairs.loss.noise"\nvalues = [0.0, 0.5
 
 
 def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(
-    make: Make,
-) -> None:
+    make,
+):
     _, work = make(LATE)
     assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
     assert [cells_of(work, prefix) for prefix in work.prefixes] == [
@@ -57,7 +51,7 @@ def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(
     } == {True}
 
 
-def test_cells_that_differ_in_the_first_stage_share_nothing(make: Make) -> None:
+def test_cells_that_differ_in_the_first_stage_share_nothing(make):
     _, work = make(EARLY)
     assert work.prefixes == ()
     assert [task.above for task in work.tasks] == [None] * 4
@@ -72,21 +66,21 @@ twice = { evaluate = [
 """
 
 
-def test_cells_that_differ_in_evaluation_alone_share_all_stages(make: Make) -> None:
+def test_cells_that_differ_in_evaluation_alone_share_all_stages(make):
     _, work = make(AGAIN)
     assert [names(prefix) for prefix in work.prefixes] == [["pairs", "tune"]] * 2
 
 
 def test_cells_that_are_evaluated_otherwise_before_the_first_stage_share_nothing(
-    make: Make,
-) -> None:
+    make,
+):
     _, work = make(
         AGAIN.replace('encoder = "zh" }', 'encoder = "zh", at = ["start"] }')
     )
     assert work.prefixes == ()
 
 
-def test_a_longer_prefix_goes_on_from_a_shorter_one(make: Make) -> None:
+def test_a_longer_prefix_goes_on_from_a_shorter_one(make):
     third = """[study.axes.rows]
 path = "stage.tune.optimizer.lr"
 values = [0.5, 0.25]
@@ -99,8 +93,8 @@ values = [0.5, 0.25]
 
 
 def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    make, monkeypatch
+):
     axes = '[study.axes.rows]\npath = "stage.tune.data.rows"\nvalues = [7, 8]\n'
     _, work = make(axes)
     assert work.prefixes == ()
@@ -109,13 +103,13 @@ def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
     assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
 
 
-def test_nothing_is_shared_where_nobody_wants_it(make: Make) -> None:
+def test_nothing_is_shared_where_nobody_wants_it(make):
     _, work = make(LATE, share=False)
     assert work.prefixes == ()
     assert all(len(bundle) == 1 for bundle in work.bundles)
 
 
-def test_the_work_of_some_cells_has_the_stages_that_they_need(make: Make) -> None:
+def test_the_work_of_some_cells_has_the_stages_that_they_need(make):
     study, work = make(LATE + EARLY)
     assert len(work.prefixes) == 4
     some = work.of(study.only([{"noise": "0.5"}]).cells)
@@ -125,14 +119,14 @@ def test_the_work_of_some_cells_has_the_stages_that_they_need(make: Make) -> Non
     ]
 
 
-def test_first_stages_evaluate_only_what_is_evaluated_before_them(make: Make) -> None:
+def test_first_stages_evaluate_only_what_is_evaluated_before_them(make):
     study, _ = make(LATE)
     recipe = first_stages(study.cells[0].recipe, 1)
     assert [stage.name for stage in recipe.stage] == ["pairs"]
     assert [entry.at for entry in recipe.evaluate] == [("start",)]
 
 
-def cut(encoder: str, at: str) -> str:
+def cut(encoder, at):
     return "[study.axes.kept]\n" + "".join(
         f'"{kept}" = {{ "encoders.{encoder}.head.dimensions" = {kept}, '
         f'evaluate = [{{ use = "lottery", encoder = "zh", at = [{at}] }}] }}\n'
@@ -141,8 +135,8 @@ def cut(encoder: str, at: str) -> str:
 
 
 def test_cells_that_keep_other_dimensions_of_what_they_train_share_the_stages(
-    make: Make,
-) -> None:
+    make,
+):
     _, work = make(cut("zh", '"end"'))
     assert [cells_of(work, prefix) for prefix in work.prefixes] == [
         ("2, seed 1", "1, seed 1"),
@@ -152,7 +146,7 @@ def test_cells_that_keep_other_dimensions_of_what_they_train_share_the_stages(
 
 @pytest.mark.parametrize(("encoder", "at"), [("en", '"end"'), ("zh", '"start", "end"')])
 def test_cells_that_keep_other_dimensions_share_nothing_where_these_are_seen(
-    make: Make, encoder: str, at: str
-) -> None:
+    make, encoder, at
+):
     _, work = make(cut(encoder, at))
     assert work.prefixes == ()

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -14,21 +12,15 @@ from sentbed._cli.main import main
 from sentbed._document.toml import parse
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
-from sentbed._registry.registry import Plugins
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.study import (
-    Study,
     placed,
     read_study,
     require_cells_of_labels,
     unknown_cell,
 )
 from toy_plugin import RECIPE, Lines, Toy
-
-Put = Callable[[str, str], Path]
-
-ReadStudy = Callable[..., Study]
 
 STAGE = '"stage.0.loss"'
 LOSSES = """
@@ -43,28 +35,26 @@ chase = { "stage.0.loss" = { use = "chase", most = 3 } }
 
 
 @pytest.fixture
-def study(
-    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> ReadStudy:
+def study(put, plugins, tmp_path, monkeypatch):
     """Load the toy recipe with a study behind it; `s.toml` has it from line 28 on."""
     monkeypatch.chdir(tmp_path)
     assert RECIPE.count("\n") == 26
 
-    def load(text: str, *overrides: str) -> Study:
+    def load(text, *overrides):
         put("s.toml", f"{RECIPE}{text}")
         return read_study("s.toml", overrides, plugins)
 
     return load
 
 
-def problems(study: ReadStudy, text: str, *overrides: str) -> list[str]:
+def problems(study, text, *overrides):
     with pytest.raises(RecipeError) as caught:
         study(text, *overrides)
     return [str(problem) for problem in caught.value.problems]
 
 
-def rates(found: Study) -> list[Any]:
-    optimizers: list[Any] = [cell.recipe.stage[0].optimizer for cell in found.cells]
+def rates(found):
+    optimizers = [cell.recipe.stage[0].optimizer for cell in found.cells]
     return [optimizer.lr for optimizer in optimizers]
 
 
@@ -72,7 +62,7 @@ def rates(found: Study) -> list[Any]:
 
 
 def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(
-    study: ReadStudy,
+    study,
 ):
     found = study(f"{LOSSES}[study]\nseeds = [3, 1, 3]\n", "stage.0.batch_size=2")
     assert [str(cell) for cell in found.cells] == [
@@ -99,14 +89,12 @@ def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(
     assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
 
 
-def test_without_seeds_a_cell_has_the_seed_of_the_recipe(study: ReadStudy):
+def test_without_seeds_a_cell_has_the_seed_of_the_recipe(study):
     assert study(LOSSES).seeds == (7,)
     assert study(LOSSES, "run.seed=9").seeds == (9,)
 
 
-def test_a_cell_is_the_recipe_with_the_same_overrides(
-    study: ReadStudy, plugins: Plugins, put: Put
-):
+def test_a_cell_is_the_recipe_with_the_same_overrides(study, plugins, put):
     cell = study(f"{LOSSES}[study]\nseeds = [3]\n", "stage.0.batch_size=2").cells[-1]
     settings = [
         "stage.0.optimizer.lr=0.2",
@@ -120,7 +108,7 @@ def test_a_cell_is_the_recipe_with_the_same_overrides(
     assert resolved_toml(cell.recipe) == resolved_toml(alone)
 
 
-def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study: ReadStudy):
+def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study):
     (found,) = problems(study, LOSSES, "stage.0.optimizer.lr=9")
     assert found.startswith(
         "found the override `stage.0.optimizer.lr`, but its value is that of the axis `rate` "
@@ -160,15 +148,11 @@ epochs = 1
 
 
 @pytest.mark.parametrize("path", ["stage.pull.data.rows", "stage.0.data.rows"])
-def test_an_override_reaches_the_stage_that_an_axis_brings_along(
-    study: ReadStudy, path: str
-):
+def test_an_override_reaches_the_stage_that_an_axis_brings_along(study, path):
     cells = {
         cell.name: cell.recipe.stage for cell in study(STAGE_AXIS, f"{path}=5").cells
     }
-    data: dict[str, list[Any]] = {
-        name: [stage.data for stage in stages] for name, stages in cells.items()
-    }
+    data = {name: [stage.data for stage in stages] for name, stages in cells.items()}
     assert {name: [one.rows for one in several] for name, several in data.items()} == {
         "none": [],
         "long": [5],
@@ -176,15 +160,15 @@ def test_an_override_reaches_the_stage_that_an_axis_brings_along(
     }
 
 
-def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study: ReadStudy):
+def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study):
     text = f'{STAGE_AXIS}[study.axes.rows]\npath = "stage.pull.data.rows"\nvalues = [7, 9]\n'
     text = text.replace('none = { stage = [], "evaluate.0.at" = ["end"] }\n', "")
     found = study(text, 'stage.pull.data={ use = "words", rows = 5 }').cells
-    data: list[Any] = [cell.recipe.stage[0].data for cell in found]
+    data = [cell.recipe.stage[0].data for cell in found]
     assert [one.rows for one in data] == [7, 9, 7, 9]
 
 
-def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study: ReadStudy):
+def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study):
     text = STAGE_AXIS.replace("epochs = 1", "epochs = 2")
     found = study(text, "stage.pull.epochs=", "stage.pull.steps=3")
     assert [
@@ -198,7 +182,7 @@ def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study: ReadSt
 
 
 def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_one_value(
-    study: ReadStudy, plugins: Plugins
+    study, plugins
 ):
     (found,) = problems(study, STAGE_AXIS, "stage.pull.epochs=3")
     assert found.startswith(
@@ -223,9 +207,7 @@ def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_o
     ] == [3]
 
 
-def test_an_override_that_reaches_no_cell_is_refused(
-    study: ReadStudy, plugins: Plugins
-):
+def test_an_override_that_reaches_no_cell_is_refused(study, plugins):
     study(STAGE_AXIS)
     with pytest.raises(
         RecipeError,
@@ -236,7 +218,7 @@ def test_an_override_that_reaches_no_cell_is_refused(
         )
 
 
-def test_an_override_can_change_the_study(study: ReadStudy):
+def test_an_override_can_change_the_study(study):
     found = study(
         LOSSES,
         "study.axes.rate.values=[0.4]",
@@ -246,21 +228,21 @@ def test_an_override_can_change_the_study(study: ReadStudy):
     assert [str(cell) for cell in found.cells] == ["0.4, pull, seed 5"]
 
 
-def test_a_recipe_that_only_its_cells_complete_is_enough(study: ReadStudy):
+def test_a_recipe_that_only_its_cells_complete_is_enough(study):
     found = study(LOSSES, "stage.0.optimizer.lr=", "stage.0.loss=")
     assert found.names == ("0.1, pull", "0.2, pull")
 
 
-def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study: ReadStudy):
+def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study):
     text = (
         f'[study.axes.loss]\nwhole = {{ {STAGE} = {{ use = "pull", noise = 0.5 }} }}\n'
         '[study.axes.noise]\npath = "stage.0.loss.noise"\nvalues = [0.25, 0.75]\n'
     )
-    losses: list[Any] = [cell.recipe.stage[0].loss for cell in study(text).cells]
+    losses = [cell.recipe.stage[0].loss for cell in study(text).cells]
     assert [loss.noise for loss in losses] == [0.25, 0.75]
 
 
-def test_cells_do_not_share_what_an_axis_sets(study: ReadStudy):
+def test_cells_do_not_share_what_an_axis_sets(study):
     found = study(LOSSES, "stage.0.batch_size=2")
     data = [cell.recipe.document.data["stage"][0] for cell in found.cells]
     assert [stage["loss"].get("most") for stage in data] == [None, 3, None, 3]
@@ -268,7 +250,7 @@ def test_cells_do_not_share_what_an_axis_sets(study: ReadStudy):
     assert found.document.data["stage"][0]["optimizer"]["lr"] == 0.5
 
 
-def test_a_fault_of_the_table_is_reported_at_its_line(study: ReadStudy):
+def test_a_fault_of_the_table_is_reported_at_its_line(study):
     text = '[study]\nseed = [1]\nseeds = [-1]\n[study.axes.a]\npath = "run.name"\nvalues = ["x"]\n'
     first, second = problems(study, text)
     assert first == "unknown key `seed`. Did you mean `seeds`? @ s.toml:28 study.seed"
@@ -276,9 +258,7 @@ def test_a_fault_of_the_table_is_reported_at_its_line(study: ReadStudy):
     assert second.endswith(" @ s.toml:29 study.seeds")
 
 
-def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(
-    study: ReadStudy, plugins: Plugins
-):
+def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(study, plugins):
     study(f"[study]\n{LOSSES}")
     with pytest.raises(RecipeError) as caught:
         sentbed.run(load_recipe("s.toml", (), plugins), plugins=plugins)
@@ -294,7 +274,7 @@ def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(
 
 
 def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(
-    study: ReadStudy,
+    study,
 ):
     found = study(LOSSES)
     assert found.names == ("0.1, pull", "0.2, pull")
@@ -304,7 +284,7 @@ def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(
     ]
 
 
-def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study: ReadStudy):
+def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study):
     text = '[study.axes.loss]\npath = "stage.0.loss.use"\nvalues = ["pull", "sort"]\n'
     found = study(text)
     assert found.names == ("pull",)
@@ -312,7 +292,7 @@ def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study: ReadStudy):
     assert reason.startswith("the loss `sort` needs the column `label`")
 
 
-def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: ReadStudy):
+def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study):
     found = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
     assert sorted(found) == [
         "found 1.5, expected a whole number @ --set stage.pull.batch_size",
@@ -386,19 +366,19 @@ def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: ReadStudy
     ],
 )
 def test_a_study_that_cannot_work_is_refused_with_the_reason_and_its_place(
-    study: ReadStudy, text: str, overrides: Sequence[str], expected: str
+    study, text, overrides, expected
 ):
     assert problems(study, text, *overrides) == [expected]
 
 
-def test_a_misfit_beside_a_fault_is_no_fault(study: ReadStudy):
+def test_a_misfit_beside_a_fault_is_no_fault(study):
     text = f'{LOSSES}[study.axes.at]\nx = {{ "evaluate.0.second" = "nobody" }}\n'
     found = problems(study, text)
     assert len(found) == 2
     assert not any("a batch of 4" in problem for problem in found)
 
 
-def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: ReadStudy):
+def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study):
     paths = [
         "stage.pul.epochs",
         "stage.pull.los.noise",
@@ -430,7 +410,7 @@ lines = { "stage.pull.data" = { use = "lines", path = "gone.txt" } }
 
 
 def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
-    put: Put, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    put, plugins, monkeypatch
 ):
     monkeypatch.setattr(Lines, "columns", ("anchor", "positive"))
     path = put("s.toml", RECIPE + ELSEWHERE)
@@ -447,16 +427,14 @@ def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
     assert found.only([{"data": "words"}]).remarks == ()
 
 
-def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(
-    put: Put, plugins: Plugins
-):
+def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(put, plugins):
     path = put("s.toml", RECIPE + ELSEWHERE.replace('"lines"', '"lnes"'))
     with pytest.raises(RecipeError, match="there is no data `lnes`"):
         read_study(path, (), plugins, only=[{"data": "words"}])
 
 
 def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
-    study: ReadStudy, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    study, plugins, monkeypatch
 ):
     """The toy's runtime takes the number of threads as its token budget."""
     monkeypatch.setattr(
@@ -466,7 +444,7 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
         raising=False,
     )
 
-    def found(text: str) -> tuple[set[Any], set[str]]:
+    def found(text):
         recipes = [cell.recipe for cell in study(text).cells]
         keys = {CellKeys(plugins).of(recipe) for recipe in recipes}
         return {recipe.runtime.token_budget for recipe in recipes}, keys
@@ -482,14 +460,14 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
 # --- baseline and published numbers ------------------------------------------------------------------------
 
 
-def test_the_baseline_is_the_name_of_its_cell(study: ReadStudy):
+def test_the_baseline_is_the_name_of_its_cell(study):
     assert (
         study(f'{LOSSES}[study.baseline]\nloss = "pull"\nrate = "0.2"\n').baseline
         == "0.2, pull"
     )
 
 
-def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study: ReadStudy):
+def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study):
     baseline = '[study.baseline]\nloss = "pull"\nrate = "0.2"\n'
     assert (
         study(f"{LOSSES}[study]\nequivalence = 0.3\n{baseline}").table.equivalence
@@ -508,7 +486,7 @@ def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study: ReadS
 
 
 def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(
-    study: ReadStudy,
+    study,
 ):
     text = LOSSES.replace('use = "pull"', 'use = "pul"').replace("most = 3", "most = 4")
     text += '[study]\nbaseline = { loss = "pull", rate = "0.1" }\n'
@@ -518,7 +496,7 @@ def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(
     assert problem.startswith("there is no loss `pul`.")
 
 
-def test_published_cells_must_be_there_but_may_be_excluded(study: ReadStudy):
+def test_published_cells_must_be_there_but_may_be_excluded(study):
     cells = '"0.1, pull" = { gap = 1 }\n"0.2, chase" = { gap = 2 }\n'
     text = f'{LOSSES}[study.expected."Table 1".cells]\n{cells}'
     assert set(study(text).table.expected["Table 1"].cells) == {
@@ -534,7 +512,7 @@ def test_an_unknown_cell_of_a_name_like_no_other_gets_the_first_one():
 # --- some of the cells -------------------------------------------------------------------------------------
 
 
-def test_only_keeps_the_cells_that_agree_with_an_entry(study: ReadStudy):
+def test_only_keeps_the_cells_that_agree_with_an_entry(study):
     found = study(LOSSES, "stage.0.batch_size=2")
     kept = found.only([{"rate": "0.1", "loss": "chase"}, {"rate": ("0.2",)}])
     assert kept.names == ("0.1, chase", "0.2, pull", "0.2, chase")
@@ -542,18 +520,18 @@ def test_only_keeps_the_cells_that_agree_with_an_entry(study: ReadStudy):
 
 
 @pytest.mark.parametrize("label", ["1e-1", "0.1", "0.10", "+.1"])
-def test_only_takes_a_number_however_it_is_written(label: str, study: ReadStudy):
+def test_only_takes_a_number_however_it_is_written(label, study):
     found = study(LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2")
     assert found.only([{"rate": label}]).names == ("1e-1, pull", "1e-1, chase")
 
 
-def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study: ReadStudy):
+def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study):
     with pytest.raises(RecipeError) as caught:
         study(LOSSES).only([{"rate": "0.4"}])
     assert caught.value.problems[0].path == "--only rate"
 
 
-def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: ReadStudy):
+def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study):
     found = study(LOSSES)
     with pytest.raises(
         RecipeError, match=r"the axis `rate` has no label `0.4`"
@@ -566,7 +544,7 @@ def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: ReadStudy
         found.only([{"loss": "chase"}])
 
 
-def test_a_cell_document_has_no_study_and_places_what_axes_set(study: ReadStudy):
+def test_a_cell_document_has_no_study_and_places_what_axes_set(study):
     found = study(LOSSES, "stage.0.batch_size=2")
     document = found.cells[-1].recipe.document
     assert "study" not in document.data
@@ -586,7 +564,7 @@ def test_a_cell_document_has_no_study_and_places_what_axes_set(study: ReadStudy)
 
 
 def test_paths_that_axes_set_start_where_the_axis_is_written(
-    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put, plugins, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     put("axes/lines.txt", "one\ntwo\n")
@@ -600,11 +578,11 @@ def test_paths_that_axes_set_start_where_the_axis_is_written(
     )
     put("top.toml", 'extends = ["base/base.toml", "axes/axes.toml"]')
     (cell,) = read_study("top.toml", plugins=plugins).cells
-    data: Any = cell.recipe.stage[0].data
+    data = cell.recipe.stage[0].data
     assert data.path == str(tmp_path / "axes" / "lines.txt")
 
 
-def test_the_cells_of_a_study_know_nothing_of_its_references(study: ReadStudy):
+def test_the_cells_of_a_study_know_nothing_of_its_references(study):
     given = 'BERT = { cell = "0.2, chase" }\nSBERT = { scores = { gap = 1 } }\n'
     text = f"{LOSSES}[study.references]\n{given}"
     assert study(text).table.references["SBERT"].scores == {"gap": 1}
@@ -615,8 +593,8 @@ def test_the_cells_of_a_study_know_nothing_of_its_references(study: ReadStudy):
 
 @pytest.mark.usefixtures("installed_toy")
 def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
-    study: ReadStudy,
-) -> None:
+    study,
+):
     found = study(LOSSES)
     with pytest.raises(RecipeError) as caught:
         require_cells_of_labels(found)
@@ -632,7 +610,7 @@ def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
     require_cells_of_labels(study(LOSSES.replace("most = 3", "most = 4")))
 
 
-def test_labels_that_set_the_same_values_are_remarked_on(study: ReadStudy) -> None:
+def test_labels_that_set_the_same_values_are_remarked_on(study):
     same = (
         '\n[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.1, 0.2]\n'
     )
@@ -648,8 +626,8 @@ def test_labels_that_set_the_same_values_are_remarked_on(study: ReadStudy) -> No
 
 
 def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_here(
-    study: ReadStudy, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    study, plugins, monkeypatch
+):
     study(LOSSES)
     monkeypatch.setattr(
         Toy, "unavailable", lambda self: "there is no toy here; buy one"

@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed_studies.study_results import load_study
-from sentbed_studies.time_left import TimeLeft, time_left
+from sentbed_studies.time_left import time_left
 from toy_plugin import TOWERS
-
-Put = Callable[[str, str], Path]
 
 AXES = """
 [study]
@@ -31,13 +26,13 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture
-def place(put: Put, tmp_path: Path) -> Path:
+def place(put, tmp_path):
     """The directory of a study that has run."""
     run(put("study.toml", TOWERS + AXES), tmp_path / "out")
     return tmp_path / "out"
 
 
-def run(recipe: Path, out: Path, *words: str) -> Result:
+def run(recipe, out, *words):
     """Run a study by the command, with one worker."""
     command = ["study", str(recipe), "--out", str(out), "--workers", "1", *words]
     result = CliRunner().invoke(main, command, catch_exceptions=False)
@@ -45,9 +40,7 @@ def run(recipe: Path, out: Path, *words: str) -> Result:
     return result
 
 
-def test_the_chosen_cell_is_named_before_the_path_of_the_report(
-    put: Put, tmp_path: Path
-) -> None:
+def test_the_chosen_cell_is_named_before_the_path_of_the_report(put, tmp_path):
     decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\n'
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
     recipe = put(
@@ -68,9 +61,7 @@ def test_the_chosen_cell_is_named_before_the_path_of_the_report(
     assert "Chosen cell" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_an_interrupted_study_says_how_to_go_on_with_the_study(
-    put: Put, tmp_path: Path, fail: Callable[..., None]
-) -> None:
+def test_an_interrupted_study_says_how_to_go_on_with_the_study(put, tmp_path, fail):
     error = KeyboardInterrupt()
     error.add_note("go on with `sentbed run --resume DIR`")
     fail(lambda _: error)
@@ -91,12 +82,12 @@ def test_an_interrupted_study_says_how_to_go_on_with_the_study(
     ]
 
 
-def plot(*words: str | Path) -> tuple[int, list[str]]:
+def plot(*words):
     found = CliRunner().invoke(main, ["study", "plot", *map(str, words)])
     return found.exit_code, found.output.splitlines()
 
 
-def test_figures_are_listed_and_written(place: Path, tmp_path: Path) -> None:
+def test_figures_are_listed_and_written(place, tmp_path):
     code, lines = plot(place, "--list")
     names = [line.split()[0] for line in lines]
     assert code == 0
@@ -142,18 +133,14 @@ def test_figures_are_listed_and_written(place: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_figure_that_cannot_be_drawn_is_an_error(
-    words: list[str], code: int, error: str, place: Path
-) -> None:
+def test_a_figure_that_cannot_be_drawn_is_an_error(words, code, error, place):
     exit_code, lines = plot(place, *words)
     assert exit_code == code
     assert re.search(error, " ".join(lines))
 
 
 @pytest.mark.parametrize("words", [(), ("--list",)], ids=["all", "list"])
-def test_a_study_of_which_nothing_can_be_drawn_says_so(
-    place: Path, words: tuple[str, ...]
-) -> None:
+def test_a_study_of_which_nothing_can_be_drawn_says_so(place, words):
     for manifest in place.rglob("manifest.json"):
         manifest.unlink()
     code, lines = plot(place, *words)
@@ -162,9 +149,9 @@ def test_a_study_of_which_nothing_can_be_drawn_says_so(
 
 
 def test_a_finished_study_says_so_at_once_and_leaves_its_report(
-    put: Put, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def estimate(*_: object, **__: object) -> None:
+    put, place, monkeypatch
+):
+    def estimate(*_, **__):
         raise AssertionError("nothing is left to estimate")
 
     monkeypatch.setattr("sentbed_studies.study_plan.time_left", estimate)
@@ -187,9 +174,7 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
 
 
 @pytest.mark.slow
-def test_the_plan_counts_the_runs_with_fresh_seeds(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_counts_the_runs_with_fresh_seeds(put, tmp_path, monkeypatch):
     decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\nconfirm = 3\n'
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
     recipe = put(
@@ -199,14 +184,14 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(
     out = tmp_path / "out"
     planned = 0
 
-    def counted(*parameters: Any, **named: Any) -> TimeLeft:
+    def counted(*parameters, **named):
         nonlocal planned
         planned += 1
         return time_left(*parameters, **named)
 
     monkeypatch.setattr("sentbed_studies.study_plan.time_left", counted)
 
-    def plan(*words: str) -> list[str]:
+    def plan(*words):
         return run(recipe, out, "--dry-run", *words).stdout.splitlines()
 
     before = plan()
@@ -248,8 +233,8 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
 def test_data_that_cannot_be_used_is_an_error_before_the_first_run(
-    words: tuple[str, ...], put: Put, tmp_path: Path
-) -> None:
+    words, put, tmp_path
+):
     put("pairs.tsv", "first\tsecond\na\tb\n")
     table = '{ use = "table", path = "pairs.tsv", columns = ["anchor", "positive"] }'
     recipe = put(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from sentbed import RecipeError
 from sentbed._cli.main import main
-from sentbed._registry.registry import Plugins
 from sentbed.errors import RunError
 from sentbed.protocols import BackboneTraits
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
@@ -28,13 +25,10 @@ from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 from sentbed_studies.study_plan import plan_study
 from sentbed_studies.study_results import LoadedStudy
 from toy_plugin import RECIPE, SEARCH, TOWERS, Characters
-
-Put = Callable[[str, str], Path]
-Load = Callable[..., Study]
 
 NEAR = '\n[[evaluate]]\nuse = "nearness"\nwords = 20\n'
 AXES = """
@@ -56,13 +50,11 @@ prompts = [
 
 
 @pytest.fixture
-def load(
-    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Load:
+def load(put, plugins, tmp_path, monkeypatch):
     """Load the toy recipe with a study behind it."""
     monkeypatch.chdir(tmp_path)
 
-    def read(text: str, *overrides: str) -> Study:
+    def read(text, *overrides):
         put(
             "s.toml",
             f"{RECIPE.replace('width = 4', 'width = 4, positions = 400')}{NEAR}{text}",
@@ -72,7 +64,7 @@ def load(
     return read
 
 
-def problems(load: Load, text: str, *overrides: str) -> list[str]:
+def problems(load, text, *overrides):
     with pytest.raises(RecipeError) as caught:
         load(text, *overrides)
     return [str(problem) for problem in caught.value.problems]
@@ -81,7 +73,7 @@ def problems(load: Load, text: str, *overrides: str) -> list[str]:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def test_every_cell_is_run_with_each_prompt_under_each_seed(load: Load) -> None:
+def test_every_cell_is_run_with_each_prompt_under_each_seed(load):
     study = load(PROMPTS + AXES)
     assert study.prompts == ("none", "a {text} z", "named")
     assert len(study.cells) == 2 * 3 * 3
@@ -100,7 +92,7 @@ def test_every_cell_is_run_with_each_prompt_under_each_seed(load: Load) -> None:
     assert named.normalizer == "none"
 
 
-def test_a_file_of_templates_is_a_prompt_a_line(load: Load, put: Put) -> None:
+def test_a_file_of_templates_is_a_prompt_a_line(load, put):
     put(
         "templates.txt",
         "*cls*_First_:_*sent_0*_.*sep+*\n\n*cls*_Second_:_*sent_0*_.*sep+*\n",
@@ -116,7 +108,7 @@ def test_a_file_of_templates_is_a_prompt_a_line(load: Load, put: Put) -> None:
     assert templates == [" First : {text} .", " Second : {text} ."]
 
 
-def test_a_prompt_may_set_any_value_of_an_encoder(load: Load) -> None:
+def test_a_prompt_may_set_any_value_of_an_encoder(load):
     study = load(
         '[study]\nprompts = [{ label = "long", "encoder.max_length" = 16 }, '
         f'{{ label = "short", "encoder.max_length" = 4 }}]\n{AXES}'
@@ -163,15 +155,13 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load: Load) -> None:
         ('["a {text}", { file = "gone.txt" }]', "gone.txt"),
     ],
 )
-def test_faults_are_told_with_file_and_line(
-    load: Load, prompts: str, fault: str
-) -> None:
+def test_faults_are_told_with_file_and_line(load, prompts, fault):
     (message,) = problems(load, f"[study]\nprompts = {prompts}\n{AXES}")
     assert fault in message
     assert "s.toml:32 study.prompts" in message
 
 
-def test_a_text_that_is_no_template_is_told_with_its_place(load: Load) -> None:
+def test_a_text_that_is_no_template_is_told_with_its_place(load):
     (message,) = problems(
         load, f'[study]\nprompts = ["a {{text}}", "none of it"]\n{AXES}'
     )
@@ -179,7 +169,7 @@ def test_a_text_that_is_no_template_is_told_with_its_place(load: Load) -> None:
     assert "s.toml:32 study.prompts.1" in message
 
 
-def test_what_the_prompts_would_replace_is_refused(load: Load) -> None:
+def test_what_the_prompts_would_replace_is_refused(load):
     without_baseline = PROMPTS.replace('baseline = { lr = "0.5" }\n', "")
     axis = '[study.axes.frame]\npath = "encoder.prompt.template"\nvalues = ["a {text}", "b {text}"]\n'
     (message,) = problems(load, without_baseline + axis)
@@ -224,8 +214,8 @@ values = [{ template = "q {text}" }, { template = "r {text}" }]
 
 
 def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason(
-    load: Load,
-) -> None:
+    load,
+):
     layers = PROMPTS.replace(
         '"a {text} z"', '{ label = "deep", template = "a {text}", layers = [9] }'
     )
@@ -235,9 +225,7 @@ def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason
     assert "with the prompt `deep`: " in str(caught.value)
 
 
-def test_what_would_not_count_prompts_is_refused(
-    load: Load, put: Put, plugins: Plugins
-) -> None:
+def test_what_would_not_count_prompts_is_refused(load, put, plugins):
     sampler = '[study.sampler]\nuse = "random"\ncells = 2\n'
     (message,) = problems(load, PROMPTS + sampler + AXES)
     assert message.startswith(
@@ -277,15 +265,13 @@ prompts = [
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(tmp_path_factory):
     """Where the first test leaves a finished study for the others."""
     return tmp_path_factory.mktemp("whole") / "study"
 
 
 @pytest.fixture
-def finished(
-    load: Load, kept: Path, directory: Path, request: pytest.FixtureRequest
-) -> Path:
+def finished(load, kept, directory, request):
     """A finished study with three prompts and three seeds."""
     request.getfixturevalue("installed_toy")
     request.getfixturevalue("quick")
@@ -294,7 +280,7 @@ def finished(
     return shutil.copytree(kept, directory)
 
 
-def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished: Path) -> None:
+def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished):
     data = read_data(finished)
     assert data.prompts == ("none", "a {text} z", "named")
     assert data.finished == data.total == 18
@@ -315,7 +301,7 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished: Path) -
     # The same by hand, from the runs.
     columns = []
     for cell in data.cells:
-        column: dict[int, PromptScores] = {}
+        column = {}
         for seed in (1, 2, 3):
             of_prompts = {}
             for run in cell.runs:
@@ -337,7 +323,7 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished: Path) -
     assert "each prompt and seed against the same" in table.test
 
 
-def test_results_and_frames_have_a_column_for_the_prompt(finished: Path) -> None:
+def test_results_and_frames_have_a_column_for_the_prompt(finished):
     data = read_data(finished)
     tables = summarise(data)
     results = json.loads(to_json(data, tables))
@@ -363,8 +349,8 @@ def test_results_and_frames_have_a_column_for_the_prompt(finished: Path) -> None
 
 
 def test_started_again_nothing_is_run_and_an_added_prompt_is_run_alone(
-    finished: Path, load: Load, plugins: Plugins
-) -> None:
+    finished, load, plugins
+):
     study = load(PROMPTS + AXES)
     result = run_study(study, finished)
     assert not result.worked
@@ -380,7 +366,7 @@ def test_started_again_nothing_is_run_and_an_added_prompt_is_run_alone(
     assert data.finished == 24
 
 
-def test_a_seed_without_one_of_its_prompts_does_not_count(finished: Path) -> None:
+def test_a_seed_without_one_of_its_prompts_does_not_count(finished):
     data = read_data(finished)
     directory = next(
         run.directory
@@ -403,9 +389,7 @@ def test_a_seed_without_one_of_its_prompts_does_not_count(finished: Path) -> Non
     assert list(judged.differences) == [1, 2]
 
 
-def test_prompts_that_are_all_of_interest_are_averaged(
-    load: Load, finished: Path
-) -> None:
+def test_prompts_that_are_all_of_interest_are_averaged(load, finished):
     run_study(
         load(PROMPTS.replace("baseline", 'prompt_factor = "fixed"\nbaseline') + AXES),
         finished,
@@ -422,7 +406,7 @@ def test_prompts_that_are_all_of_interest_are_averaged(
     assert "which are all that are of interest" in table.over
 
 
-def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished: Path) -> None:
+def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished):
     run = read_data(finished).cells[0].runs[0].directory
     assert run is not None
     with pytest.raises(
@@ -433,9 +417,7 @@ def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished: Path) -
 
 
 @pytest.mark.parametrize("prompts", [[], ["none", "named"]])
-def test_a_study_whose_runs_have_unknown_prompts_is_damaged(
-    finished: Path, prompts: list[str]
-) -> None:
+def test_a_study_whose_runs_have_unknown_prompts_is_damaged(finished, prompts):
     record = json.loads((finished / "study.json").read_text())
     record["prompts"] = prompts
     (finished / "study.json").write_text(json.dumps(record))
@@ -443,7 +425,7 @@ def test_a_study_whose_runs_have_unknown_prompts_is_damaged(
         read_data(finished)
 
 
-def test_status_and_report_name_the_prompts(finished: Path) -> None:
+def test_status_and_report_name_the_prompts(finished):
     status = CliRunner().invoke(main, ["study", "status", str(finished)]).output
     assert "0.5, prompt named, seed 3: finished" in status
     assert CliRunner().invoke(main, ["study", "report", str(finished)]).exit_code == 0
@@ -455,14 +437,14 @@ def test_status_and_report_name_the_prompts(finished: Path) -> None:
 
 @pytest.mark.usefixtures("installed_toy", "quick")
 def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
-    load: Load, plugins: Plugins, directory: Path
-) -> None:
+    load, plugins, directory
+):
     decide = 'decide = { test_data = true, tasks = ["near"], confirm = 2 }\nbaseline'
     study = load(
         PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES
     )
     planned = [*plan_study(study, directory, plugins, workers=1).lines()]
-    said: list[str] = []
+    said = []
     run_study(study, directory, say=said.append)
     fresh = "run with 2 fresh seeds under each of 3 prompts"
     assert any(fresh in line for line in planned)
@@ -483,8 +465,8 @@ def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
 
 @pytest.mark.usefixtures("installed_toy", "quick")
 def test_a_look_needs_all_prompts_of_a_seed_and_claims_are_over_prompts(
-    load: Load, directory: Path
-) -> None:
+    load, directory
+):
     stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.5 }\nbaseline'
     study = load(PROMPTS.replace("baseline", stop) + AXES)
     run_study(study, directory)
@@ -504,8 +486,8 @@ def test_a_look_needs_all_prompts_of_a_seed_and_claims_are_over_prompts(
 
 
 def test_a_seed_after_the_last_look_counts_if_it_has_finished_under_every_prompt(
-    load: Load, finished: Path
-) -> None:
+    load, finished
+):
     stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.9 }\nbaseline'
     text = PROMPTS.replace("baseline", f'prompt_factor = "fixed"\n{stop}')
     run_study(load(text + AXES), finished)
@@ -534,8 +516,8 @@ def test_a_seed_after_the_last_look_counts_if_it_has_finished_under_every_prompt
 
 
 def test_decisions_with_another_prompt_factor_are_those_of_another_rule(
-    load: Load, plugins: Plugins, finished: Path
-) -> None:
+    load, plugins, finished
+):
     stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.9 }\nbaseline'
     random = load(PROMPTS.replace("baseline", stop) + AXES)
     fixed = load(PROMPTS.replace("baseline", f'prompt_factor = "fixed"\n{stop}') + AXES)
@@ -616,13 +598,13 @@ values = [0.5, 0.25]
 )
 @pytest.mark.usefixtures("installed_toy", "quick")
 def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
-    put: Put,
-    plugins: Plugins,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stages: str,
-    text: str,
-) -> None:
+    put,
+    plugins,
+    tmp_path,
+    monkeypatch,
+    stages,
+    text,
+):
     monkeypatch.setattr(Characters, "traits", BackboneTraits(from_files=True))
     recipe = (
         TOWERS.replace("[[stage]]\n", stages, 1).replace(
@@ -656,8 +638,6 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
     assert score.of_prompts["plain"].value != score.of_prompts["other"].value
 
 
-def test_a_training_that_reads_the_prompts_is_done_with_each(
-    load: Load, plugins: Plugins
-) -> None:
+def test_a_training_that_reads_the_prompts_is_done_with_each(load, plugins):
     work = plan_work(load(PROMPTS + AXES).cells, CellKeys(plugins))
     assert len({task.key for task in work.tasks}) == len(work.tasks) == 18

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -18,7 +15,7 @@ from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyDa
 from sentbed_studies.study_results import LoadedStudy, load_study
 
 
-def run(cell: str, seed: int, **scores: float) -> CellRun:
+def run(cell, seed, **scores):
     said = {"encoder": {}, "evaluator": {"id": "p"}}
     found = tuple(
         Score(task, "accuracy", value, said, "en", "transfer")
@@ -28,7 +25,7 @@ def run(cell: str, seed: int, **scores: float) -> CellRun:
 
 
 @pytest.fixture
-def data() -> StudyData:
+def data():
     axes = (AxisInfo("pooler", ("mean", "first")), AxisInfo("seed", ("1e-3", "1e9")))
     cells = []
     for place, name in enumerate(("mean, 1e-3", "mean, 1e9", "first, 1e-3")):
@@ -43,7 +40,7 @@ def data() -> StudyData:
     return StudyData("toy <b>", axes, tuple(cells), "mean, 1e-3", (1, 2))
 
 
-def with_runs(data: StudyData, changed: Callable[[CellRun], CellRun]) -> StudyData:
+def with_runs(data, changed):
     """The study with other runs."""
     cells = tuple(
         attrs.evolve(cell, runs=tuple(map(changed, cell.runs))) for cell in data.cells
@@ -51,7 +48,7 @@ def with_runs(data: StudyData, changed: Callable[[CellRun], CellRun]) -> StudyDa
     return attrs.evolve(data, cells=cells)
 
 
-def renamed(data: StudyData, *names: str) -> StudyData:
+def renamed(data, *names):
     """The study with axes of these names."""
     axes = [
         attrs.evolve(axis, name=name)
@@ -64,7 +61,7 @@ def renamed(data: StudyData, *names: str) -> StudyData:
     return attrs.evolve(data, axes=tuple(axes), cells=tuple(cells))
 
 
-def test_scores_are_a_tidy_table(data: StudyData) -> None:
+def test_scores_are_a_tidy_table(data):
     found = LoadedStudy(data).scores
     assert [*found.columns] == [
         *(
@@ -106,10 +103,10 @@ def test_scores_are_a_tidy_table(data: StudyData) -> None:
     assert (found.value.dtype, found.seed.dtype) == ("float64", "int64")
 
 
-def costing(data: StudyData, other: str = "value") -> StudyData:
+def costing(data, other="value"):
     """The study with costs in every finished run, one of them measured twice."""
 
-    def with_costs(one: CellRun) -> CellRun:
+    def with_costs(one):
         said = {"encoder": {}, "evaluator": {"id": "c"}}
         costs = (
             ("passes", 1.0),
@@ -127,8 +124,8 @@ def costing(data: StudyData, other: str = "value") -> StudyData:
 
 
 def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(
-    data: StudyData,
-) -> None:
+    data,
+):
     study = LoadedStudy(costing(data, "pooler"))
     found = study.costs
     place = ["cell", "pooler", "axis seed", "seed", "encoder", "evaluator"]
@@ -147,7 +144,7 @@ def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(
     assert len(LoadedStudy(data).costs) == 0
 
 
-def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
+def test_groups_have_a_row_for_each_cell_of_a_table(data):
     study = LoadedStudy(data)
     found = study.groups
     groups = study.tables[0].groups
@@ -177,9 +174,7 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
 
 
 @pytest.mark.parametrize("name", ["pooler", "mean", "seed", "status", "letters", "std"])
-def test_an_axis_has_one_name_in_csv_and_data_frames(
-    data: StudyData, name: str, tmp_path: Path
-) -> None:
+def test_an_axis_has_one_name_in_csv_and_data_frames(data, name, tmp_path):
     study = LoadedStudy(renamed(data, name, "other"))
     write_exports(tmp_path, study.data)
     column = name if name == "pooler" else f"axis {name}"
@@ -189,25 +184,25 @@ def test_an_axis_has_one_name_in_csv_and_data_frames(
     assert column in study.groups.columns
 
 
-def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
+def test_a_study_of_which_nothing_has_finished_has_no_rows(data):
     study = LoadedStudy(with_runs(data, lambda one: run(one.cell, one.seed)))
     assert (len(study.scores), study.tables, len(study.groups)) == (0, (), 0)
     assert "pooler" in study.scores.columns
 
 
-def test_what_a_notebook_shows_is_short_and_escaped(data: StudyData) -> None:
+def test_what_a_notebook_shows_is_short_and_escaped(data):
     study = LoadedStudy(data)
     assert repr(study) == (
         "<study toy <b>: 3 cells (2 pooler x 2 seed) x 2 seeds, 5 of 6 runs finished>"
     )
-    html: str = study._repr_html_()
+    html = study._repr_html_()
     assert "toy &lt;b&gt;" in html
     assert "<b>:" not in html
     assert html.count("<table ") == len(study.tables) == 1
     (table,) = study.tables
     assert repr(table) == "<table transfer; accuracy; p: 3 rows, 3 columns>"
     assert str(table).splitlines()[0] == "toy <b>: transfer (accuracy; p)"
-    things: tuple[Any, ...] = (study, table, data, data.cells[0].runs[0])
+    things = (study, table, data, data.cells[0].runs[0])
     assert all(len(repr(one)) < 100 for one in things)
     assert (study.name, study.seeds, study.baseline) == (
         "toy <b>",
@@ -217,7 +212,7 @@ def test_what_a_notebook_shows_is_short_and_escaped(data: StudyData) -> None:
     assert study.axes == {"pooler": ("mean", "first"), "seed": ("1e-3", "1e9")}
 
 
-def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path: Path) -> None:
+def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path):
     assert sentbed_studies.load_study is load_study
     assert dir(sentbed_studies) == ["LoadedStudy", "load_study"]
     with pytest.raises(RunError, match="is no study"):
@@ -241,8 +236,8 @@ def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path: Path) ->
     ("ranks", "expected"), [(None, None), ([], ()), (["pooler"], ("pooler",))]
 )
 def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
-    tmp_path: Path, ranks: list[str] | None, expected: tuple[str, ...] | None
-) -> None:
+    tmp_path, ranks, expected
+):
     (tmp_path / "study.toml").write_text("")
     axis = {"name": "pooler", "labels": ["mean"], "numbers": None}
     content = {
@@ -271,7 +266,7 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     )
 
 
-def test_scores_and_costs_stand_side_by_side(data: StudyData) -> None:
+def test_scores_and_costs_stand_side_by_side(data):
     study = LoadedStudy(costing(data))
     found = study.tidy
     assert [*found.columns] == [
@@ -291,7 +286,7 @@ def test_scores_and_costs_stand_side_by_side(data: StudyData) -> None:
     assert LoadedStudy(data).tidy.equals(LoadedStudy(data).scores)
 
 
-def test_costs_of_one_encoder_are_not_those_of_another(data: StudyData) -> None:
+def test_costs_of_one_encoder_are_not_those_of_another(data):
     cell = costing(data).cells[0]
     before = attrs.evolve(cell.runs[0].scores[0], encoder="en@start")
     runs = (attrs.evolve(cell.runs[0], scores=(before, *cell.runs[0].scores)),)
@@ -302,7 +297,7 @@ def test_costs_of_one_encoder_are_not_those_of_another(data: StudyData) -> None:
     }
 
 
-def test_a_figure_is_drawn_and_written_by_name(data: StudyData, tmp_path: Path) -> None:
+def test_a_figure_is_drawn_and_written_by_name(data, tmp_path):
     study = LoadedStudy(costing(data))
     assert study.figures["cost"] == "transfer, p: Avg against passes"
     figure = study.plot("cost", tmp_path / "new" / "cost.pdf", task="MR", width=3.3)
@@ -314,9 +309,7 @@ def test_a_figure_is_drawn_and_written_by_name(data: StudyData, tmp_path: Path) 
         study.plot("pie")
 
 
-def test_a_letter_that_no_font_has_is_a_warning(
-    data: StudyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_letter_that_no_font_has_is_a_warning(data, tmp_path, monkeypatch):
     monkeypatch.setattr("sentbed_report.figures.plot._FALLBACKS", ())
     study = LoadedStudy(renamed(costing(data), "学习率 pooler", "学习率 seed"))
     with pytest.warns(
@@ -325,10 +318,10 @@ def test_a_letter_that_no_font_has_is_a_warning(
         study.plot("effects", tmp_path / "effects.pdf")
 
 
-def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) -> None:
+def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data):
     name = data.cells[0].name
 
-    def with_cost(one: CellRun) -> CellRun:
+    def with_cost(one):
         cost = RecordedCost(RunCost(seconds=one.seed * 7.0))
         return attrs.evolve(one, cost=cost) if one.cell == name else one
 
@@ -338,7 +331,7 @@ def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) ->
     assert found[found.cell != name]["run-seconds"].isna().all()
 
 
-def test_an_axis_that_changes_no_score_is_found(data: StudyData) -> None:
+def test_an_axis_that_changes_no_score_is_found(data):
     # The labels of `pooler` give other scores; those of `seed` are made to give the same.
     assert [*axes_without_effect(data)] == []
     first, second, third = data.cells

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -16,18 +14,14 @@ from sentbed_studies.added_evaluations import keys_of
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import Confirmation
 from sentbed_studies.runner import run_study
-from sentbed_studies.shared_work_plan import Task, Work, plan_work
+from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_plan import StudyPlan, workers_for
-from sentbed_studies.time_left import RUN, START, Range, TimeLeft, time_left
+from sentbed_studies.time_left import RUN, START, TimeLeft, time_left
 from sentbed_workbench.plan_records import Plan, StagePlan
 from sentbed_workbench.planned_device import Device
 from sentbed_workbench.resource_plan import Planner
 from toy_plugin import TOWERS, Toy, quicken
-
-Put = Callable[[str, str], Path]
-
-PlanWork = Callable[..., Work]
 
 A, B, C, D = map(Path, "abcd")
 TEN = (10.0, 10.0)
@@ -55,13 +49,13 @@ values = [0.5, 0.25]
     ],
 )
 def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start(
-    workers: int, seconds: Range
-) -> None:
+    workers, seconds
+):
     left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0), C: (5.0, 6.0)}, workers=workers)
     assert left.seconds() == seconds
 
 
-def test_a_run_of_a_sample_that_finishes_or_is_stopped_is_one_less() -> None:
+def test_a_run_of_a_sample_that_finishes_or_is_stopped_is_one_less():
     runs = [Path(str(number)) for number in range(8)]
     left = TimeLeft(dict.fromkeys(runs, TEN), pending={}, unchosen=[TEN] * 4)
     assert left.seconds() == (START + 40.0, START + 40.0)
@@ -75,13 +69,13 @@ def test_a_run_of_a_sample_that_finishes_or_is_stopped_is_one_less() -> None:
     assert left.seconds() == (0.0, 0.0)
 
 
-def test_shared_stages_are_no_run_of_a_sample() -> None:
+def test_shared_stages_are_no_run_of_a_sample():
     left = TimeLeft({A: TEN, B: TEN, C: TEN}, pending={A: TEN}, unchosen=[TEN])
     left.finished(A, 10.0 + START)
     assert left.seconds() == TEN
 
 
-def test_finished_runs_scale_the_plan_of_the_others() -> None:
+def test_finished_runs_scale_the_plan_of_the_others():
     left = TimeLeft({A: (1.0, 3.0), B: (2.0, 4.0), C: TEN, D: (20.0, 20.0)})
     # The first run of a worker loads its libraries.
     left.finished(A, 6 + START)
@@ -98,8 +92,8 @@ def test_finished_runs_scale_the_plan_of_the_others() -> None:
     ("took", "each"), [(START + 8, 8), (START + 1, 3), (4, 3), (2, 2)]
 )
 def test_a_first_run_that_started_faster_does_not_make_the_others_shorter_than_planned(
-    took: float, each: float
-) -> None:
+    took, each
+):
     left = TimeLeft({A: (3.0, 3.0), B: (3.0, 3.0)})
     left.finished(A, took)
     assert left.seconds() == pytest.approx((each, each))
@@ -113,10 +107,8 @@ def test_a_first_run_that_started_faster_does_not_make_the_others_shorter_than_p
     workers=st.integers(1, 4),
     fresh=st.integers(0, 4),
 )
-def test_what_is_left_is_never_more_than_all_runs(
-    plans: list[tuple[float, float]], took: list[float], workers: int, fresh: int
-) -> None:
-    runs: dict[Path, Range | None] = {}
+def test_what_is_left_is_never_more_than_all_runs(plans, took, workers, fresh):
+    runs = {}
     low = high = 0.0
     for number, (least, spread) in enumerate(plans):
         runs[Path(str(number))] = (least, least * spread)
@@ -134,7 +126,7 @@ def test_what_is_left_is_never_more_than_all_runs(
     assert rest[1] <= of_all[1] * (1 + 1e-9)
 
 
-def test_runs_with_fresh_seeds_come_after_the_others() -> None:
+def test_runs_with_fresh_seeds_come_after_the_others():
     left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0)}, fresh=[(2.0, 3.0)] * 3)
     assert left.seconds() == (START + 4 + 3 * 2, START + 6 + 3 * 3)
     # Three workers have two runs, then three.
@@ -146,8 +138,8 @@ def test_runs_with_fresh_seeds_come_after_the_others() -> None:
 
 @pytest.mark.parametrize("cells", [{A: TEN, B: TEN}, {B: TEN}], ids=["all", "a sample"])
 def test_finished_runs_correct_those_with_fresh_seeds(
-    cells: dict[Path, Range | None],
-) -> None:
+    cells,
+):
     left = TimeLeft({A: TEN, B: TEN}, pending=cells, unchosen=[TEN], fresh=[TEN] * 2)
     left.finished(B, START + 30.0)
     left.chosen([C, D])
@@ -158,16 +150,14 @@ def test_finished_runs_correct_those_with_fresh_seeds(
     assert left.seconds() == (0.0, 0.0)
 
 
-def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones() -> None:
+def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones():
     left = TimeLeft({A: None, B: None, C: TEN}, unchosen=[None])
     assert (left.seconds(), left.in_words()) == (None, None)
     left.finished(A, 7.0)
     assert left.seconds() == (21.0, 21.0)
 
 
-def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothing() -> (
-    None
-):
+def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothing():
     left = TimeLeft({A: (1.0, 1.0), B: TEN})
     left.ended(A)
     assert left.seconds() == (START + 10, START + 10)
@@ -179,11 +169,11 @@ def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothin
 
 
 @pytest.fixture
-def work(put: Put, installed_toy: object, monkeypatch: pytest.MonkeyPatch) -> PlanWork:
+def work(put, installed_toy, monkeypatch):
     """Plan the work of four runs of two stages, of which the first is shared by pairs."""
     quicken(monkeypatch)
 
-    def make(text: str = AT_END + AXES, share: bool = True) -> Work:
+    def make(text=AT_END + AXES, share=True):
         study = read_study(put("study.toml", text))
         return plan_work(study.cells, CellKeys(load_plugins()), share)
 
@@ -193,25 +183,21 @@ def work(put: Put, installed_toy: object, monkeypatch: pytest.MonkeyPatch) -> Pl
 class Known(Planner):
     """Ten to twenty seconds a stage of ten steps, one to two an evaluation."""
 
-    def plan(self, recipe: Any) -> Plan:
+    def plan(self, recipe):
         stages = [
             StagePlan(s.name, steps=10, seconds=(10.0, 20.0)) for s in recipe.stage
         ]
         return Plan(Device("cpu"), {}, tuple(stages), {"weights": 10**9})
 
-    def evaluation(
-        self, recipe: Any, entry: Any, name: str
-    ) -> tuple[float, float] | str:
+    def evaluation(self, recipe, entry, name):
         return 1.0, 2.0
 
 
-def planned(work: Work, directory: Path) -> list[Any]:
+def planned(work, directory):
     return sorted(time_left(work, directory, Known()).planned.values())
 
 
-def test_a_shared_stage_counts_once_and_evaluations_count(
-    work: PlanWork, tmp_path: Path
-) -> None:
+def test_a_shared_stage_counts_once_and_evaluations_count(work, tmp_path):
     assert planned(work(share=False), tmp_path) == [(RUN + 21, RUN + 42)] * 4
     # Two prefixes of a stage each, and the second stage with the evaluation of four runs.
     assert planned(work(), tmp_path) == [
@@ -220,15 +206,13 @@ def test_a_shared_stage_counts_once_and_evaluations_count(
     ]
 
 
-def test_the_same_encoder_is_evaluated_once_before_training(
-    work: PlanWork, tmp_path: Path
-) -> None:
+def test_the_same_encoder_is_evaluated_once_before_training(work, tmp_path):
     # Weights are random: each seed has others.
     seconds = planned(work(TOWERS + AXES, False), tmp_path)
     assert seconds == [(RUN + 21, RUN + 42)] * 2 + [(RUN + 22, RUN + 44)] * 2
 
 
-def test_each_validation_counts(work: PlanWork, tmp_path: Path) -> None:
+def test_each_validation_counts(work, tmp_path):
     line = 'validate = { every = 3, with = { use = "gap", development = true } }\nbatch_size'
     text = (AT_END + AXES).replace("batch_size", line)
     # Of ten steps: before the first one, and after 3, 6, 9 and 10.
@@ -238,7 +222,7 @@ def test_each_validation_counts(work: PlanWork, tmp_path: Path) -> None:
     )
 
 
-def finish(task: Task, directory: Path, record: Any = None, made: bool = True) -> Path:
+def finish(task, directory, record=None, made=True):
     """Write what a finished run leaves, with its evaluations if these were `made`."""
     run = directory / task.directory
     run.mkdir(parents=True)
@@ -251,9 +235,7 @@ def finish(task: Task, directory: Path, record: Any = None, made: bool = True) -
     return run
 
 
-def test_what_has_finished_before_corrects_the_plan(
-    work: PlanWork, tmp_path: Path
-) -> None:
+def test_what_has_finished_before_corrects_the_plan(work, tmp_path):
     four = work(share=False)
     finish(four.tasks[0], tmp_path, {"seconds": 65.0})
     left = time_left(four, tmp_path, Known())
@@ -262,8 +244,8 @@ def test_what_has_finished_before_corrects_the_plan(
 
 
 def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
-    work: PlanWork, tmp_path: Path
-) -> None:
+    work, tmp_path
+):
     four = work()
     section = RecordedCost(
         RunCost(seconds=20.0), {"pairs-1": RunCost(seconds=45.0)}
@@ -273,11 +255,9 @@ def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
     assert time_left(four, tmp_path, Known()).took == {four.tasks[0].directory: 20.0}
 
 
-def test_every_line_on_a_run_says_what_is_left(
-    put: Put, work: PlanWork, tmp_path: Path
-) -> None:
+def test_every_line_on_a_run_says_what_is_left(put, work, tmp_path):
     study = read_study(put("study.toml", AT_END + AXES))
-    lines: list[str] = []
+    lines = []
     four = work(share=False)
     left = time_left(four, tmp_path / "out", Known())
     run_study(study, tmp_path / "out", work=four, say=lines.append, left=left)
@@ -300,13 +280,13 @@ def test_every_line_on_a_run_says_what_is_left(
     ],
 )
 def test_the_plan_says_which_cores_stay_idle(
-    threads: int | None,
-    line: str | None,
-    put: Put,
-    work: PlanWork,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    threads,
+    line,
+    put,
+    work,
+    tmp_path,
+    monkeypatch,
+):
     study = read_study(put("study.toml", AT_END + AXES))
     four = with_threads(work(share=False), [threads])
     monkeypatch.setattr(study_plan, "usable_cores", lambda: 8)
@@ -318,7 +298,7 @@ def test_the_plan_says_which_cores_stay_idle(
     assert idle == ([] if line is None else [line])
 
 
-def with_threads(work: Work, threads: Sequence[int | None]) -> Work:
+def with_threads(work, threads):
     """Return the work with runtimes that have so many threads, in turn; the toy's has none."""
 
     @attrs.frozen
@@ -359,15 +339,15 @@ def with_threads(work: Work, threads: Sequence[int | None]) -> Work:
     ],
 )
 def test_workers_are_what_cores_and_memory_are_enough_for(
-    threads: Sequence[int | None],
-    cores: int,
-    gigabytes: int,
-    seconds: float,
-    workers: int,
-    work: PlanWork,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    threads,
+    cores,
+    gigabytes,
+    seconds,
+    workers,
+    work,
+    tmp_path,
+    monkeypatch,
+):
     four = with_threads(work(share=False), threads)
     monkeypatch.setattr(study_plan, "usable_cores", lambda: cores)
     monkeypatch.setattr(study_plan, "core_quota", lambda: None)
@@ -378,9 +358,7 @@ def test_workers_are_what_cores_and_memory_are_enough_for(
     assert workers_for(four, left) == 1
 
 
-def test_the_plan_says_what_sharing_saves(
-    put: Put, work: PlanWork, tmp_path: Path
-) -> None:
+def test_the_plan_says_what_sharing_saves(put, work, tmp_path):
     shared, alone = (
         time_left(work(share=share), tmp_path, Known()) for share in (True, False)
     )
@@ -401,8 +379,8 @@ def test_the_plan_says_what_sharing_saves(
 
 @pytest.mark.parametrize("share", [True, False])
 def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing(
-    share: bool, work: PlanWork, tmp_path: Path
-) -> None:
+    share, work, tmp_path
+):
     four, each = work(share=share), (RUN + 21, RUN + 42)
     before = time_left(four, tmp_path, Known()).whole
     left = time_left(four, tmp_path, Known(), confirmation=Confirmation(1))
@@ -416,8 +394,8 @@ def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing
 
 
 def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(
-    work: PlanWork, tmp_path: Path
-) -> None:
+    work, tmp_path
+):
     each = (RUN + 21, RUN + 42)
     left = time_left(work(share=False), tmp_path, Known(), number_of_runs=1)
     assert (left.whole, left.alone, left.unchosen) == (each, each, [each])
@@ -428,16 +406,14 @@ def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(
     assert shared.seconds() == (START + low, START + high)
 
 
-def test_a_sample_whose_runs_have_finished_has_none_left(
-    work: PlanWork, tmp_path: Path
-) -> None:
+def test_a_sample_whose_runs_have_finished_has_none_left(work, tmp_path):
     four = work(share=False)
     for task in four.tasks[:3]:
         finish(task, tmp_path, {"seconds": 12.0})
     assert time_left(four, tmp_path, Known(), number_of_runs=3).seconds() == (0.0, 0.0)
 
 
-def test_the_whole_counts_what_has_finished_too(work: PlanWork, tmp_path: Path) -> None:
+def test_the_whole_counts_what_has_finished_too(work, tmp_path):
     four = work()
     before = time_left(four, tmp_path, Known())
     for prefix in four.prefixes:
@@ -451,9 +427,7 @@ def test_the_whole_counts_what_has_finished_too(work: PlanWork, tmp_path: Path) 
     assert len(after.planned) == len(before.planned) - len(four.prefixes)
 
 
-def test_of_a_finished_run_that_lacks_evaluations_only_these_take_time(
-    work: PlanWork, tmp_path: Path
-) -> None:
+def test_of_a_finished_run_that_lacks_evaluations_only_these_take_time(work, tmp_path):
     four = work(share=False)
     before = planned(four, tmp_path)
     runs = [finish(task, tmp_path, made=False) for task in four.tasks]

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sentbed.protocols import CellSampler
 from sentbed_studies.random_sampler import Random
 from sentbed_studies.tpe_sampler import TPE
 from sentbed_testing import parametrize_with_rules
@@ -20,7 +18,7 @@ CELLS: list[dict[str, Any]] = [
 ]
 
 
-def score(cell: dict[str, Any]) -> float:
+def score(cell):
     """A separable function, whose largest value, 0, is that of one cell."""
     return -float(
         abs(POOLERS.index(cell["pooler"]) - 2)
@@ -31,14 +29,14 @@ def score(cell: dict[str, Any]) -> float:
 
 
 def search(
-    sampler: CellSampler,
-    seed: int,
-    budget: int,
-    cells: list[dict[str, Any]] = CELLS,
-    of: Callable[[dict[str, Any]], float | None] = score,
-    batch: int = 4,
-) -> dict[int, float | None]:
-    scores: dict[int, float | None] = {}
+    sampler,
+    seed,
+    budget,
+    cells=CELLS,
+    of=score,
+    batch=4,
+):
+    scores = {}
     while len(scores) < budget:
         found = sampler.choose(cells, scores, min(batch, budget - len(scores)), seed)
         assert not {*found} & {*scores}
@@ -47,11 +45,11 @@ def search(
 
 
 @parametrize_with_rules([TPE], must_run=True)
-def test_it_keeps_every_rule(rule: Callable[[], None]) -> None:
+def test_it_keeps_every_rule(rule):
     rule()
 
 
-def test_tpe_finds_the_best_cell_more_often_than_chance() -> None:
+def test_tpe_finds_the_best_cell_more_often_than_chance():
     # 30 of 300 cells: chance finds the best one in a tenth of all searches.
     best = [
         max(score(CELLS[cell]) for cell in search(TPE(), seed, 30))
@@ -65,7 +63,7 @@ def test_tpe_finds_the_best_cell_more_often_than_chance() -> None:
 
 
 @pytest.mark.parametrize("sampler", [TPE(startup=4), TPE(startup=4, multivariate=True)])
-def test_equal_scores_lead_to_equal_cells(sampler: TPE) -> None:
+def test_equal_scores_lead_to_equal_cells(sampler):
     scores = search(sampler, 1, 16)
     assert [*search(sampler, 1, 16)] == [*scores]
     assert [*search(sampler, 2, 16)] != [*scores]
@@ -74,7 +72,7 @@ def test_equal_scores_lead_to_equal_cells(sampler: TPE) -> None:
     assert list(sampler.choose(CELLS, begun, 4, 1)) == [*scores][8:12]
 
 
-def test_every_cell_is_chosen_once_and_none_that_is_no_cell() -> None:
+def test_every_cell_is_chosen_once_and_none_that_is_no_cell():
     # As `exclude` or `zip` leave them: not all combinations of labels.
     some = [
         cell for cell in CELLS if (cell["lr"] > 5e-5) == (cell["pooler"] == "mean")
@@ -82,7 +80,7 @@ def test_every_cell_is_chosen_once_and_none_that_is_no_cell() -> None:
     assert sorted(search(TPE(startup=3), 0, len(some), some)) == list(range(len(some)))
 
 
-def test_cells_without_a_score_and_axes_with_one_label_are_no_trouble() -> None:
+def test_cells_without_a_score_and_axes_with_one_label_are_no_trouble():
     cells = [{**cell, "seed": "same"} for cell in CELLS]
     scores = search(
         TPE(startup=3),
@@ -96,8 +94,8 @@ def test_cells_without_a_score_and_axes_with_one_label_are_no_trouble() -> None:
 
 
 def test_a_missing_package_is_said_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,

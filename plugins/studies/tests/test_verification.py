@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,6 @@ from sentbed_studies.verification import (
     judge,
 )
 from toy_plugin import RECIPE
-
-Verify = Callable[..., tuple[int, list[str]]]
 
 PAPERS = Path(__file__).parents[3] / "recipes" / "papers"
 
@@ -60,21 +57,19 @@ STAGE = (
 )
 
 
-def number(
-    cell: str, found: float | None, value: float = 80.0, tolerance: float | None = 0.5
-) -> Number:
+def number(cell, found, value=80.0, tolerance=0.5):
     return Number(cell, ExpectedRow("MR", value, tolerance, "Table 1", found))
 
 
-def check(name: str, lacking: str = "") -> Check:
+def check(name, lacking=""):
     return Check(name, "", None, None, False, lacking)
 
 
-def ambiguous(cell: str) -> Number:
+def ambiguous(cell):
     return Number(cell, ExpectedRow("MR", 80.0, 0.5, "Table 1", None, fits=2))
 
 
-def contradicted(cell: str) -> Number:
+def contradicted(cell):
     return Number(
         cell,
         ExpectedRow("MR", 80.0, None, "Table 1", 90.0, contradicted="another paper"),
@@ -130,14 +125,14 @@ def contradicted(cell: str) -> Number:
     ],
 )
 def test_a_check_is_met_where_all_numbers_that_decide_are_within_their_tolerance(
-    numbers: Sequence[Number], said: str, code: int
-) -> None:
+    numbers, said, code
+):
     verdicts = list(judge([check("a")], numbers, {}))
     assert [verdict.outcome for verdict in verdicts] == [said]
     assert exit_code(verdicts) == code
 
 
-def test_a_check_without_numbers_says_why_it_was_not_run() -> None:
+def test_a_check_without_numbers_says_why_it_was_not_run():
     checks = [check("a", "no data"), check("b"), check("c")]
     verdicts = list(
         judge(checks, [number("c", 1.0, tolerance=None)], {"b": "no\nmodel"})
@@ -151,12 +146,12 @@ def test_a_check_without_numbers_says_why_it_was_not_run() -> None:
     assert exit_code(verdicts[2:]) == 0
 
 
-def test_a_missed_number_weighs_more_than_one_that_is_missing() -> None:
+def test_a_missed_number_weighs_more_than_one_that_is_missing():
     numbers = [number("b", 10.0)]
     assert exit_code(list(judge([check("a", "no data"), check("b")], numbers, {}))) == 1
 
 
-def test_the_checks_of_one_paper_or_of_all_are_found(tmp_path: Path) -> None:
+def test_the_checks_of_one_paper_or_of_all_are_found(tmp_path):
     for paper in ("one", "two", "three"):
         (tmp_path / paper).mkdir()
     for paper in ("one", "two"):
@@ -171,8 +166,8 @@ def test_the_checks_of_one_paper_or_of_all_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("paper", find_checks(PAPERS, ""))
 def test_the_checks_of_a_paper_train_nothing_and_have_published_numbers(
-    paper: str,
-) -> None:
+    paper,
+):
     study = read_study(find_checks(PAPERS, paper)[paper], look=False)
     published = {
         name for table in study.table.expected.values() for name in table.cells
@@ -187,7 +182,7 @@ def test_the_checks_of_a_paper_train_nothing_and_have_published_numbers(
         )
 
 
-def test_the_list_of_papers_says_which_have_checks(tmp_path: Path) -> None:
+def test_the_list_of_papers_says_which_have_checks(tmp_path):
     for paper in ("one", "two"):
         (tmp_path / paper).mkdir()
         (tmp_path / paper / "table-1.toml").write_text("")
@@ -199,14 +194,12 @@ def test_the_list_of_papers_says_which_have_checks(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def verify(
-    put: Callable[[str, str], Path], tmp_path: Path, installed_toy: Path, quick: None
-) -> Verify:
+def verify(put, tmp_path, installed_toy, quick):
     """Run the checks of a paper with the toy's models; return the exit code and the lines."""
     stages = RECIPE.index("[[stage]]")
     put("papers/toy/verify.toml", RECIPE[:stages] + CHECKS.replace("STAGE", STAGE))
 
-    def run(*arguments: str) -> tuple[int, list[str]]:
+    def run(*arguments):
         where = [
             "--recipes",
             str(tmp_path / "papers"),
@@ -221,9 +214,7 @@ def verify(
     return run
 
 
-def test_checks_are_run_compared_and_not_run_again(
-    verify: Verify, tmp_path: Path
-) -> None:
+def test_checks_are_run_compared_and_not_run_again(verify, tmp_path):
     code, before = verify("toy", "--dry-run")
     assert code == 0
     # First what is missing, then the table.
@@ -272,7 +263,7 @@ def test_checks_are_run_compared_and_not_run_again(
     assert code == INCOMPLETE
 
 
-def test_a_table_cannot_be_verified(verify: Verify) -> None:
+def test_a_table_cannot_be_verified(verify):
     code, lines = verify("toy:table-1")
     assert code == 2
     assert "`--verify` takes a PAPER" in " ".join(lines)

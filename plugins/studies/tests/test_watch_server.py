@@ -11,10 +11,7 @@ import sys
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from http.client import HTTPConnection, HTTPResponse
-from pathlib import Path
-from typing import Any
+from http.client import HTTPConnection
 
 import pytest
 from browser import browse, needed
@@ -22,7 +19,7 @@ from sentbed.errors import RunError
 from sentbed.tools import locked
 from sentbed_report.study.read_study_directory import lock_of
 from sentbed_studies.runner import run_study
-from sentbed_studies.study import Study, read_study
+from sentbed_studies.study import read_study
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.watch_server import StudyServer, WatchedStudy
 from toy_plugin import TOWERS
@@ -39,19 +36,19 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture
-def study(put: Callable[[str, str], Path]) -> Study:
+def study(put):
     return read_study(put("study.toml", TOWERS + AXES))
 
 
 @pytest.fixture
-def directory(study: Study, tmp_path: Path) -> Path:
+def directory(study, tmp_path):
     """A study of two cells, of which one has run."""
     run_study(study, tmp_path / "study", only=[{"lr": "0.5"}])
     return tmp_path / "study"
 
 
 @pytest.fixture
-def server(directory: Path) -> Iterator[StudyServer]:
+def server(directory):
     with StudyServer(directory) as server:
         thread = threading.Thread(
             target=server.serve_forever, kwargs={"poll_interval": 0.01}
@@ -62,9 +59,7 @@ def server(directory: Path) -> Iterator[StudyServer]:
         thread.join()
 
 
-def ask(
-    server: StudyServer, path: str, method: str = "GET", host: str | None = None
-) -> tuple[HTTPResponse, str]:
+def ask(server, path, method="GET", host=None):
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
     headers = {"Host": host or f"127.0.0.1:{server.server_port}"}
     connection.request(method, path, headers=headers)
@@ -74,14 +69,13 @@ def ask(
     return response, text
 
 
-def state(server: StudyServer) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(ask(server, "/state")[1])
-    return content
+def state(server):
+    return json.loads(ask(server, "/state")[1])
 
 
 def test_the_page_is_the_report_with_one_script_more_that_its_policy_lets_run(
-    server: StudyServer, directory: Path
-) -> None:
+    server, directory
+):
     response, page = ask(server, "/")
     assert (response.status, response.headers["Content-Type"]) == (
         200,
@@ -101,8 +95,8 @@ def test_the_page_is_the_report_with_one_script_more_that_its_policy_lets_run(
 
 
 def test_the_state_changes_when_a_run_has_ended_and_the_page_with_it(
-    server: StudyServer, study: Study, directory: Path
-) -> None:
+    server, study, directory
+):
     _, page = ask(server, "/")
     before = state(server)
     assert (before["finished"], before["total"]) == (1, 2)
@@ -121,9 +115,7 @@ def test_the_state_changes_when_a_run_has_ended_and_the_page_with_it(
     assert after["fingerprint"] in renewed
 
 
-def test_the_state_has_how_far_the_runs_are_that_are_at_work(
-    server: StudyServer, study: Study, directory: Path
-) -> None:
+def test_the_state_has_how_far_the_runs_are_that_are_at_work(server, study, directory):
     _, cell = json.loads((directory / "study.json").read_text())["cells"]
     run = directory / cell["runs"][0]["directory"]
     run.mkdir()
@@ -154,9 +146,7 @@ def test_the_state_has_how_far_the_runs_are_that_are_at_work(
     assert len(killed["progress"]) == 2
 
 
-def test_the_state_is_asked_of_no_run_that_has_finished(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_state_is_asked_of_no_run_that_has_finished(directory, monkeypatch):
     reason = "a page shows no line on a finished run"
     monkeypatch.setattr(
         "sentbed_studies.study_status.missing_evaluations",
@@ -166,14 +156,12 @@ def test_the_state_is_asked_of_no_run_that_has_finished(
 
 
 @needed
-def test_a_browser_shows_the_state_below_the_head_of_the_page(
-    server: StudyServer, tmp_path: Path
-) -> None:
+def test_a_browser_shows_the_state_below_the_head_of_the_page(server, tmp_path):
     dom = browse(server.url, tmp_path, "--dump-dom")
     assert '<pre class="progress">1 of 2 runs finished\nleft: about ' in dom
 
 
-def test_nothing_else_is_served(server: StudyServer) -> None:
+def test_nothing_else_is_served(server):
     paths = [
         "/study.json",
         "/../study.json",
@@ -194,8 +182,8 @@ def test_nothing_else_is_served(server: StudyServer) -> None:
 
 
 def test_links_of_the_page_to_runs_lead_to_their_reports_in_which_nothing_runs(
-    server: StudyServer, directory: Path
-) -> None:
+    server, directory
+):
     addresses = re.findall(r'href="(cells/[^"]+)"', ask(server, "/")[1])
     assert len(addresses) == 1
     (address,) = addresses
@@ -208,8 +196,8 @@ def test_links_of_the_page_to_runs_lead_to_their_reports_in_which_nothing_runs(
 
 
 def test_a_run_s_other_files_and_a_report_that_leads_out_are_not_served(
-    server: StudyServer, directory: Path, tmp_path: Path
-) -> None:
+    server, directory, tmp_path
+):
     (address,) = re.findall(r'href="(cells/[^"]+)"', ask(server, "/")[1])
     run = address.removesuffix("/report.html")
     assert (directory / run / "report.json").is_file()
@@ -229,7 +217,7 @@ def test_a_run_s_other_files_and_a_report_that_leads_out_are_not_served(
     assert ask(server, f"/{address}")[0].status == 404
 
 
-def test_only_this_server_by_its_own_names_is_answered(server: StudyServer) -> None:
+def test_only_this_server_by_its_own_names_is_answered(server):
     port = server.server_port
     assert ask(server, "/state", host=f"localhost:{port}")[0].status == 200
     for host in (
@@ -245,7 +233,7 @@ def test_only_this_server_by_its_own_names_is_answered(server: StudyServer) -> N
             assert "towers" not in text
 
 
-def test_only_get_is_answered(server: StudyServer) -> None:
+def test_only_get_is_answered(server):
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "FETCH"):
         response, _ = ask(server, "/", method)
         assert (method, response.status, response.headers["Allow"]) == (
@@ -256,8 +244,8 @@ def test_only_get_is_answered(server: StudyServer) -> None:
 
 
 def test_a_study_that_is_damaged_meanwhile_is_an_answer_and_comes_back(
-    server: StudyServer, directory: Path
-) -> None:
+    server, directory
+):
     content = (directory / "study.json").read_text()
     (directory / "study.json").write_text("{")
     response, text = ask(server, "/state")
@@ -266,7 +254,7 @@ def test_a_study_that_is_damaged_meanwhile_is_an_answer_and_comes_back(
     assert ask(server, "/")[0].status == 200
 
 
-def test_a_link_that_leads_out_is_refused(directory: Path, tmp_path: Path) -> None:
+def test_a_link_that_leads_out_is_refused(directory, tmp_path):
     (tmp_path / "secret").touch()
     (directory / "cells" / "link").symlink_to(tmp_path / "secret")
     with pytest.raises(RunError, match="is a link that leads out of"):
@@ -274,8 +262,8 @@ def test_a_link_that_leads_out_is_refused(directory: Path, tmp_path: Path) -> No
 
 
 def test_a_directory_without_a_study_and_a_port_that_is_taken_are_errors(
-    server: StudyServer, directory: Path, tmp_path: Path
-) -> None:
+    server, directory, tmp_path
+):
     with pytest.raises(RunError, match="is no study"):
         StudyServer(tmp_path)
     with pytest.raises(
@@ -286,7 +274,7 @@ def test_a_directory_without_a_study_and_a_port_that_is_taken_are_errors(
 
 
 @pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
+def heeds_ctrl_c():
     # A shell starts its background jobs with SIGINT ignored, and children inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -294,7 +282,7 @@ def heeds_ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
-def test_ctrl_c_ends_the_command_with_a_sentence(directory: Path) -> None:
+def test_ctrl_c_ends_the_command_with_a_sentence(directory):
     # In a process of its own: a signal that came too early would end the one that runs the tests.
     process = subprocess.Popen(
         [sys.executable, "-m", "sentbed", "study", "watch", str(directory)],

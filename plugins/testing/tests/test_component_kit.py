@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -50,9 +49,7 @@ OF_FIELDS = {
 }
 
 
-def broken(
-    cls: type[Any], kind: str, only: set[str] | None = None, **fields: Any
-) -> dict[str, str]:
+def broken(cls, kind, only=None, **fields):
     """Return the rules that a class breaks, with what is said of each."""
     found = {}
     for name, rule in component_rules(cls, kind=kind, example=fields).items():
@@ -118,9 +115,7 @@ def broken(
         ("Checking", {"odd-values"}, "with word = '', `check` raises IndexError"),
     ],
 )
-def test_a_fault_of_a_class_breaks_its_rules(
-    name: str, rules: set[str], said: str
-) -> None:
+def test_a_fault_of_a_class_breaks_its_rules(name, rules, said):
     found = broken(getattr(classes, name), "pooler", OF_A_CLASS | OF_FIELDS)
     assert found.keys() == rules
     assert re.search(said, "\n".join(found.values())), found
@@ -145,7 +140,7 @@ class Hiding(Enclosing):
 class Repeating(Enclosing):
     """It calls the inner `check`, which core calls."""
 
-    def check(self) -> Iterator[str]:
+    def check(self):
         """Yield what the inner pooler yields."""
         yield from self.inner.check()
 
@@ -159,13 +154,13 @@ class Repeating(Enclosing):
         (Repeating, "its `check` calls that of the pooler in `inner`; leave it out"),
     ],
 )
-def test_a_component_is_held_to_the_one_in_its_field(cls: type[Any], said: str) -> None:
+def test_a_component_is_held_to_the_one_in_its_field(cls, said):
     found = broken(cls, "pooler", {"inner"}, inner={"use": "mean"})
     assert said in found.get("inner", "")
     assert bool(found) == bool(said)
 
 
-def test_a_name_that_an_installed_part_has_is_refused() -> None:
+def test_a_name_that_an_installed_part_has_is_refused():
     pytest.importorskip("sentbed_poolers")
     said = broken(classes.Taken, "pooler", OF_A_CLASS)["named"]
     assert (
@@ -175,8 +170,8 @@ def test_a_name_that_an_installed_part_has_is_refused() -> None:
 
 
 def test_a_name_that_is_claimed_twice_already_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     claims = tuple(
         ComponentInfo("pooler", "mean", cls, distribution, "1.0")
         for cls, distribution in (
@@ -195,8 +190,8 @@ def test_a_name_that_is_claimed_twice_already_is_refused(
 
 
 def test_a_lazy_component_that_is_listed_as_something_else_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     lazy = Lazy(f"{classes.__name__}:Good", "The best of all.")
     info = ComponentInfo("pooler", classes.Good.name, lazy, "mine", "1.0")
     found = attrs.evolve(load_plugins(()), components={("pooler", info.name): info})
@@ -221,8 +216,8 @@ class Saying(classes.Last):
     """What it cites."""
 
     @property
-    def traits(self) -> PoolerTraits:
-        return PoolerTraits(pooling=self.how, dense=self.linear, cites=self.papers)  # type: ignore[arg-type]
+    def traits(self):
+        return PoolerTraits(pooling=self.how, dense=self.linear, cites=self.papers)
 
 
 @pytest.mark.parametrize(
@@ -245,14 +240,12 @@ class Saying(classes.Last):
         ),
     ],
 )
-def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(
-    fields: dict[str, Any], said: str
-) -> None:
+def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(fields, said):
     assert broken(Saying, "pooler", {"protocol"}) == {}
     assert said in broken(Saying, "pooler", {"protocol"}, **fields)["protocol"]
 
 
-def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters() -> None:
+def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters():
     names = pytest.importorskip(
         "sentbed_interop._torch.sentence_transformers_names",
         reason="needs sentbed-interop",
@@ -517,7 +510,7 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
 ]
 
 
-def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer() -> None:
+def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer():
     report = check_component(
         parts.Nowhere, kind="runtime", example={"fault": "only encodes"}
     )
@@ -530,15 +523,13 @@ def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer() -> None:
     OF_KINDS,
     ids=[case[2] for case in OF_KINDS],
 )
-def test_a_fault_of_a_kind_breaks_its_rules(
-    cls: type[Any], kind: str, fault: str, rules: set[str], said: str
-) -> None:
+def test_a_fault_of_a_kind_breaks_its_rules(cls, kind, fault, rules, said):
     found = broken(cls, kind, None, fault=fault)
     assert found.keys() == rules
     assert re.search(said, "\n".join(found.values())), found
 
 
-def test_a_schedule_stays_between_0_and_1() -> None:
+def test_a_schedule_stays_between_0_and_1():
     found = broken(parts.Ramp, "schedule", None, top=2.0)
     assert found.keys() == {"factor"}
     assert (
@@ -551,7 +542,7 @@ def test_a_schedule_stays_between_0_and_1() -> None:
     )
 
 
-def test_a_transform_that_keeps_its_contract_passes_every_rule() -> None:
+def test_a_transform_that_keeps_its_contract_passes_every_rule():
     assert {"texts", "fit", "equal-vectors", "tried"} < set(
         check_component(parts.Shift).passed
     )
@@ -579,15 +570,13 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule() -> None:
         ),
     ],
 )
-def test_a_fault_of_a_transform_is_found(
-    fault: str, rules: set[str], said: str
-) -> None:
+def test_a_fault_of_a_transform_is_found(fault, rules, said):
     found = broken(parts.Shift, "transform", None, fault=fault)
     assert found.keys() == rules - ({"equal-vectors"} if fault == "no width" else set())
     assert re.search(said, "\n".join(found.values())), found
 
 
-def test_an_importer_does_not_take_what_it_cannot_read() -> None:
+def test_an_importer_does_not_take_what_it_cannot_read():
     found = broken(parts.Anything, "importer", None, recognised=True)
     assert found.keys() == {"recognises"}
     assert "of an empty directory `recognises` says True" in found["recognises"]
@@ -607,7 +596,7 @@ def test_an_importer_does_not_take_what_it_cannot_read() -> None:
         parts.Anything,
     ],
 )
-def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
+def test_without_a_fault_every_rule_holds(cls):
     kind = deduce_kind(cls)
     report = check_component(cls, kind=kind)
     assert report.not_run == {}
@@ -615,9 +604,7 @@ def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
     assert MODULES[kind]
 
 
-def test_a_heavy_import_is_named_with_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_heavy_import_is_named_with_its_line(tmp_path, monkeypatch):
     source = (
         Path(classes.__file__)
         .read_text()
@@ -638,11 +625,11 @@ def test_a_heavy_import_is_named_with_its_line(
     )
 
 
-def test_a_component_whose_check_finds_something_is_not_tried_further() -> None:
+def test_a_component_whose_check_finds_something_is_not_tried_further():
     class Wanting(parts.Ramp):
         """It wants a file."""
 
-        def check(self) -> list[str]:
+        def check(self):
             return ["the file is missing; add it"]
 
     found = component_rules(Wanting, kind="schedule")
@@ -672,11 +659,11 @@ def test_a_component_whose_check_finds_something_is_not_tried_further() -> None:
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_a_kind_of_which_no_rule_was_run_is_never_green(kind: str) -> None:
-    class Wanting(KINDS[kind].base):  # type: ignore[misc, name-defined]
+def test_a_kind_of_which_no_rule_was_run_is_never_green(kind):
+    class Wanting(KINDS[kind].base):
         name = "wanting"
 
-        def check(self) -> list[str]:
+        def check(self):
             return ["the file is missing; add it"]
 
     with pytest.raises(ConformanceError) as caught:
@@ -684,7 +671,7 @@ def test_a_kind_of_which_no_rule_was_run_is_never_green(kind: str) -> None:
     assert "tried" in [failure.rule for failure in caught.value.failures]
 
 
-def test_a_rule_may_be_skipped_with_a_reason_and_no_other() -> None:
+def test_a_rule_may_be_skipped_with_a_reason_and_no_other():
     report = check_component(
         parts.Ramp, example={"top": 2.0}, skip={"factor": "it warms up beyond"}
     )
@@ -699,13 +686,13 @@ def test_a_rule_may_be_skipped_with_a_reason_and_no_other() -> None:
         check_component(parts.Ramp, skip={"factor": " "})
 
 
-def test_a_kind_without_rules_of_its_own_says_so() -> None:
+def test_a_kind_without_rules_of_its_own_says_so():
     class Folder(Exporter):
         """Writes nothing."""
 
         name = "folder"
 
-        def write(self, encoder: Any, directory: Path) -> None:
+        def write(self, encoder, directory):
             """Write nothing."""
 
     rules = component_rules(attrs.frozen(Folder))
@@ -730,11 +717,11 @@ def test_a_kind_without_rules_of_its_own_says_so() -> None:
         (int, None),
     ],
 )
-def test_the_kind_is_seen_by_the_base_class(cls: type[Any], kind: str | None) -> None:
+def test_the_kind_is_seen_by_the_base_class(cls, kind):
     assert deduce_kind(cls) == kind
 
 
-def test_a_kind_that_cannot_be_seen_has_to_be_said() -> None:
+def test_a_kind_that_cannot_be_seen_has_to_be_said():
     with pytest.raises(
         ConformanceError,
         match="nothing tells which kind of component it is; say `kind`, one of backbone",
@@ -745,7 +732,7 @@ def test_a_kind_that_cannot_be_seen_has_to_be_said() -> None:
 
 
 @parametrize_with_rules([parts.Ramp])
-def test_each_rule_can_be_a_test_of_its_own(rule: Callable[[], None]) -> None:
+def test_each_rule_can_be_a_test_of_its_own(rule):
     rule()
 
 
@@ -788,7 +775,7 @@ def test_fields(rule):
 """
 
 
-def test_pytest_shows_a_rule_that_is_not_run_with_its_reason(tmp_path: Path) -> None:
+def test_pytest_shows_a_rule_that_is_not_run_with_its_reason(tmp_path):
     (tmp_path / "test_mine.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-rsf", "-p", "no:cacheprovider"]
     command += ["--rootdir", ".", "test_mine.py"]
@@ -814,17 +801,17 @@ def test_pytest_shows_a_rule_that_is_not_run_with_its_reason(tmp_path: Path) -> 
     assert "has the multiplier 2.0" in done.stdout
 
 
-def test_a_list_without_a_component_is_no_test() -> None:
+def test_a_list_without_a_component_is_no_test():
     with pytest.raises(ValueError, match="there is no rule to try"):
         parametrize_with_rules([])
 
 
-def test_a_file_of_another_package_is_not_the_components_own() -> None:
+def test_a_file_of_another_package_is_not_the_components_own():
     assert is_own(classes.__file__, classes.Good)
     assert not is_own(parts.__file__, classes.Good)
 
 
-def test_the_kit_loads_no_library_before_a_rule_needs_it() -> None:
+def test_the_kit_loads_no_library_before_a_rule_needs_it():
     code = (
         "import sentbed_testing, sys\n"
         "sys.exit(', '.join({'torch', 'numpy', 'pytest'} & set(sys.modules)) or 0)\n"
@@ -834,8 +821,8 @@ def test_the_kit_loads_no_library_before_a_rule_needs_it() -> None:
 
 
 def test_states_are_the_same_wherever_the_padding_is(
-    token_states: Callable[..., Any],
-) -> None:
+    token_states,
+):
     right, left = (
         token_states([2, 3], width=4, side=side, needs={"layers"}, more=1)
         for side in ("right", "left")
@@ -849,9 +836,7 @@ def test_states_are_the_same_wherever_the_padding_is(
     assert token_states([2, 3], side="none").attention_mask is None
 
 
-def test_an_encoder_is_built_around_a_pooler(
-    tiny_encoder: Callable[..., Any], sentences: tuple[str, ...]
-) -> None:
+def test_an_encoder_is_built_around_a_pooler(tiny_encoder, sentences):
     encoder = tiny_encoder(pooler=classes.Good())
     assert encoder.encode(sentences[:3]).shape == (3, encoder.width)
 
@@ -865,8 +850,8 @@ CALLS = [
 
 
 def test_what_fails_shows_the_users_test_and_not_the_kits_source(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     head = (
         "from sentbed.protocols import Schedule\n"
         "from sentbed_testing import check_component, check_plugin, component_rules\n"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import pytest
@@ -22,7 +21,7 @@ from sentbed_testing import (
 WITH_ENGINES = dict.fromkeys(("grad-cache", "jax"), "tried where the packages meet")
 
 
-def broken(cls: type[Any], fault: str) -> dict[str, str]:
+def broken(cls, fault):
     """Return the rules that a fault breaks, with what is said of each."""
     try:
         check_component(cls, example={"fault": fault}, skip=WITH_ENGINES)
@@ -173,7 +172,7 @@ LOSSES = [
 ]
 
 
-def literal(said: str) -> re.Pattern[str]:
+def literal(said):
     """Return a pattern in which parentheses stand for themselves."""
     return re.compile(said.replace("(", r"\(").replace(")", r"\)"))
 
@@ -182,9 +181,7 @@ def literal(said: str) -> re.Pattern[str]:
 @pytest.mark.parametrize(
     ("fault", "rules", "said"), POOLERS, ids=[case[0] for case in POOLERS]
 )
-def test_a_fault_of_a_pooler_breaks_its_rules(
-    fault: str, rules: set[str], said: str
-) -> None:
+def test_a_fault_of_a_pooler_breaks_its_rules(fault, rules, said):
     found = broken(Attend, fault)
     assert found.keys() == rules
     assert any(map(literal(said).search, found.values())), found
@@ -194,29 +191,27 @@ def test_a_fault_of_a_pooler_breaks_its_rules(
 @pytest.mark.parametrize(
     ("fault", "rules", "said"), LOSSES, ids=[case[0] for case in LOSSES]
 )
-def test_a_fault_of_a_loss_breaks_its_rules(
-    fault: str, rules: set[str], said: str
-) -> None:
+def test_a_fault_of_a_loss_breaks_its_rules(fault, rules, said):
     found = broken(Nearest, fault)
     assert found.keys() == rules
     assert any(map(literal(said).search, found.values())), found
 
 
 @pytest.mark.parametrize("cls", [Attend, Nearest])
-def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
+def test_without_a_fault_every_rule_holds(cls):
     report = check_component(cls, skip=WITH_ENGINES)
     assert report.not_run == WITH_ENGINES
     assert {"gradient", "order", "stateless", "save", "traceable"} < set(report.passed)
 
 
-def message_of(cls: type[Any], fault: str) -> list[str]:
+def message_of(cls, fault):
     """Return the lines of what is said of a fault."""
     with pytest.raises(ConformanceError) as caught:
         check_component(cls, example={"fault": fault}, skip=WITH_ENGINES)
     return str(caught.value).splitlines()
 
 
-def test_the_message_names_a_finding_once_with_all_its_rules() -> None:
+def test_the_message_names_a_finding_once_with_all_its_rules():
     lines = message_of(Attend, "reads what it does not need")
     assert lines[0] == "the component `Attend` breaks the rules of its kind:"
     assert len(lines) == 2
@@ -225,7 +220,7 @@ def test_the_message_names_a_finding_once_with_all_its_rules() -> None:
     )
 
 
-def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike() -> None:
+def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike():
     _, line = message_of(Attend, "plain mean")
     assert line.startswith("  padding: in training, vectors change by ")
     assert line.endswith("find the first or the last token by it; and 7 more like it")
@@ -240,7 +235,7 @@ def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike() -> None
     assert changes == sorted(changes, reverse=True)
 
 
-def test_the_line_that_names_the_cause_comes_before_those_that_follow_from_it() -> None:
+def test_the_line_that_names_the_cause_comes_before_those_that_follow_from_it():
     rules = [
         line.strip().partition(":")[0]
         for line in message_of(Nearest, "scaled by an item")
@@ -251,7 +246,7 @@ def test_the_line_that_names_the_cause_comes_before_those_that_follow_from_it() 
 @pytest.mark.parametrize(
     ("cls", "what"), [(Attend, "vectors are"), (Nearest, "loss is")]
 )
-def test_what_is_not_finite_is_tried_no_further(cls: type[Any], what: str) -> None:
+def test_what_is_not_finite_is_tried_no_further(cls, what):
     rules = component_rules(cls, example={"fault": "exp"})
     reason = f"the {what} not finite; see the rule `finite`"
     for name in (
@@ -270,14 +265,14 @@ def test_what_is_not_finite_is_tried_no_further(cls: type[Any], what: str) -> No
         skipping["order"]()
 
 
-def test_a_weight_without_a_gradient_is_no_fault() -> None:
+def test_a_weight_without_a_gradient_is_no_fault():
     report = check_component(
         Attend, example={"fault": "frozen weight"}, skip=WITH_ENGINES
     )
     assert "finite" in report.passed
 
 
-def test_where_padding_counts_no_other_rule_says_so_again() -> None:
+def test_where_padding_counts_no_other_rule_says_so_again():
     rules = component_rules(Attend, example={"fault": "plain mean"})
     for name in ("alone", "grad-cache"):
         with pytest.raises(NotRunError, match="see the rule `padding`"):
@@ -287,11 +282,11 @@ def test_where_padding_counts_no_other_rule_says_so_again() -> None:
 class Projection(torch.nn.Module):
     """A linear layer over every token, then the mean."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width):
         super().__init__()
         self.linear = torch.nn.Linear(width, width)
 
-    def forward(self, states: Any) -> Any:
+    def forward(self, states):
         hidden, mask = self.linear(states.last_hidden_state), states.attention_mask
         kept = torch.ones_like(hidden[..., 0]) if mask is None else mask
         return torch.where(kept[..., None] > 0, hidden, 0).sum(1) / kept.sum(
@@ -305,7 +300,7 @@ class Projected(Pooler):
 
     name: ClassVar[str] = "projected"
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         return Projection(width)
 
@@ -313,7 +308,7 @@ class Projected(Pooler):
 class Remembering(torch.nn.Module):
     """The distance to a memory, which is a part of a longer tensor."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width):
         super().__init__()
         self.linear = torch.nn.Linear(width, width)
         self.initial_state = lambda: {
@@ -321,7 +316,7 @@ class Remembering(torch.nn.Module):
             "projected": torch.ones(20, width),
         }
 
-    def forward(self, inputs: Any, state: Any) -> LossOutput:
+    def forward(self, inputs, state):
         memory = torch.cat([state["memory"], inputs["anchor"].detach().float()])[
             len(inputs["anchor"]) :
         ]
@@ -337,19 +332,17 @@ class Remembered(Loss):
     name: ClassVar[str] = "remembered"
     traits = LossTraits(needs=frozenset({"anchor"}), stateful=True)
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         return Remembering(width)
 
 
 @pytest.mark.parametrize("cls", [Projected, Remembered])
-def test_how_data_lies_in_memory_breaks_no_rule(
-    cls: type[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_data_lies_in_memory_breaks_no_rule(cls, monkeypatch):
     # On many processors a linear layer gives other last bits where data is aligned otherwise.
-    randn: Callable[..., torch.Tensor] = torch.randn
+    randn = torch.randn
 
-    def shifted(*size: Any, generator: torch.Generator | None = None) -> torch.Tensor:
+    def shifted(*size, generator=None):
         shape = torch.Size(size)
         return randn(shape.numel() + 1, generator=generator)[1:].view(shape)
 
@@ -365,14 +358,14 @@ class Heads(Projected):
 
     name: ClassVar[str] = "heads"
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         if width % 3:
             raise ValueError(f"a width of {width} cannot be shared by 3 heads")
         return Projection(width)
 
 
-def test_a_component_is_tested_with_the_width_that_it_needs() -> None:
+def test_a_component_is_tested_with_the_width_that_it_needs():
     component_rules(Heads, width=12)["shape"]()
     with pytest.raises(
         ConformanceError,
@@ -381,14 +374,14 @@ def test_a_component_is_tested_with_the_width_that_it_needs() -> None:
         component_rules(Heads)["shape"]()
 
 
-def test_a_part_that_builds_nothing_is_told_once_with_its_place() -> None:
+def test_a_part_that_builds_nothing_is_told_once_with_its_place():
     @attrs.frozen
     class Nothing(Pooler):
         """Forgets to return its module."""
 
         name: ClassVar[str] = "nothing"
 
-        def build(self, width: int) -> Any:
+        def build(self, width):
             return None
 
     with pytest.raises(ConformanceError) as caught:

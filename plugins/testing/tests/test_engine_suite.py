@@ -7,8 +7,7 @@ import math
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -16,7 +15,6 @@ import numpy as np
 import pytest
 import sentbed_testing as testing
 from sentbed import ModelError, SentbedError
-from sentbed._registry.registry import Plugins
 from sentbed.protocols import (
     BackboneTraits,
     LossTraits,
@@ -50,18 +48,18 @@ class Level(Schedule):
 
     name = "level"
 
-    def factor(self, step: int, total_steps: int) -> float:
+    def factor(self, step, total_steps):
         return 1.0
 
 
-def a_case(loss: Any = PULL, columns: tuple[str, ...] = ("anchor", "positive")) -> Case:
+def a_case(loss=PULL, columns=("anchor", "positive")):
     return Case(
         "characters", "average", loss.name, Characters(), Average(), loss, columns
     )
 
 
 @pytest.fixture
-def pair() -> EnginePair:
+def pair():
     return EnginePair(
         Engine(64), Engine(64), Sgd(0.1, momentum=0.9), Sgd(0.1), 0.1, Level()
     )
@@ -85,38 +83,36 @@ def pair() -> EnginePair:
         testing.check_not_finite,
     ],
 )
-def test_the_toy_engine_keeps_the_contract(
-    pair: EnginePair, check: Callable[[EnginePair, Case], None]
-) -> None:
+def test_the_toy_engine_keeps_the_contract(pair, check):
     check(pair, a_case())
 
 
-def test_the_toy_engine_draws_and_goes_on(pair: EnginePair) -> None:
+def test_the_toy_engine_draws_and_goes_on(pair):
     testing.check_dropout_advances(pair, a_case(Pull(noise=0.1)))
     testing.check_state(pair, a_case(Pull(noise=0.1, memory=0.5)))
 
 
-def test_the_toy_engine_averages_and_reads_labels(pair: EnginePair) -> None:
+def test_the_toy_engine_averages_and_reads_labels(pair):
     testing.check_momentum_and_queue(pair, a_case(Chase()))
     testing.check_loss_and_gradients(
         pair, a_case(Sort(), ("anchor", "positive", "label"))
     )
 
 
-def test_the_toy_engine_reads_numbers(pair: EnginePair) -> None:
+def test_the_toy_engine_reads_numbers(pair):
     case = a_case(Grade(), ("anchor", "positive", "score"))
     assert case.texts == ("anchor", "positive")
     score = batch(case, pair.shared(case, pair.engine))["score"]
-    assert (score.dtype, score.shape) == (np.float32, (6,))  # type: ignore[union-attr]
+    assert (score.dtype, score.shape) == (np.float32, (6,))
     testing.check_loss_and_gradients(pair, case)
     testing.check_uneven_batch(pair, case)
 
 
-def test_the_toy_engine_describes_itself(pair: EnginePair) -> None:
+def test_the_toy_engine_describes_itself(pair):
     testing.check_counters_and_describe(pair)
 
 
-def test_an_engine_without_dropout_is_found(pair: EnginePair) -> None:
+def test_an_engine_without_dropout_is_found(pair):
     with pytest.raises(
         AssertionError,
         match=r"^dropout: characters/average/pull: .*: there is no dropout",
@@ -137,12 +133,12 @@ def test_an_engine_without_dropout_is_found(pair: EnginePair) -> None:
     ],
 )
 def test_a_description_that_no_manifest_can_hold_is_found(
-    pair: EnginePair,
-    monkeypatch: pytest.MonkeyPatch,
-    described: Mapping[str, Any],
-    counted: Mapping[str, float],
-    message: str,
-) -> None:
+    pair,
+    monkeypatch,
+    described,
+    counted,
+    message,
+):
     monkeypatch.setattr(Engine, "describe", lambda _: described)
     monkeypatch.setattr(Engine, "counters", lambda _: counted)
     with pytest.raises(AssertionError, match=message):
@@ -150,8 +146,8 @@ def test_a_description_that_no_manifest_can_hold_is_found(
 
 
 def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(
-    pair: EnginePair,
-) -> None:
+    pair,
+):
     case = attrs.evolve(
         a_case(Sort(), ("anchor", "positive", "label")), fixed=frozenset({"positive"})
     )
@@ -161,15 +157,15 @@ def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(
     assert isinstance(anchor, TokenIds)
     assert len(anchor) == 6
     assert len(set(anchor.lengths.tolist())) > 1
-    assert columns["label"].tolist() == [0, 1, 0, 1, 0, 1]  # type: ignore[union-attr]
+    assert columns["label"].tolist() == [0, 1, 0, 1, 0, 1]
     positive = columns["positive"]
-    assert (positive.shape, positive.dtype) == ((6, encoder.width), np.float32)  # type: ignore[union-attr]
-    assert not np.array_equal(batch(case, encoder, 1)["positive"], positive)  # type: ignore[arg-type]
+    assert (positive.shape, positive.dtype) == ((6, encoder.width), np.float32)
+    assert not np.array_equal(batch(case, encoder, 1)["positive"], positive)
 
 
 def test_both_engines_have_the_same_weights_and_training_changes_only_a_fresh_encoder(
-    pair: EnginePair,
-) -> None:
+    pair,
+):
     case = a_case()
     one, other = pair.shared(case, pair.engine), pair.shared(case, pair.reference)
     before = pair.weights(other)
@@ -179,8 +175,8 @@ def test_both_engines_have_the_same_weights_and_training_changes_only_a_fresh_en
     assert comparisons.farthest(pair.weights(fresh), before, 0.0)[0] > 0
 
 
-def test_two_classes_of_one_name_share_no_encoder(pair: EnginePair) -> None:
-    def another() -> Any:
+def test_two_classes_of_one_name_share_no_encoder(pair):
+    def another():
         @attrs.frozen
         class Same(Average):
             name = "same"
@@ -197,7 +193,7 @@ def test_two_classes_of_one_name_share_no_encoder(pair: EnginePair) -> None:
     assert pair.shared(of_one, pair.engine) is not pair.shared(of_one, pair.reference)
 
 
-def test_the_directory_goes_with_the_bench() -> None:
+def test_the_directory_goes_with_the_bench():
     pair = EnginePair(Engine(64), Engine(64), Sgd(0.1), Sgd(0.1), 0.1, Level())
     directory = pair.directory
     assert directory.is_dir()
@@ -205,7 +201,7 @@ def test_the_directory_goes_with_the_bench() -> None:
     assert not directory.exists()
 
 
-def test_the_suite_tries_only_what_is_named() -> None:
+def test_the_suite_tries_only_what_is_named():
     pytest.importorskip("sentbed_hardware")
     parts = {"backbone": ["bert"], "pooler": ["mean"], "loss": ["info-nce"]}
     names = list(testing.engine_rules({"use": "cpu"}, parts=parts))
@@ -234,15 +230,15 @@ class OnlyEncodesMeans(Runtime):
     name = "only-encodes-means"
     traits = RuntimeTraits(untrainable="it only encodes; train with `cpu`")
 
-    def misfits(self, backbone: Any, pooler: Any, head: Any) -> Iterator[str]:
+    def misfits(self, backbone, pooler, head):
         if pooler.name != "mean":
             yield f"it has no `{pooler.name}`; take `mean`"
 
-    def build(self) -> Any:
+    def build(self):
         raise NotImplementedError
 
 
-def test_the_suite_asks_a_runtime_that_only_encodes_for_no_training() -> None:
+def test_the_suite_asks_a_runtime_that_only_encodes_for_no_training():
     pytest.importorskip("sentbed_hardware")
     names = list(testing.engine_rules(OnlyEncodesMeans()))
     assert {name.partition("/")[0] for name in names} == {
@@ -264,19 +260,19 @@ class WithoutHeads(OnlyEncodesMeans):
 
     name = "without-heads"
 
-    def misfits(self, backbone: Any, pooler: Any, head: Any) -> Iterator[str]:
+    def misfits(self, backbone, pooler, head):
         if head.projection is not None or head.transform is not None:
             yield "it has no layers; take `projection` and `transform` out"
 
 
-def test_the_suite_asks_a_runtime_for_no_head_that_it_refuses() -> None:
+def test_the_suite_asks_a_runtime_for_no_head_that_it_refuses():
     pytest.importorskip("sentbed_hardware")
     names = list(testing.engine_rules(WithoutHeads()))
     assert {name.partition("/")[0] for name in names} == {"describe", "encode", "saved"}
     assert [name for name in names if "+head" in name] == []
 
 
-def test_the_suite_of_a_runtime_that_is_not_installed_fails_in_its_checks() -> None:
+def test_the_suite_of_a_runtime_that_is_not_installed_fails_in_its_checks():
     pytest.importorskip("sentbed_hardware")
     rules = testing.engine_rules(
         {"use": "no-such"}, parts={"backbone": ["bert"], "pooler": ["mean"]}
@@ -288,7 +284,7 @@ def test_the_suite_of_a_runtime_that_is_not_installed_fails_in_its_checks() -> N
 SAVE = Placed.save
 
 
-def lose_a_weight(encoder: Placed, directory: Path) -> None:
+def lose_a_weight(encoder, directory):
     encoder.backbone.embedding[:] += 1
     SAVE(encoder, directory)
 
@@ -302,9 +298,7 @@ PLANTED: Mapping[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", PLANTED)
-def test_what_is_saved_otherwise_than_it_was_is_found(
-    message: str, pair: EnginePair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_saved_otherwise_than_it_was_is_found(message, pair, monkeypatch):
     name, broken = PLANTED[message]
     pair.saved(a_case())
     monkeypatch.setattr(Placed, name, broken)
@@ -314,7 +308,7 @@ def test_what_is_saved_otherwise_than_it_was_is_found(
         testing.check_saved(pair, a_case())
 
 
-def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins: Plugins) -> None:
+def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins):
     found = cases(
         plugins,
         backbones={"small": Characters(), "wide": Characters(width=6)},
@@ -332,14 +326,14 @@ def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins: Plugins) -> 
     ]
 
 
-def test_installed_losses_without_parameters_are_tried_too(plugins: Plugins) -> None:
+def test_installed_losses_without_parameters_are_tried_too(plugins):
     found = {
         case.loss_name for case in cases(plugins, backbones={"small": Characters()})
     }
     assert found == {"pull", "sort", "grade", "chase"}
 
 
-def test_a_pooler_that_does_not_fit_makes_no_case(plugins: Plugins) -> None:
+def test_a_pooler_that_does_not_fit_makes_no_case(plugins):
     @attrs.frozen
     class Decoded(Average):
         name = "decoded"
@@ -369,19 +363,17 @@ def test_a_pooler_that_does_not_fit_makes_no_case(plugins: Plugins) -> None:
         ((frozenset[str](), frozenset({"positive"})), None),
     ],
 )
-def test_a_loss_gets_the_fixed_columns_that_it_wants(
-    refused: Any, expected: Any
-) -> None:
+def test_a_loss_gets_the_fixed_columns_that_it_wants(refused, expected):
     class Choosy:
         traits = LossTraits(needs=frozenset())
 
-        def misfits(self, batch_size: int, fixed: frozenset[str]) -> list[str]:
+        def misfits(self, batch_size, fixed):
             return ["no"] if fixed in refused else []
 
     assert fixed_columns(Choosy()) == expected
 
 
-def test_every_pair_that_occurs_is_covered_by_few_cases() -> None:
+def test_every_pair_that_occurs_is_covered_by_few_cases():
     every = [
         Case(b, p, loss, Characters(), Average(), PULL, ())
         for b in "abc"
@@ -393,7 +385,7 @@ def test_every_pair_that_occurs_is_covered_by_few_cases() -> None:
         every, ("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss")
     )
 
-    def pairs(some: list[Case]) -> set[tuple[str, str]]:
+    def pairs(some):
         names = [
             (case.backbone_name, case.pooler_name, case.loss_name) for case in some
         ]
@@ -409,7 +401,7 @@ def test_every_pair_that_occurs_is_covered_by_few_cases() -> None:
     ]
 
 
-def test_differences_are_relative_to_each_array_with_a_floor() -> None:
+def test_differences_are_relative_to_each_array_with_a_floor():
     one = {"a": np.array([3.0, 4.0]), "b": np.array([0.001])}
     other = {"a": np.array([3.0, 4.5]), "b": np.array([0.002])}
     size = math.hypot(3.0, 4.5)
@@ -427,9 +419,7 @@ def test_differences_are_relative_to_each_array_with_a_floor() -> None:
         assert (math.isnan(worst), where) == (True, name)
 
 
-def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_name() -> (
-    None
-):
+def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_name():
     gradients = {
         "en.model.key.bias": np.array([1e-9]),
         "en.model.key.weight": np.array([1.0]),
@@ -443,7 +433,7 @@ def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_
     assert set(comparisons.without(weights, tiny)) == {"m.safetensors:monkey.bias"}
 
 
-def test_a_figure_that_is_not_a_number_is_too_much() -> None:
+def test_a_figure_that_is_not_a_number_is_too_much():
     compare = comparisons.Comparison("rule", "case")
     with pytest.raises(
         AssertionError, match=r"^rule: case: it differs by nan, allowed 1; look there$"
@@ -452,13 +442,13 @@ def test_a_figure_that_is_not_a_number_is_too_much() -> None:
     compare.at_most("it differs", 1.0, 1.0, "look there")
 
 
-def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
+def test_saved_weights_are_read_as_the_format_defines(tmp_path):
     values = {
         "ints": ("I64", np.array([[1, -2]], "<i8"), np.array([[1, -2]])),
         "halves": ("BF16", np.array([0x3FC0, 0xC000], "<u2"), np.array([1.5, -2.0])),
         "floats": ("F32", np.array(0.25, "<f4"), np.array(0.25)),
     }
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    header = {"__metadata__": {"format": "pt"}}
     data = b""
     for name, (kind, raw, _) in values.items():
         offsets = [len(data), len(data) + raw.nbytes]
@@ -485,13 +475,13 @@ def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
         assert found[name].shape == value.shape
 
 
-def test_weights_in_another_format_are_no_agreement(tmp_path: Path) -> None:
+def test_weights_in_another_format_are_no_agreement(tmp_path):
     (tmp_path / "weights.bin").touch()
     with pytest.raises(ModelError, match="no weights in"):
         saved_weights(tmp_path)
 
 
-def test_core_does_not_import_the_suite_and_the_suite_no_tensor_library() -> None:
+def test_core_does_not_import_the_suite_and_the_suite_no_tensor_library():
     code = (
         "import sys, sentbed; assert 'sentbed_testing' not in sys.modules; import sentbed_testing; "
         "print([m for m in ('torch', 'jax', 'numpy', 'pytest', 'transformers') if m in sys.modules])"

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
 
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed_testing import ConformanceError, check_plugin, plugin_rules
-
-Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
 GOOD = '''
 """A schedule."""
@@ -202,7 +198,7 @@ FAULTS_OF_TOOLS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_TOOLS)
-def test_a_fault_of_a_tool_is_found(fault: str, distribute: Distribute) -> None:
+def test_a_fault_of_a_tool_is_found(fault, distribute):
     source, command, said = FAULTS_OF_TOOLS[fault]
     # What a `Lazy` names is imported once in a process.
     module = "tried_" + fault.replace(" ", "_")
@@ -219,9 +215,7 @@ def test_a_fault_of_a_tool_is_found(fault: str, distribute: Distribute) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_a_plugin_is_found(
-    fault: str, distribute: Distribute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_a_plugin_is_found(fault, distribute, monkeypatch):
     # A slow import is measured once: it is as slow each time.
     monkeypatch.setattr("sentbed_testing.plugin_checks.TRIES", 1)
     source, said = FAULTS[fault]
@@ -231,8 +225,8 @@ def test_a_fault_of_a_plugin_is_found(
 
 
 def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(
-    distribute: Distribute,
-) -> None:
+    distribute,
+):
     distribute("tried", {"tried": GOOD})
     report = check_plugin("tried", examples={"schedule/steady": {"rate": 0.5}})
     assert report.passed == (
@@ -254,7 +248,7 @@ def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(
         check_plugin("tried", skip={"schedule/stead": {"factor": "why"}})
 
 
-def test_the_rules_of_a_plugin_are_those_of_its_report(distribute: Distribute) -> None:
+def test_the_rules_of_a_plugin_are_those_of_its_report(distribute):
     distribute("tried", {"tried": GOOD})
     report = check_plugin("tried")
     rules = plugin_rules("tried", must_run=True)
@@ -266,7 +260,7 @@ def test_the_rules_of_a_plugin_are_those_of_its_report(distribute: Distribute) -
     rules["plugin/tried/hooks"]()
 
 
-def test_a_plugin_that_is_not_installed_is_said() -> None:
+def test_a_plugin_that_is_not_installed_is_said():
     with pytest.raises(
         ConformanceError,
         match=r"installed: no installed plugin is called `sentbed-tasting`; .*",
@@ -274,7 +268,7 @@ def test_a_plugin_that_is_not_installed_is_said() -> None:
         check_plugin("sentbed-tasting")
 
 
-def test_the_command_takes_examples_and_reasons(distribute: Distribute) -> None:
+def test_the_command_takes_examples_and_reasons(distribute):
     distribute("tried", {"tried": GOOD.replace("rate: float = 1.0", "rate: float")})
     call = CliRunner().invoke
     failed = call(main, ["plugins", "--check", "tried"])
@@ -323,8 +317,8 @@ def test_the_command_takes_examples_and_reasons(distribute: Distribute) -> None:
 
 
 def test_where_the_kit_is_missing_the_option_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     without = load_plugins([])
     monkeypatch.setattr(
         "sentbed._registry.registry.load_plugins", lambda *_, **__: without
@@ -337,7 +331,7 @@ def test_where_the_kit_is_missing_the_option_says_so(
     )
 
 
-def test_the_plugin_of_the_kit_loads_little() -> None:
+def test_the_plugin_of_the_kit_loads_little():
     import subprocess
 
     code = "import sentbed_testing.plugin, sys; print([n for n in sys.modules if n.startswith('sentbed_t')])"
@@ -345,7 +339,7 @@ def test_the_plugin_of_the_kit_loads_little() -> None:
     assert done.stdout == "['sentbed_testing', 'sentbed_testing.plugin']\n"
 
 
-def test_a_private_import_is_named_with_its_line(distribute: Distribute) -> None:
+def test_a_private_import_is_named_with_its_line(distribute):
     distribute("tried", {"tried": GOOD + "\nimport sentbed._seeds\n"})
     line = len(GOOD.splitlines()) + 2
     with pytest.raises(
@@ -356,5 +350,5 @@ def test_a_private_import_is_named_with_its_line(distribute: Distribute) -> None
 
 
 @pytest.mark.parametrize("name", ["trackers", "jobs", "workbench", "testing"])
-def test_ours_keep_the_rules(name: str) -> None:
+def test_ours_keep_the_rules(name):
     assert check_plugin(f"sentbed-{name}").passed[-1] == "sections"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import pytest
-from sentbed.protocols import Similarity, SimilarityTraits, TokenVectors
+from sentbed.protocols import Similarity, SimilarityTraits
 from sentbed_testing import ConformanceError, check_component
 
 
@@ -19,7 +19,7 @@ class Planted(Similarity):
     fault: str = ""
     """What is wrong."""
 
-    def similarity(self, first: Any, second: Any) -> Any:
+    def similarity(self, first, second):
         if self.fault == "detached":
             return first @ second.detach().T
         if self.fault == "one-row":
@@ -30,12 +30,12 @@ class Planted(Similarity):
             return first.mul_(2.0) @ second.T
         return first @ second.T
 
-    def pairwise(self, first: Any, second: Any) -> Any:
+    def pairwise(self, first, second):
         if self.fault == "other-pairs":
             return (first * second.flip(0)).sum(dim=1)
         return self.similarity(first, second).diagonal()
 
-    def operations(self, width: int, first: float = 1, second: float = 1) -> float:
+    def operations(self, width, first=1, second=1):
         return 0 if self.fault == "free" else 2 * width
 
 
@@ -46,12 +46,12 @@ class Unmasked(Similarity):
     name: ClassVar[str] = "unmasked"
     traits = SimilarityTraits(compares=frozenset({"tokens"}))
 
-    def similarity(self, first: TokenVectors, second: TokenVectors) -> Any:
+    def similarity(self, first, second):
         products = first.vectors[:, None, :, None] * second.vectors[:, None]
         return products.sum(dim=-1).amax(dim=-1).sum(dim=-1)
 
 
-def test_a_similarity_that_keeps_its_contract_passes_every_rule() -> None:
+def test_a_similarity_that_keeps_its_contract_passes_every_rule():
     assert not check_component(Planted).not_run
 
 
@@ -66,13 +66,13 @@ def test_a_similarity_that_keeps_its_contract_passes_every_rule() -> None:
         ("free", "cost"),
     ],
 )
-def test_a_fault_is_found(fault: str, rule: str) -> None:
+def test_a_fault_is_found(fault, rule):
     with pytest.raises(ConformanceError) as broken:
         check_component(Planted, example={"fault": fault})
     assert rule in {failure.rule for failure in broken.value.failures}
 
 
-def test_padding_that_counts_is_found() -> None:
+def test_padding_that_counts_is_found():
     with pytest.raises(ConformanceError) as broken:
         check_component(Unmasked)
     assert "alone" in {failure.rule for failure in broken.value.failures}

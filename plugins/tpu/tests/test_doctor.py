@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed import RunError
@@ -12,11 +10,11 @@ from sentbed_tpu import doctor
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def installed(monkeypatch):
     """Let packages have versions, and JAX find so many chips or fail."""
 
-    def put(chips: int | Exception | None, **versions: str) -> None:
-        def answer(*_: Any, **variables: str) -> int | None:
+    def put(chips, **versions):
+        def answer(*_, **variables):
             assert variables["JAX_PLATFORMS"] == "cpu"
             if isinstance(chips, Exception):
                 raise chips
@@ -48,7 +46,7 @@ def test_jax_starts_on_this_machine_and_has_the_versions_that_are_installed():
 
 
 def test_without_jax_the_distribution_is_to_be_installed(
-    installed: Callable[..., None],
+    installed,
 ):
     installed(0, jax="0.10.2")
     (found,) = doctor.findings()
@@ -57,7 +55,7 @@ def test_without_jax_the_distribution_is_to_be_installed(
     assert found.remedy == "`pip install sentbed-tpu`"
 
 
-def test_a_jax_that_does_not_start_says_why(installed: Callable[..., None]):
+def test_a_jax_that_does_not_start_says_why(installed):
     installed(RunError("ImportError: torchax wants another torch"), **ALL)
     (found,) = doctor.findings()
     assert found.status == "no"
@@ -68,7 +66,7 @@ def test_a_jax_that_does_not_start_says_why(installed: Callable[..., None]):
 
 
 def test_chips_with_libtpu_are_a_yes_and_are_claimed_only_when_tried(
-    installed: Callable[..., None],
+    installed,
 ):
     installed(4, **ALL, libtpu="0.0.30")
     runtime, library, devices = doctor.findings()
@@ -77,7 +75,7 @@ def test_chips_with_libtpu_are_a_yes_and_are_claimed_only_when_tried(
     assert (devices.status, devices.detail) == ("yes", "4 chips on the PCI bus")
 
 
-def test_chips_without_libtpu_are_limited(installed: Callable[..., None]):
+def test_chips_without_libtpu_are_limited(installed):
     installed(4, **ALL)
     runtime, library, devices = doctor.findings()
     assert runtime.status == "limited"
@@ -91,9 +89,7 @@ def test_chips_without_libtpu_are_limited(installed: Callable[..., None]):
 
 
 @pytest.mark.parametrize(("platform", "status"), [("tpu", "yes"), ("cpu", "no")])
-def test_what_jax_gets_by_itself_is_listed(
-    monkeypatch: pytest.MonkeyPatch, platform: str, status: str
-):
+def test_what_jax_gets_by_itself_is_listed(monkeypatch, platform, status):
     found = {"platform": platform, "devices": ["made-up v9", "made-up v9"]}
     monkeypatch.setattr(doctor, "elsewhere", lambda *_, **__: found)
     claimed = doctor.claimed()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,12 @@ from sentbed_tpu.tpu import Tpu
     skip={"engine": "it loads JAX; the tests of `-m jax` build it"},
     must_run=True,
 )
-def test_the_runtime_keeps_the_contract(rule: Callable[[], None]) -> None:
+def test_the_runtime_keeps_the_contract(rule):
     rule()
 
 
 @pytest.mark.parametrize("word", ["jax", "optax"])
-def test_whoever_does_not_install_it_has_no_trace_of_it(word: str) -> None:
+def test_whoever_does_not_install_it_has_no_trace_of_it(word):
     modules = sorted(Path(sentbed_hardware.__file__).parent.rglob("*.py"))
     assert len(modules) > 20
     assert [

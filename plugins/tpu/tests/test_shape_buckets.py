@@ -22,7 +22,7 @@ BUCKETS = Buckets((4, 8, 16), 64)
     ],
 )
 def test_a_text_is_padded_to_the_next_length_and_never_beyond_the_positions(
-    tokens: int, longest: int, padded: int
+    tokens, longest, padded
 ):
     assert BUCKETS.length(tokens, longest) == padded
 

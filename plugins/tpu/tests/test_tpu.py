@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import attrs
 import jax
@@ -20,9 +17,7 @@ from sentbed_hardware.learning_rate_schedules import Constant, Linear, RelativeS
 from sentbed_tpu._jax.ahead_of_time import ahead, lower_step
 from sentbed_tpu._jax.compiled_functions import fitting
 from sentbed_tpu._jax.encoder import JaxEncoder
-from sentbed_tpu._jax.engine import JaxEngine
 from sentbed_tpu._jax.optax_optimizers import build_optax
-from sentbed_tpu._jax.trainer import JaxTrainer
 from sentbed_tpu.tpu import Tpu
 from small_encoder import ENGINES
 
@@ -35,21 +30,17 @@ SMALL = {
     "token_budget": 64,
 }
 LAYOUTS = [(1, "ddp"), (8, "ddp"), (8, "fsdp")]
-Make = Callable[..., JaxEncoder]
 
 
-def engine_of(devices: int = 1, parallel: Any = "ddp", **fields: Any) -> JaxEngine:
-    built: Any = Tpu(
-        **{**SMALL, "devices": devices, "parallel": parallel, **fields}
-    ).build()
-    return built
+def engine_of(devices=1, parallel="ddp", **fields):
+    return Tpu(**{**SMALL, "devices": devices, "parallel": parallel, **fields}).build()
 
 
 @pytest.fixture
-def place(toys: Any, engine: Any) -> Make:
+def place(toys, engine):
     """The encoder that `assemble` makes, on a JAX engine; `of` is the torch one that it equals."""
 
-    def make(on: JaxEngine, dropout: float = 0.0, pooler: Any = None) -> JaxEncoder:
+    def make(on, dropout=0.0, pooler=None):
         torch.manual_seed(0)
         backbone = toys.backbone(width=16, dropout=dropout).build(BuildContext(tuple))
         head = Head(projection=8, bias=True)
@@ -61,7 +52,7 @@ def place(toys: Any, engine: Any) -> Make:
 
 
 @pytest.fixture
-def reference(toys: Any, engine: Any) -> Any:
+def reference(toys, engine):
     torch.manual_seed(0)
     backbone = toys.backbone(width=16).build(BuildContext(tuple))
     encoder = engine.assemble(backbone, toys.mean(), Head(projection=8, bias=True))
@@ -69,7 +60,7 @@ def reference(toys: Any, engine: Any) -> Any:
     return encoder
 
 
-def train(encoder: Any, loss: Any, optimizer: Any = None, **options: Any) -> Any:
+def train(encoder, loss, optimizer=None, **options):
     engine = ENGINES[encoder]
     engine.seed(5)
     towers = dict.fromkeys(("anchor", "positive", "negative"), "encoder")
@@ -80,7 +71,7 @@ def train(encoder: Any, loss: Any, optimizer: Any = None, **options: Any) -> Any
     )
 
 
-def closeness(found: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
+def closeness(found, expected):
     """The largest difference, relative to the largest value of all."""
     assert set(found) == set(expected)
     largest = max(np.abs(value).max() for value in expected.values())
@@ -89,7 +80,7 @@ def closeness(found: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
     ) / float(largest)
 
 
-def weights_of(encoder: Any) -> dict[str, Any]:
+def weights_of(encoder):
     if isinstance(encoder, JaxEncoder):
         encoder.to_host()
     return {
@@ -103,9 +94,7 @@ def test_the_precision_auto_is_bf16():
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
-def test_vectors_are_those_of_torch(
-    toys: Any, place: Make, reference: Any, devices: int, parallel: str
-):
+def test_vectors_are_those_of_torch(toys, place, reference, devices, parallel):
     encoder = place(engine_of(devices, parallel))
     texts = [" ".join("abcdefghijk"[: 1 + n % 11]) for n in range(37)]
     batch = toys.batch(*texts)
@@ -115,7 +104,7 @@ def test_vectors_are_those_of_torch(
 
 
 def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch(
-    toys: Any, engine: Any, columns: dict[str, TokenIds]
+    toys, engine, columns
 ):
     pooler = toys.trained_dense(out=6)
     encoders = []
@@ -143,14 +132,14 @@ def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch
     ("fields", "micro_batch"), [({"memory": 6}, None), ({"learned": True}, 1)]
 )
 def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
-    toys: Any,
-    place: Make,
-    reference: Any,
-    columns: dict[str, TokenIds],
-    devices: int,
-    parallel: str,
-    micro_batch: int | None,
-    fields: dict[str, Any],
+    toys,
+    place,
+    reference,
+    columns,
+    devices,
+    parallel,
+    micro_batch,
+    fields,
 ):
     loss = toys.loss(**fields)
     expected, slopes = train(reference, loss).gradients(columns)
@@ -163,13 +152,13 @@ def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
 @pytest.mark.parametrize("micro_batch", [None, 1])
 def test_numbers_reach_the_loss_as_on_torch(
-    toys: Any,
-    place: Make,
-    reference: Any,
-    columns: dict[str, TokenIds],
-    devices: int,
-    parallel: str,
-    micro_batch: int | None,
+    toys,
+    place,
+    reference,
+    columns,
+    devices,
+    parallel,
+    micro_batch,
 ):
     batch = {name: columns[name] for name in ("anchor", "positive")}
     batch |= {"score": np.linspace(0, 1, len(batch["anchor"]), dtype=np.float32)}
@@ -198,12 +187,12 @@ def test_numbers_reach_the_loss_as_on_torch(
     ids=["adamw", "adafactor"],
 )
 def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
-    toys: Any,
-    engine: Any,
-    place: Make,
-    columns: dict[str, TokenIds],
-    optimizer: Any,
-    own: ParameterSettings,
+    toys,
+    engine,
+    place,
+    columns,
+    optimizer,
+    own,
 ):
     reached = {}
     for settings in (own, None):
@@ -236,12 +225,12 @@ def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
     ids=["adamw", "adafactor", "adafactor-unscaled"],
 )
 def test_a_decay_of_its_own_is_scaled_as_the_optimizer_scales_its_decay(
-    toys: Any,
-    engine: Any,
-    place: Make,
-    columns: dict[str, TokenIds],
-    optimizer: Any,
-    expected: float,
+    toys,
+    engine,
+    place,
+    columns,
+    optimizer,
+    expected,
 ):
     loss = toys.loss(
         math.exp(3.0), learned=True, settings=ParameterSettings(weight_decay=0.1)
@@ -272,13 +261,13 @@ def test_a_decay_of_its_own_is_scaled_as_the_optimizer_scales_its_decay(
     ],
 )
 def test_ten_steps_are_those_of_torch(
-    toys: Any,
-    place: Make,
-    reference: Any,
-    columns: dict[str, TokenIds],
-    optimizer: Any,
-    devices: int,
-    parallel: str,
+    toys,
+    place,
+    reference,
+    columns,
+    optimizer,
+    devices,
+    parallel,
 ):
     options = {"schedule": Linear(warmup=0.3), "max_grad_norm": 0.05}
     ours = place(engine_of(devices, parallel))
@@ -298,9 +287,7 @@ def test_ten_steps_are_those_of_torch(
     assert closeness(weights_of(ours), weights_of(reference)) < 1e-4
 
 
-def test_keys_come_from_a_moving_average(
-    toys: Any, place: Make, reference: Any, columns: dict[str, TokenIds]
-):
+def test_keys_come_from_a_moving_average(toys, place, reference, columns):
     del columns["negative"]
     trainers = [
         train(encoder, toys.momentum(memory=6))
@@ -311,9 +298,7 @@ def test_keys_come_from_a_moving_average(
         assert found.loss == pytest.approx(expected.loss, rel=1e-4)
 
 
-def test_the_second_step_draws_other_dropout_than_the_first(
-    toys: Any, place: Make, columns: dict[str, TokenIds]
-):
+def test_the_second_step_draws_other_dropout_than_the_first(toys, place, columns):
     trainer = train(place(engine_of(), dropout=0.3), toys.loss())
     first, second = (trainer.gradients(columns)[0] for _ in range(2))
     again = train(place(engine_of(), dropout=0.3), toys.loss()).gradients(columns)[0]
@@ -322,7 +307,7 @@ def test_the_second_step_draws_other_dropout_than_the_first(
 
 
 def test_dropout_is_the_same_when_activations_are_computed_again_and_on_eight_devices(
-    toys: Any, place: Make, columns: dict[str, TokenIds]
+    toys, place, columns
 ):
     encoders = [place(engine_of(devices), dropout=0.3) for devices in (1, 8)]
     whole, cached, spread = (
@@ -350,16 +335,16 @@ def test_dropout_is_the_same_when_activations_are_computed_again_and_on_eight_de
     ],
 )
 def test_a_trainer_goes_on_from_its_state_to_the_bit(
-    toys: Any,
-    place: Make,
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-    optimizer: Any,
-    schedule: Any,
-    devices: int,
-    parallel: str,
+    toys,
+    place,
+    columns,
+    tmp_path,
+    optimizer,
+    schedule,
+    devices,
+    parallel,
 ):
-    def start() -> tuple[JaxEncoder, JaxTrainer]:
+    def start():
         encoder = place(engine_of(devices, parallel), dropout=0.2)
         loss = toys.momentum(memory=6, learned=True)
         return encoder, train(encoder, loss, optimizer, schedule=schedule)
@@ -379,9 +364,7 @@ def test_a_trainer_goes_on_from_its_state_to_the_bit(
         np.testing.assert_array_equal(weights_of(other)[name], value)
 
 
-def test_a_state_of_another_recipe_is_refused(
-    toys: Any, place: Make, columns: dict[str, TokenIds], tmp_path: Path
-):
+def test_a_state_of_another_recipe_is_refused(toys, place, columns, tmp_path):
     encoder = place(engine_of())
     train(encoder, toys.loss()).save(tmp_path / "state")
     with pytest.raises(
@@ -398,9 +381,7 @@ def test_a_state_of_another_recipe_is_refused(
         train(encoder, toys.loss()).load(tmp_path / "state")
 
 
-def test_a_step_that_is_not_finite_changes_nothing(
-    toys: Any, place: Make, columns: dict[str, TokenIds]
-):
+def test_a_step_that_is_not_finite_changes_nothing(toys, place, columns):
     encoder = place(engine_of())
     trainer = train(encoder, toys.loss(memory=6))
     trainer.step(columns)
@@ -413,7 +394,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
 
 
 def test_a_saved_encoder_is_one_that_torch_reads(
-    toys: Any, place: Make, engine: Any, columns: dict[str, TokenIds], tmp_path: Path
+    toys, place, engine, columns, tmp_path
 ):
     encoder = place(engine_of(8, "fsdp"))
     train(encoder, toys.loss()).step(columns)
@@ -426,7 +407,7 @@ def test_a_saved_encoder_is_one_that_torch_reads(
     np.testing.assert_allclose(read.encode(batch), encoder.encode(batch), atol=1e-6)
 
 
-def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys: Any, place: Make):
+def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys, place):
     engine = engine_of()
     trainer = train(place(engine), toys.loss(), AdamW(lr=1e-3), total_steps=50)
     rng = np.random.default_rng(0)
@@ -446,7 +427,7 @@ def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys: Any, place: 
 
 
 def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp32(
-    toys: Any, place: Make, reference: Any, columns: dict[str, TokenIds]
+    toys, place, reference, columns
 ):
     encoder = place(engine_of(precision="bf16"))
     batch = toys.batch("a small house by the sea", "rain")
@@ -458,9 +439,7 @@ def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp3
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_training_step_lowers_to_tpu(
-    toys: Any, place: Make, columns: dict[str, TokenIds], parallel: str
-):
+def test_a_training_step_lowers_to_tpu(toys, place, columns, parallel):
     engine = engine_of(8, parallel)
     devices = list(engine.devices.layout.mesh.devices.flat)
     encoder = place(
@@ -478,9 +457,7 @@ def test_a_training_step_lowers_to_tpu(
     assert all(found["bytes"] > 0 for found in lowered)
 
 
-def test_a_module_that_changes_in_a_forward_pass_is_refused(
-    toys: Any, place: Make, columns: dict[str, TokenIds]
-):
+def test_a_module_that_changes_in_a_forward_pass_is_refused(toys, place, columns):
     trainer = train(place(engine_of(), pooler=toys.norm()), toys.loss())
     with pytest.raises(
         RunError, match=r"`pooler.norm.num_batches_tracked` changes in a forward pass"
@@ -488,9 +465,7 @@ def test_a_module_that_changes_in_a_forward_pass_is_refused(
         trainer.step(columns)
 
 
-def test_three_devices_take_equally_many_rows(
-    toys: Any, place: Make, reference: Any, columns: dict[str, TokenIds]
-):
+def test_three_devices_take_equally_many_rows(toys, place, reference, columns):
     expected, slopes = train(reference, toys.loss()).gradients(columns)
     found, gradients = train(place(engine_of(3)), toys.loss()).gradients(columns)
     assert found == pytest.approx(expected, rel=1e-5)
@@ -511,7 +486,7 @@ def test_adafactor_refuses_a_weight_with_three_axes():
         build_optax(Adafactor(), {"kernel": (2, 3, 4)})
 
 
-def test_an_optimizer_without_a_twin_is_named(toys: Any, place: Make):
+def test_an_optimizer_without_a_twin_is_named(toys, place):
     with pytest.raises(RunError, match="`toy-sgd` has no twin for JAX"):
         train(place(engine_of()), toys.loss(), toys.sgd())
 

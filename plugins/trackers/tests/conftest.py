@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pluggy
 import pytest
@@ -34,10 +31,10 @@ tasks = ["a", "b"]
 class Following:
     """Tells a tracker, through the hooks as the runner calls them, what a run of two stages shows."""
 
-    def __init__(self, directory: Path, tracker: object) -> None:
+    def __init__(self, directory, tracker):
         directory.mkdir(exist_ok=True)
         (directory / "resolved.toml").write_text(RECIPE)
-        self.facts: dict[str, Any] = {}
+        self.facts = {}
         """What the trackers want the manifest to say."""
         self.run = Run("my-run", directory, None, MappingProxyType(self.facts))
         manager = pluggy.PluginManager("sentbed")
@@ -45,19 +42,19 @@ class Following:
         manager.register(tracker)
         self.hooks = manager.hook
 
-    def start(self) -> Following:
+    def start(self):
         self._told(self.hooks.run_started(run=self.run))
         return self
 
-    def resume(self, states: Mapping[str, Any]) -> Following:
+    def resume(self, states):
         self._told(self.hooks.run_resumed(run=self.run, states=states))
         return self
 
-    def _told(self, said: Iterable[Mapping[str, Any]]) -> None:
+    def _told(self, said):
         for facts in said:
             self.facts.update(facts)
 
-    def steps(self, stage: str, first: int, last: int) -> Following:
+    def steps(self, stage, first, last):
         for step in range(first, last + 1):
             result = StepResult(
                 1 / step, 1e-3 / step, 2.0 * step, {"temperature": 0.05 + step}
@@ -67,7 +64,7 @@ class Following:
             )
         return self
 
-    def watch(self, stage: str, step: int) -> Following:
+    def watch(self, stage, step):
         scores = tuple(
             Score("STSB-dev", "alignment", value * (step + 1), {"id": protocol})
             for protocol, value in (("wang-isola", 0.25), ("st5", 0.5))
@@ -76,13 +73,13 @@ class Following:
         self.hooks.observed(**told, evaluation=Evaluation(scores, 0.0))
         return self
 
-    def looks(self, stage: str, step: int) -> Following:
+    def looks(self, stage, step):
         self.hooks.validated(
             run=self.run, stage=stage, step=step, score=80.0 + step, best=True
         )
         return self.watch(stage, step)
 
-    def scores(self, encoder: str, value: float) -> Following:
+    def scores(self, encoder, value):
         evaluation = Evaluation(
             (Score("STS12", "spearman", value, {"id": "senteval-sts"}),), value
         )
@@ -91,27 +88,27 @@ class Following:
         )
         return self
 
-    def states(self) -> dict[str, Any]:
+    def states(self):
         return dict(self.hooks.tracker_state(run=self.run))
 
-    def finish(self) -> Following:
+    def finish(self):
         self.hooks.run_finished(run=self.run, report=self.run.directory / "report.html")
         return self
 
-    def fail(self, error: BaseException) -> Following:
+    def fail(self, error):
         self.hooks.run_failed(run=self.run, error=error)
         return self
 
 
 @pytest.fixture
-def follow(tmp_path: Path) -> Callable[[object], Following]:
+def follow(tmp_path):
     """Follow the run in `tmp_path / "run"` with a tracker."""
     return lambda tracker: Following(tmp_path / "run", tracker)
 
 
-def expected_series(last: int) -> dict[str, list[tuple[int, float]]]:
+def expected_series(last):
     """What two stages of so many steps show, under the names that TensorBoard takes."""
-    series: dict[str, list[tuple[int, float]]] = {}
+    series = {}
     for stage in ("nli", "align"):
         steps = range(1, last + 1)
         series[f"{stage}/loss"] = [(step, 1 / step) for step in steps]
@@ -128,17 +125,15 @@ def expected_series(last: int) -> dict[str, list[tuple[int, float]]]:
 
 
 @pytest.fixture
-def series() -> Callable[[int], dict[str, list[tuple[int, float]]]]:
+def series():
     return expected_series
 
 
 @pytest.fixture
-def same() -> Callable[[Any, Any], None]:
+def same():
     """Compare series; TensorBoard keeps fp32."""
 
-    def compare(
-        found: Mapping[str, list[Any]], expected: Mapping[str, list[Any]]
-    ) -> None:
+    def compare(found, expected):
         assert sorted(found) == sorted(expected)
         for name, points in expected.items():
             assert [step for step, _ in found[name]] == [step for step, _ in points], (

@@ -6,13 +6,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
-from sentbed._recipe.recipe import Recipe
 from sentbed._run.context import RunContext
 from sentbed.protocols import Evaluation, Score, StepResult
 from sentbed_trackers import console
@@ -23,7 +20,7 @@ SCORES = Evaluation((Score("STS12", "spearman", 71.234, {"id": "p"}),), 71.234)
 
 
 @pytest.fixture
-def tracker() -> Iterator[JsonlTracker]:
+def tracker():
     """A tracker whose log is closed when the test ends."""
     made = JsonlTracker()
     yield made
@@ -31,13 +28,13 @@ def tracker() -> Iterator[JsonlTracker]:
 
 
 @pytest.fixture
-def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunContext:
+def info(recipe_of, tmp_path):
     (tmp_path / "out").mkdir()
     return RunContext("my-run", tmp_path / "out", recipe_of())
 
 
-def lines(info: RunContext) -> list[dict[str, Any]]:
-    def refuse(word: str) -> None:
+def lines(info):
+    def refuse(word):
         raise AssertionError(f"{word} is not JSON")
 
     text = (info.directory / "log.jsonl").read_text()
@@ -48,9 +45,7 @@ def lines(info: RunContext) -> list[dict[str, Any]]:
 # --- log.jsonl ---------------------------------------------------------------------------------------------
 
 
-def test_every_event_is_a_line_that_can_be_read_at_once(
-    info: RunContext, tracker: JsonlTracker
-):
+def test_every_event_is_a_line_that_can_be_read_at_once(info, tracker):
     tracker.run_started(info)
     assert [(line["event"], line["name"]) for line in lines(info)] == [
         ("run_started", "my-run")
@@ -70,9 +65,7 @@ def test_every_event_is_a_line_that_can_be_read_at_once(
     }
 
 
-def test_numbers_that_json_does_not_have_are_null(
-    info: RunContext, tracker: JsonlTracker
-):
+def test_numbers_that_json_does_not_have_are_null(info, tracker):
     tracker.run_started(info)
     tracker.step_finished(
         "nli", 1, StepResult(math.nan, 1e-4, math.inf, {"a": -math.inf, "b": 1.0})
@@ -90,9 +83,7 @@ def test_numbers_that_json_does_not_have_are_null(
     assert scores["scores"][0]["protocol"] == {"parts": [None, 1.0]}
 
 
-def test_text_outside_ascii_and_line_ends_stay_on_one_line(
-    info: RunContext, tracker: JsonlTracker
-):
+def test_text_outside_ascii_and_line_ends_stay_on_one_line(info, tracker):
     tracker.run_started(info)
     tracker.run_failed(ValueError("é\n\u2028 ☃"))
     assert [line["event"] for line in lines(info)] == ["run_started", "run_failed"]
@@ -103,24 +94,18 @@ def test_text_outside_ascii_and_line_ends_stay_on_one_line(
     ("error", "text"),
     [(ValueError("why"), "why"), (KeyboardInterrupt(), "KeyboardInterrupt")],
 )
-def test_a_failed_run_says_why(
-    error: BaseException, text: str, info: RunContext, tracker: JsonlTracker
-):
+def test_a_failed_run_says_why(error, text, info, tracker):
     tracker.run_started(info)
     tracker.run_failed(error)
     assert lines(info)[-1]["error"] == text
 
 
-def test_a_log_that_was_never_opened_takes_no_events(
-    info: RunContext, tracker: JsonlTracker
-):
+def test_a_log_that_was_never_opened_takes_no_events(info, tracker):
     tracker.run_failed(ValueError("early"))
     assert list(info.directory.iterdir()) == []
 
 
-def test_one_tracker_can_follow_one_run_after_another(
-    info: RunContext, tracker: JsonlTracker, tmp_path: Path
-):
+def test_one_tracker_can_follow_one_run_after_another(info, tracker, tmp_path):
     tracker.run_started(info)
     tracker.run_finished(Path("r"))
     (tmp_path / "second").mkdir()
@@ -131,9 +116,7 @@ def test_one_tracker_can_follow_one_run_after_another(
     assert [line["event"] for line in lines(second)] == ["run_started", "run_finished"]
 
 
-def test_a_resumed_log_has_no_event_twice(
-    info: RunContext, tracker: JsonlTracker
-) -> None:
+def test_a_resumed_log_has_no_event_twice(info, tracker):
     tracker.run_started(info)
     tracker.stage_started("nli", 3)
     tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0))
@@ -161,9 +144,7 @@ def test_a_resumed_log_has_no_event_twice(
     ]
 
 
-def test_a_log_without_a_state_begins_again_and_a_shorter_one_stays(
-    info: RunContext, tracker: JsonlTracker
-) -> None:
+def test_a_log_without_a_state_begins_again_and_a_shorter_one_stays(info, tracker):
     tracker.run_started(info)
     tracker.run_resumed(info, {"jsonl": {"bytes": 10_000}})
     assert [line["event"] for line in lines(info)] == ["run_started", "run_resumed"]
@@ -173,9 +154,7 @@ def test_a_log_without_a_state_begins_again_and_a_shorter_one_stays(
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
 @pytest.mark.parametrize("method", ["run_started", "run_resumed"])
-def test_a_pipe_in_the_place_of_the_log_is_refused_and_not_opened(
-    method: str, info: RunContext
-):
+def test_a_pipe_in_the_place_of_the_log_is_refused_and_not_opened(method, info):
     os.mkfifo(info.directory / "log.jsonl")
     code = f"""
 from pathlib import Path
@@ -199,13 +178,11 @@ except RunError as error:
     ), done.stderr
 
 
-def test_a_log_that_is_not_open_has_no_state() -> None:
+def test_a_log_that_is_not_open_has_no_state():
     assert JsonlTracker().tracker_state() is None
 
 
-def test_what_was_watched_and_warned_of_is_logged(
-    info: RunContext, tracker: JsonlTracker
-) -> None:
+def test_what_was_watched_and_warned_of_is_logged(info, tracker):
     tracker.run_started(info)
     tracker.warned("digits may differ")
     tracker.observed("nli", 0, "en", attrs.evolve(SCORES, primary=math.nan))
@@ -235,7 +212,7 @@ def test_what_was_watched_and_warned_of_is_logged(
 # --- console -----------------------------------------------------------------------------------------------
 
 
-def follow(tracker: ConsoleTracker, info: RunContext) -> None:
+def follow(tracker, info):
     tracker.run_started(info)
     tracker.evaluation_started("sts", "encoder@start")
     tracker.scores_ready(SCORES)
@@ -250,13 +227,13 @@ def follow(tracker: ConsoleTracker, info: RunContext) -> None:
 
 
 @pytest.fixture
-def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_terminal(monkeypatch):
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
-def terminal(no_terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def terminal(no_terminal, monkeypatch):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("TTY_INTERACTIVE", "1")
     monkeypatch.setenv("COLUMNS", "160")
@@ -265,9 +242,9 @@ def terminal(no_terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_terminal")
 def test_without_a_terminal_plain_lines_go_to_standard_error(
-    info: RunContext,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    info,
+    capsys,
+    monkeypatch,
 ):
     monkeypatch.setattr(console, "LINE_EVERY_SECONDS", -1.0)
     monkeypatch.setattr("time.monotonic", iter(range(0, 1000, 10)).__next__)
@@ -294,9 +271,7 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_tasks_that_were_left_out_for_want_of_data_are_named(
-    info: RunContext, capsys: pytest.CaptureFixture[str]
-):
+def test_tasks_that_were_left_out_for_want_of_data_are_named(info, capsys):
     tracker = ConsoleTracker()
     tracker.run_started(info)
     (score,) = SCORES.scores
@@ -312,9 +287,7 @@ def test_tasks_that_were_left_out_for_want_of_data_are_named(
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_what_controls_a_terminal_is_shown_as_an_escape(
-    info: RunContext, capsys: pytest.CaptureFixture[str]
-):
+def test_what_controls_a_terminal_is_shown_as_an_escape(info, capsys):
     tracker = ConsoleTracker()
     tracker.run_started(info)
     (score,) = SCORES.scores
@@ -329,9 +302,7 @@ def test_what_controls_a_terminal_is_shown_as_an_escape(
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_without_a_terminal_steps_are_told_only_now_and_then(
-    info: RunContext, capsys: pytest.CaptureFixture[str]
-):
+def test_without_a_terminal_steps_are_told_only_now_and_then(info, capsys):
     tracker = ConsoleTracker()
     tracker.run_started(info)
     tracker.stage_started("nli", 1000)
@@ -341,9 +312,7 @@ def test_without_a_terminal_steps_are_told_only_now_and_then(
 
 
 @pytest.mark.usefixtures("terminal")
-def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(
-    info: RunContext, capsys: pytest.CaptureFixture[str]
-):
+def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(info, capsys):
     follow(ConsoleTracker(), info)
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -358,9 +327,9 @@ def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(
 
 @pytest.mark.usefixtures("no_terminal")
 def test_a_failed_run_closes_the_bar_and_says_what_is_left(
-    info: RunContext,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    info,
+    capsys,
+    monkeypatch,
 ):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("TTY_INTERACTIVE", "1")
@@ -389,11 +358,11 @@ def test_a_failed_run_closes_the_bar_and_says_what_is_left(
     ],
 )
 def test_a_resumed_run_says_where_it_goes_on(
-    stage: int,
-    step: int,
-    where: str,
-    info: RunContext,
-    capsys: pytest.CaptureFixture[str],
+    stage,
+    step,
+    where,
+    info,
+    capsys,
 ):
     info.facts["resumed"] = [{"stage": 9, "step": 9}, {"stage": stage, "step": step}]
     ConsoleTracker().run_resumed(info)
@@ -404,9 +373,7 @@ def test_a_resumed_run_says_where_it_goes_on(
 
 
 @pytest.mark.usefixtures("terminal")
-def test_the_bar_of_a_resumed_stage_begins_where_it_goes_on(
-    info: RunContext, capsys: pytest.CaptureFixture[str]
-):
+def test_the_bar_of_a_resumed_stage_begins_where_it_goes_on(info, capsys):
     info.facts["resumed"] = [{"stage": 0, "step": 3}]
     tracker = ConsoleTracker()
     tracker.run_resumed(info)
@@ -416,9 +383,7 @@ def test_the_bar_of_a_resumed_stage_begins_where_it_goes_on(
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_warnings_and_watched_scores_are_a_line_each(
-    info: RunContext, capsys: pytest.CaptureFixture[str]
-):
+def test_warnings_and_watched_scores_are_a_line_each(info, capsys):
     tracker = ConsoleTracker()
     tracker.run_started(info)
     capsys.readouterr()
@@ -441,9 +406,7 @@ def test_warnings_and_watched_scores_are_a_line_each(
 # Fails: what is shown goes to rich as markup, where `[...]` is a style and a lone `[/...]` an error.
 @pytest.mark.usefixtures("no_terminal")
 @pytest.mark.parametrize("name", ["[red]runs", "[1]", "runs[/]"])
-def test_brackets_in_names_are_shown_as_they_are(
-    name: str, info: RunContext, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_brackets_in_names_are_shown_as_they_are(name, info, tmp_path, capsys):
     bracketed = RunContext("r", tmp_path / name, info.recipe)
     tracker = ConsoleTracker()
     tracker.run_started(bracketed)

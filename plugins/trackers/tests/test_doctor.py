@@ -16,7 +16,7 @@ EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_te
 ]["optional-dependencies"]
 
 
-def names(requirements: list[str]) -> list[str]:
+def names(requirements):
     return [re.split(r"[^\w-]", requirement)[0] for requirement in requirements]
 
 
@@ -36,7 +36,7 @@ def test_every_tracker_is_looked_at_with_the_packages_of_its_extra():
 
 
 def test_a_library_is_found_with_its_version_or_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
     assert (

@@ -3,36 +3,30 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed import RunError
 from sentbed_trackers import outbox
 from sentbed_trackers.mlflow import MLflow
 
-Follow = Callable[[object], Any]
-Series = dict[str, list[tuple[int, float]]]
-
 # MLflow's own mappings, at their first use.
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _library() -> None:
+def _library():
     """Load MLflow when its tests run: it takes seconds, in the other workers for nothing."""
     pytest.importorskip("mlflow", reason="needs the extra `mlflow`")
     pytest.importorskip("sqlalchemy", reason="needs the extra `mlflow`")
 
 
 @pytest.fixture(scope="session")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+def uri(tmp_path_factory):
     return f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}"
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def alone(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -42,12 +36,12 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def settings(uri: str, request: pytest.FixtureRequest) -> MLflow:
+def settings(uri, request):
     """A run in an experiment of the test's own."""
     return MLflow(uri=uri, experiment=request.node.name, tags={"paper": "table 5"})
 
 
-def read(settings: MLflow) -> tuple[Any, Series]:
+def read(settings):
     """What MLflow's client reads: the only run of the experiment, and its metrics."""
     from mlflow import MlflowClient
 
@@ -64,20 +58,20 @@ def read(settings: MLflow) -> tuple[Any, Series]:
     }
 
 
-def wait_for(happened: Callable[[], bool]) -> None:
+def wait_for(happened):
     end = time.monotonic() + 30
     while not happened():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.005)
 
 
-def permitted(series: Series) -> Series:
+def permitted(series):
     return {name.replace("@", "-"): points for name, points in series.items()}
 
 
 def test_mlflow_reads_everything_that_the_run_has_shown(
-    follow: Follow, settings: MLflow, series: Any, same: Any, tmp_path: Path
-) -> None:
+    follow, settings, series, same, tmp_path
+):
     told = follow(settings.build()).start().scores("en@start", 40.0)
     for stage in ("nli", "align"):
         told.watch(stage, 0).steps(stage, 1, 3).looks(stage, 3)
@@ -106,12 +100,12 @@ def test_mlflow_reads_everything_that_the_run_has_shown(
 
 
 def test_a_resumed_run_goes_on_in_its_run_and_has_nothing_twice(
-    follow: Follow,
-    settings: MLflow,
-    series: Any,
-    same: Any,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    follow,
+    settings,
+    series,
+    same,
+    monkeypatch,
+):
     killed = follow(settings.build()).start().scores("en@start", 40.0)
     killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps(
         "align", 1, 1
@@ -130,8 +124,8 @@ def test_a_resumed_run_goes_on_in_its_run_and_has_nothing_twice(
 
 
 def test_what_had_not_arrived_at_the_checkpoint_is_sent_by_the_resumed_run(
-    follow: Follow, settings: MLflow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    follow, settings, monkeypatch
+):
     monkeypatch.setattr(outbox, "SECONDS", 3600)
     killed = follow(settings.build()).start().steps("nli", 1, 2)
     states = json.loads(json.dumps(killed.states()))
@@ -145,9 +139,7 @@ def test_what_had_not_arrived_at_the_checkpoint_is_sent_by_the_resumed_run(
     ]
 
 
-def test_a_run_that_mlflow_has_lost_is_made_anew(
-    follow: Follow, settings: MLflow, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_that_mlflow_has_lost_is_made_anew(follow, settings, caplog):
     told = follow(settings.build())
     key = next(iter(told.start().states()))
     told.finish()
@@ -160,19 +152,17 @@ def test_a_run_that_mlflow_has_lost_is_made_anew(
 @pytest.mark.parametrize(
     ("error", "status"), [(ValueError("x"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
 )
-def test_a_run_that_ends_early_is_marked(
-    error: BaseException, status: str, follow: Follow, settings: MLflow
-) -> None:
+def test_a_run_that_ends_early_is_marked(error, status, follow, settings):
     follow(settings.build()).start().fail(error)
     assert read(settings)[0].info.status == status
 
 
 def test_a_service_that_fails_in_between_costs_nothing(
-    follow: Follow,
-    settings: MLflow,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    follow,
+    settings,
+    monkeypatch,
+    caplog,
+):
     from mlflow import MlflowClient
 
     monkeypatch.setattr(outbox, "RETRY_SECONDS", 0.01)
@@ -181,7 +171,7 @@ def test_a_service_that_fails_in_between_costs_nothing(
     with monkeypatch.context() as patch:
         tried = []
 
-        def down(self: object, run_id: str, metrics: Any = (), **rest: Any) -> None:
+        def down(self, run_id, metrics=(), **rest):
             tried.append(len(metrics))
             raise ConnectionError("no route to host")
 
@@ -200,8 +190,8 @@ def test_a_service_that_fails_in_between_costs_nothing(
 
 
 def test_numbers_that_mlflow_refuses_are_dropped_and_the_rest_arrives(
-    follow: Follow, settings: MLflow, caplog: pytest.LogCaptureFixture
-) -> None:
+    follow, settings, caplog
+):
     tracker = settings.build()
     told = follow(tracker).start()
     tracker.put(1, {"": 1.0})
@@ -211,9 +201,7 @@ def test_numbers_that_mlflow_refuses_are_dropped_and_the_rest_arrives(
     assert [step for step, _ in read(settings)[1]["nli/loss"]] == [1]
 
 
-def test_a_service_that_is_not_there_is_an_error_at_the_start(
-    follow: Follow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_is_not_there_is_an_error_at_the_start(follow, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     told = follow(MLflow(uri="http://me:secret@127.0.0.1:9").build())
     with pytest.raises(
@@ -227,12 +215,12 @@ def test_a_service_that_is_not_there_is_an_error_at_the_start(
 
 @pytest.mark.slow
 def test_without_a_uri_it_is_the_environments_or_a_file_beside_the_run(
-    follow: Follow,
-    uri: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    follow,
+    uri,
+    tmp_path,
+    monkeypatch,
+    caplog,
+):
     caplog.set_level(logging.ERROR)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     follow(

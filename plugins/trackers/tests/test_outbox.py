@@ -3,7 +3,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
 
 import pytest
 from sentbed_trackers import outbox
@@ -13,13 +12,13 @@ from sentbed_trackers.outbox import Outbox
 class Service:
     """Takes what it is sent, unless it is down."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.down = False
-        self.taken: list[list[int]] = []
+        self.taken = []
         self.asked = threading.Semaphore(0)
         self.ended = False
 
-    def take(self, items: Sequence[int]) -> None:
+    def take(self, items):
         try:
             if self.down:
                 raise ConnectionError("refused\nand more lines")
@@ -27,24 +26,22 @@ class Service:
         finally:
             self.asked.release()
 
-    def end(self) -> None:
+    def end(self):
         self.ended = True
 
 
 @pytest.fixture
-def service() -> Service:
+def service():
     return Service()
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch):
     monkeypatch.setattr(outbox, "SECONDS", 0.01)
     monkeypatch.setattr(outbox, "RETRY_SECONDS", 0.01)
 
 
-def test_everything_arrives_once_and_in_order_in_bounded_batches(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everything_arrives_once_and_in_order_in_bounded_batches(service, monkeypatch):
     monkeypatch.setattr(outbox, "BATCH", 7)
     box = Outbox(service.take, "S")
     for start in range(0, 100, 10):
@@ -56,9 +53,7 @@ def test_everything_arrives_once_and_in_order_in_bounded_batches(
     assert box.pending() == []
 
 
-def test_what_could_not_be_sent_is_sent_later_and_told_once(
-    service: Service, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_could_not_be_sent_is_sent_later_and_told_once(service, caplog):
     service.down = True
     box = Outbox(service.take, "S")
     box.put([1, 2])
@@ -75,11 +70,11 @@ def test_what_could_not_be_sent_is_sent_later_and_told_once(
 
 
 def test_putting_and_closing_do_not_wait_for_a_service_that_hangs(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    caplog,
+):
     released, entered = threading.Event(), threading.Event()
 
-    def hang(items: Sequence[int]) -> None:
+    def hang(items):
         entered.set()
         released.wait(30)
 
@@ -98,9 +93,7 @@ def test_putting_and_closing_do_not_wait_for_a_service_that_hangs(
     )
 
 
-def test_a_service_that_stays_down_costs_its_numbers_only(
-    service: Service, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_stays_down_costs_its_numbers_only(service, caplog, monkeypatch):
     monkeypatch.setattr(outbox, "LIMIT", 5)
     service.down = True
     box = Outbox(service.take, "S")

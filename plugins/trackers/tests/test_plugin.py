@@ -3,7 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from typing import Any
 
 import pytest
 from sentbed_trackers import metric_series
@@ -11,7 +10,7 @@ from sentbed_trackers.mlflow import MLflow
 from sentbed_trackers.tensorboard import TensorBoard
 
 
-def test_the_entry_points_name_the_package_and_what_follows_every_run() -> None:
+def test_the_entry_points_name_the_package_and_what_follows_every_run():
     found = [
         point.value
         for point in entry_points(group="sentbed")
@@ -28,11 +27,11 @@ def test_the_entry_points_name_the_package_and_what_follows_every_run() -> None:
     ("tracker", "library"), [(TensorBoard(), "tensorboard"), (MLflow(), "mlflow")]
 )
 def test_a_missing_library_is_a_problem_that_names_the_extra(
-    tracker: Any, library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tracker, library, monkeypatch
+):
     asked = []
 
-    def nowhere(name: str) -> None:
+    def nowhere(name):
         asked.append(name)
 
     monkeypatch.setattr(metric_series, "find_spec", nowhere)
@@ -43,7 +42,7 @@ def test_a_missing_library_is_a_problem_that_names_the_extra(
     )
 
 
-def test_tensorboard_writes_without_a_tensor_library(tmp_path: Any) -> None:
+def test_tensorboard_writes_without_a_tensor_library(tmp_path):
     pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
     code = (
         "import sys\n"

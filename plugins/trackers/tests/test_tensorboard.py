@@ -5,22 +5,16 @@ import json
 import logging
 import math
 import threading
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sentbed import RunError
 from sentbed.protocols import StepResult
 from sentbed_trackers.tensorboard import TensorBoard
 
-Follow = Callable[[object], Any]
-Series = dict[str, list[tuple[int, float]]]
-
 pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
 
 
-def read(directory: Path) -> tuple[Series, list[str]]:
+def read(directory):
     """What TensorBoard itself reads: every scalar, and the texts."""
     from tensorboard.backend.event_processing.event_accumulator import (
         STORE_EVERYTHING_SIZE_GUIDANCE,
@@ -34,7 +28,7 @@ def read(directory: Path) -> tuple[Series, list[str]]:
         purge_orphaned_data=False,
     )
     events.Reload()
-    scalars: Series = {}
+    scalars = {}
     texts = []
     for tag in events.Tags()["tensors"]:
         for event in events.Tensors(tag):
@@ -47,8 +41,8 @@ def read(directory: Path) -> tuple[Series, list[str]]:
 
 
 def test_tensorboard_reads_everything_that_the_run_has_shown(
-    follow: Follow, tmp_path: Path, series: Any, same: Any
-) -> None:
+    follow, tmp_path, series, same
+):
     run = follow(TensorBoard().build()).start().scores("en@start", 40.0)
     for stage in ("nli", "align"):
         run.watch(stage, 0).steps(stage, 1, 3).looks(stage, 3)
@@ -59,9 +53,7 @@ def test_tensorboard_reads_everything_that_the_run_has_shown(
     assert recipe.startswith("```toml\nschema = 1\n")
 
 
-def test_a_resumed_run_shows_nothing_twice(
-    follow: Follow, tmp_path: Path, series: Any, same: Any
-) -> None:
+def test_a_resumed_run_shows_nothing_twice(follow, tmp_path, series, same):
     killed = follow(TensorBoard().build()).start().scores("en@start", 40.0)
     killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps(
         "align", 1, 2
@@ -78,9 +70,7 @@ def test_a_resumed_run_shows_nothing_twice(
     killed.finish()
 
 
-def test_a_run_without_a_checkpoint_begins_again(
-    follow: Follow, tmp_path: Path
-) -> None:
+def test_a_run_without_a_checkpoint_begins_again(follow, tmp_path):
     follow(TensorBoard().build()).start().steps("nli", 1, 2).fail(KeyboardInterrupt())
     follow(TensorBoard().build()).resume({}).steps("nli", 1, 1).finish()
     found, texts = read(tmp_path / "run" / "tensorboard")
@@ -89,8 +79,8 @@ def test_a_run_without_a_checkpoint_begins_again(
 
 
 def test_a_directory_of_ones_own_gets_one_a_run_and_is_not_written_over(
-    follow: Follow, tmp_path: Path
-) -> None:
+    follow, tmp_path
+):
     own = str(tmp_path / "all")
     run = follow(TensorBoard(directory=own).build()).start().steps("nli", 1, 1)
     (key,) = run.states()
@@ -104,9 +94,7 @@ def test_a_directory_of_ones_own_gets_one_a_run_and_is_not_written_over(
         follow(TensorBoard(directory=own).build()).start()
 
 
-def test_a_place_that_cannot_be_written_is_an_error_at_the_start(
-    follow: Follow, tmp_path: Path
-) -> None:
+def test_a_place_that_cannot_be_written_is_an_error_at_the_start(follow, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write events for TensorBoard"):
         follow(TensorBoard(directory=str(tmp_path / "file")).build()).start()
@@ -115,18 +103,18 @@ def test_a_place_that_cannot_be_written_is_an_error_at_the_start(
 # TensorBoard's own thread reports it as well.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_full_disk_ends_the_events_and_not_the_run(
-    follow: Follow,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    follow,
+    tmp_path,
+    monkeypatch,
+    caplog,
+):
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     others = set(threading.enumerate())
     run = follow(TensorBoard().build()).start().steps("nli", 1, 1)
     before = run.states()
 
-    def full(self: object, data: bytes) -> None:
+    def full(self, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
@@ -144,9 +132,7 @@ def test_a_full_disk_ends_the_events_and_not_the_run(
     assert [step for step, _ in found["nli/loss"]] == [1]
 
 
-def test_numbers_that_are_not_finite_are_shown_as_such(
-    follow: Follow, tmp_path: Path
-) -> None:
+def test_numbers_that_are_not_finite_are_shown_as_such(follow, tmp_path):
     run = follow(TensorBoard().build()).start()
     result = StepResult(math.nan, 0.0, math.inf)
     run.hooks.step_finished(
@@ -159,7 +145,7 @@ def test_numbers_that_are_not_finite_are_shown_as_such(
 
 
 def test_a_tracker_that_never_started_has_no_state_and_can_be_told_of_a_failure(
-    follow: Follow,
-) -> None:
+    follow,
+):
     run = follow(TensorBoard().build()).fail(ValueError("early"))
     assert run.states() == {}

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint, distribution
+from importlib.metadata import distribution
 
 import pytest
 
@@ -9,7 +8,7 @@ TOOLS = ("jobs", "report", "studies", "workbench")
 
 
 @pytest.fixture(scope="session")
-def toy_points(toy_points: Sequence[EntryPoint]) -> list[EntryPoint]:
+def toy_points(toy_points):
     """The toy plugin, core, and the tools whose commands and tables of recipes are looked at here."""
     tools = (
         distribution(f"sentbed-{tool}").entry_points.select(group="sentbed")

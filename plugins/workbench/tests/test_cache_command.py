@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from click.testing import CliRunner
 from sentbed_workbench.cache_command import cache
 
 
-def test_weights_that_were_converted_from_pickles_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_that_were_converted_from_pickles_are_counted(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
     assert "weights  0.000 GB" in CliRunner().invoke(cache, ["info"]).output
     place = tmp_path / "converted-weights" / "abc"

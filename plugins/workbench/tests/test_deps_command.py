@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 import tomli
@@ -11,12 +9,10 @@ from sentbed import RecipeError, load_recipe
 from sentbed._cli import main as cli
 from toy_plugin import RECIPE
 
-Put = Callable[[str, str], Path]
-
 
 def test_the_table_of_a_recipe_has_the_distributions_of_its_components(
-    installed_toy: Path, put: Put
-) -> None:
+    installed_toy, put
+):
     path = put("recipe.toml", RECIPE)
     result = CliRunner().invoke(cli.main, ["deps", str(path)])
     assert result.exit_code == 0, result.output
@@ -29,7 +25,7 @@ def test_the_table_of_a_recipe_has_the_distributions_of_its_components(
     ).requires == {"toy": ">=1.0"}
 
 
-def test_tables_of_plugins_are_needed_too(installed_toy: Path, put: Put) -> None:
+def test_tables_of_plugins_are_needed_too(installed_toy, put):
     study = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 8]\n'
     path = put("recipe.toml", RECIPE + study)
     result = CliRunner().invoke(cli.main, ["deps", str(path)])
@@ -55,8 +51,8 @@ def test_tables_of_plugins_are_needed_too(installed_toy: Path, put: Put) -> None
     ],
 )
 def test_a_requirement_that_is_not_met_is_a_problem_of_the_recipe(
-    installed_toy: Path, put: Put, requirement: str, message: str | None
-) -> None:
+    installed_toy, put, requirement, message
+):
     path = put(
         "recipe.toml", RECIPE.replace("[run]", f"[requires]\n{requirement}\n[run]", 1)
     )
@@ -71,9 +67,7 @@ def test_a_requirement_that_is_not_met_is_a_problem_of_the_recipe(
     assert problem.line is not None
 
 
-def test_a_missing_component_is_told_together_with_what_it_is_in(
-    installed_toy: Path, put: Put
-) -> None:
+def test_a_missing_component_is_told_together_with_what_it_is_in(installed_toy, put):
     text = RECIPE.replace('"average"', '"martian"', 1)
     path = put(
         "recipe.toml", text.replace("[run]", '[requires]\nmars = ">=0.2"\n[run]', 1)

@@ -5,45 +5,43 @@ import platform
 import shutil
 import sys
 from collections import namedtuple
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, version
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import sentbed_common
 from sentbed import __version__, helpers
 from sentbed._registry.distribution_catalog import catalog
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed.errors import PluginError
 from sentbed_common import Finding
 from sentbed_workbench import doctor
-from sentbed_workbench.doctor import AREAS, Diagnosis, examine
+from sentbed_workbench.doctor import AREAS, examine
 
-Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 HEAD = "import sentbed\nfrom sentbed_common.doctor_findings import Finding, Trial\n"
 GIB = 2**30
 
 
-def plugin(body: str) -> str:
+def plugin(body):
     return f"{HEAD}\n@sentbed.hookimpl\ndef findings():\n    {body}\n"
 
 
-def only(found: Diagnosis, what: str) -> Finding:
+def only(found, what):
     (finding,) = (finding for finding in found.findings if finding.what == what)
     return finding
 
 
 @pytest.fixture
-def alone() -> Diagnosis:
+def alone():
     """What core finds without any plugin."""
     return examine(load=lambda: load_plugins([]))
 
 
 @pytest.fixture
-def with_plugins(distribute: Distribute) -> Callable[..., Diagnosis]:
+def with_plugins(distribute):
     """What is found with plugins of these hook bodies."""
 
-    def look(attempt: bool = False, **bodies: str) -> Diagnosis:
+    def look(attempt=False, **bodies):
         points = distribute(
             "made-up", {name: plugin(body) for name, body in bodies.items()}
         )
@@ -56,7 +54,7 @@ def with_plugins(distribute: Distribute) -> Callable[..., Diagnosis]:
 
 
 def test_findings_of_all_plugins_stand_area_by_area(
-    with_plugins: Callable[..., Diagnosis],
+    with_plugins,
 ):
     found = with_plugins(
         first="return [Finding('zebras', 'a', 'no'), Finding('trackers', 'b', 'yes')]",
@@ -73,7 +71,7 @@ def test_findings_of_all_plugins_stand_area_by_area(
 
 
 def test_a_plugin_that_raises_is_a_finding_and_hides_no_other(
-    with_plugins: Callable[..., Diagnosis],
+    with_plugins,
 ):
     found = with_plugins(
         good="return [Finding('devices', 'something', 'yes')]",
@@ -86,7 +84,7 @@ def test_a_plugin_that_raises_is_a_finding_and_hides_no_other(
     assert only(found, "something").status == "yes"
 
 
-def test_a_plugin_may_look_at_all_plugins(distribute: Distribute):
+def test_a_plugin_may_look_at_all_plugins(distribute):
     source = plugin(
         "return [Finding('data', 'plugins', 'yes', plugins.plugins[0].name)]"
     )
@@ -97,9 +95,7 @@ def test_a_plugin_may_look_at_all_plugins(distribute: Distribute):
 
 
 @pytest.mark.parametrize("body", ["return ['yes']", "return None", "yield 3"])
-def test_a_plugin_that_returns_no_findings_is_broken(
-    body: str, with_plugins: Callable[..., Diagnosis]
-):
+def test_a_plugin_that_returns_no_findings_is_broken(body, with_plugins):
     found = with_plugins(bad=body)
     assert found.broken == ("made-up:bad",)
     assert only(found, "findings of made-up:bad").detail.startswith(
@@ -108,7 +104,7 @@ def test_a_plugin_that_returns_no_findings_is_broken(
 
 
 def test_a_plugin_that_cannot_be_loaded_is_broken_with_its_reason(
-    distribute: Distribute,
+    distribute,
 ):
     points = distribute(
         "made-up", {"good": "", "bad": "raise ImportError('libthing.so is missing')"}
@@ -128,7 +124,7 @@ def test_a_plugin_that_cannot_be_loaded_is_broken_with_its_reason(
 
 
 def test_a_registry_that_refuses_still_leaves_what_core_finds():
-    def refuse() -> Plugins:
+    def refuse():
         raise PluginError(
             "the loss `x` is offered by `a` and by `b`; uninstall one of them"
         )
@@ -139,7 +135,7 @@ def test_a_registry_that_refuses_still_leaves_what_core_finds():
     assert only(found, "cores").status in ("yes", "limited")
 
 
-def test_a_trial_is_made_only_when_asked_for(distribute: Distribute):
+def test_a_trial_is_made_only_when_asked_for(distribute):
     attempt = "lambda: Finding('hub', 'hub', 'no', 'asked')"
     body = f"return [Trial('hub', 'hub', 'yes', 'not asked', attempt={attempt})]"
     points = distribute("made-up", {"one": plugin(body)})
@@ -151,7 +147,7 @@ def test_a_trial_is_made_only_when_asked_for(distribute: Distribute):
 
 
 def test_a_trial_that_fails_is_a_no_and_breaks_no_plugin(
-    with_plugins: Callable[..., Diagnosis],
+    with_plugins,
 ):
     body = "return [Trial('hub', 'hub', 'yes', 'there', 'ask again', attempt=lambda: 1 / 0)]"
     found = with_plugins(True, one=body)
@@ -168,7 +164,7 @@ def test_a_trial_that_fails_is_a_no_and_breaks_no_plugin(
 # --- what is installed -------------------------------------------------------------------------------------
 
 
-def test_python_and_sentbed_are_those_that_run(alone: Diagnosis):
+def test_python_and_sentbed_are_those_that_run(alone):
     assert (
         only(alone, "Python").detail == f"{platform.python_version()}, {sys.executable}"
     )
@@ -177,7 +173,7 @@ def test_python_and_sentbed_are_those_that_run(alone: Diagnosis):
     )
 
 
-def test_core_alone_names_each_distribution_of_ours_to_install(alone: Diagnosis):
+def test_core_alone_names_each_distribution_of_ours_to_install(alone):
     for name in catalog():
         assert only(alone, name) == Finding(
             "installation", name, "no", "not installed", f"`pip install {name}`"
@@ -185,9 +181,7 @@ def test_core_alone_names_each_distribution_of_ours_to_install(alone: Diagnosis)
     assert alone.broken == alone.untried == ()
 
 
-def test_a_plugin_whose_requirements_are_not_met_is_limited(
-    distribute: Distribute, tmp_path: Path
-):
+def test_a_plugin_whose_requirements_are_not_met_is_limited(distribute, tmp_path):
     points = distribute("made-up", {"fine": ""})
     (metadata,) = tmp_path.glob("site/made_up*/METADATA")
     metadata.write_text(metadata.read_text() + "Requires-Dist: attrs<1\n")
@@ -199,9 +193,7 @@ def test_a_plugin_whose_requirements_are_not_met_is_limited(
     assert finding.detail == f"1.0; needs attrs<1, found {version('attrs')}"
 
 
-def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(
-    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(distribute, monkeypatch):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "off")
     points = distribute("made-up", {"on": "", "off": ""})
     found = examine(load=lambda: load_plugins(points))
@@ -215,9 +207,7 @@ def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(
 # --- the machine -------------------------------------------------------------------------------------------
 
 
-def test_cores_and_memory_are_those_of_the_machine(
-    alone: Diagnosis, monkeypatch: pytest.MonkeyPatch
-):
+def test_cores_and_memory_are_those_of_the_machine(alone, monkeypatch):
     usable = (
         len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
@@ -235,11 +225,11 @@ def test_cores_and_memory_are_those_of_the_machine(
     assert limited.detail == "4.0 GiB of 64.0 GiB, the limit of the control group"
 
 
-def _machine(what: str) -> Finding:
+def _machine(what):
     return only(examine(load=lambda: load_plugins([])), what)
 
 
-def test_a_part_of_the_cores_is_limited(monkeypatch: pytest.MonkeyPatch):
+def test_a_part_of_the_cores_is_limited(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(helpers, "usable_cores", lambda: 4)
     monkeypatch.setattr(sentbed_common, "core_quota", lambda: None)
@@ -256,7 +246,7 @@ Usage = namedtuple("Usage", "total used free")
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no /dev/shm")
 def test_little_shared_memory_and_little_disk_are_limited(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     monkeypatch.setattr(
         shutil, "disk_usage", lambda _: Usage(64 << 20, 0, 2_100_000_000)
@@ -271,10 +261,8 @@ def test_little_shared_memory_and_little_disk_are_limited(
     assert "--out" in disk.remedy
 
 
-def test_the_disk_is_that_of_the_nearest_directory_that_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    asked: list[Path] = []
+def test_the_disk_is_that_of_the_nearest_directory_that_is_there(tmp_path, monkeypatch):
+    asked = []
     monkeypatch.setattr(
         shutil, "disk_usage", lambda path: asked.append(path) or Usage(9e12, 0, 9e12)
     )
@@ -287,9 +275,7 @@ def test_the_disk_is_that_of_the_nearest_directory_that_is_there(
     assert tmp_path in asked
 
 
-def test_a_directory_that_cannot_be_written_to_is_a_no(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_directory_that_cannot_be_written_to_is_a_no(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     found = _machine("disk for the cache")
@@ -297,7 +283,7 @@ def test_a_directory_that_cannot_be_written_to_is_a_no(
     assert "SENTBED_CACHE" in found.remedy
 
 
-def test_a_look_of_core_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch):
+def test_a_look_of_core_that_fails_is_a_finding(monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", "many")
     found = _machine("kept vectors")
     assert found.status == "no"
@@ -307,9 +293,7 @@ def test_a_look_of_core_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch)
 # --- data --------------------------------------------------------------------------------------------------
 
 
-def test_the_data_directory_is_there_or_says_how_to_name_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_data_directory_is_there_or_says_how_to_name_one(tmp_path, monkeypatch):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     missing = _machine("SENTBED_DATA")
     assert (missing.status, missing.detail) == ("no", "not set")
@@ -322,9 +306,7 @@ def test_the_data_directory_is_there_or_says_how_to_name_one(
     )
 
 
-def test_kept_vectors_are_those_of_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_kept_vectors_are_those_of_the_store(tmp_path, monkeypatch):
     import numpy as np
     from sentbed_common import EncoderFingerprint
     from sentbed_workbench.vector_cache import VectorCache
@@ -351,9 +333,7 @@ def test_every_look_of_core_belongs_to_a_known_area():
     assert {area for area, _, _ in doctor._CHECKS} <= set(AREAS)
 
 
-def test_unmet_requirements_say_what_was_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unmet_requirements_say_what_was_found(tmp_path, monkeypatch):
     info = tmp_path / "thing-1.0.dist-info"
     info.mkdir()
     asks = "".join(

@@ -3,11 +3,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, distribution
+from importlib.metadata import distribution
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed._cli import main as cli
 from sentbed_common import Finding, Trial
 from sentbed_workbench import doctor
@@ -17,7 +16,7 @@ WORKBENCH = distribution("sentbed-workbench").entry_points.select(group="sentbed
 LONG = "a word after another " * 12
 
 
-def fail() -> Finding:
+def fail():
     raise AssertionError("tried")
 
 
@@ -40,14 +39,14 @@ FOUND = Diagnosis(
 
 
 @pytest.fixture
-def show(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def show(monkeypatch):
     """Run the command on a diagnosis; where `asked` is given, what it was asked for is put there."""
 
     def run(
-        *arguments: str,
-        found: Diagnosis = FOUND,
-        asked: list[bool] | None = None,
-        **variables: str,
+        *arguments,
+        found=FOUND,
+        asked=None,
+        **variables,
     ):
         monkeypatch.setattr(
             doctor,
@@ -62,7 +61,7 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
 
 def test_findings_stand_under_their_area_with_the_remedy_below(
-    show: Callable[..., Result],
+    show,
 ):
     result = show()
     assert result.exit_code == 0
@@ -83,7 +82,7 @@ def test_findings_stand_under_their_area_with_the_remedy_below(
 
 
 def test_on_a_terminal_details_are_wrapped_and_commands_are_not(
-    show: Callable[..., Result],
+    show,
 ):
     result = show(FORCE_COLOR="1", COLUMNS="60", TERM="xterm")
     lines = result.output.splitlines()
@@ -99,7 +98,7 @@ def test_on_a_terminal_details_are_wrapped_and_commands_are_not(
     )
 
 
-def test_json_has_every_finding_with_its_fields(show: Callable[..., Result]):
+def test_json_has_every_finding_with_its_fields(show):
     found = json.loads(show("--json").output)
     assert set(found) == {"findings", "broken", "untried"}
     assert (found["broken"], found["untried"]) == ([], ["model hub"])
@@ -115,17 +114,15 @@ def test_json_has_every_finding_with_its_fields(show: Callable[..., Result]):
     ] * 4
 
 
-def test_nothing_is_tried_without_being_asked_to(show: Callable[..., Result]):
-    asked: list[bool] = []
+def test_nothing_is_tried_without_being_asked_to(show):
+    asked = []
     show(asked=asked)
     show("--try", asked=asked)
     assert asked == [False, True]
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_only_a_broken_plugin_is_a_failure(
-    show: Callable[..., Result], arguments: tuple[str, ...]
-):
+def test_only_a_broken_plugin_is_a_failure(show, arguments):
     missing = Diagnosis((Finding("runtimes", "cpu", "no"),), (), ())
     assert show(*arguments, found=missing).exit_code == 0
     broken = Diagnosis(missing.findings, ("made-up:bad",), ())
@@ -135,8 +132,8 @@ def test_only_a_broken_plugin_is_a_failure(
 
 
 def test_the_command_finds_a_plugin_that_raises(
-    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]],
-    monkeypatch: pytest.MonkeyPatch,
+    distribute,
+    monkeypatch,
 ):
     source = "import sentbed\n\n@sentbed.hookimpl\ndef findings():\n    raise ValueError('a broken driver')\n"
     points = [*distribute("made-up", {"bad": source}), *WORKBENCH]

@@ -1,30 +1,23 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from sentbed import Encoder, RecipeError, build_encoder
-from sentbed._recipe.recipe import Recipe
+from sentbed import RecipeError, build_encoder
 from sentbed_workbench import evaluate
 from sentbed_workbench.evaluate import evaluate_encoder
 from toy_plugin import Gap
 
 
 @pytest.fixture
-def encoder(
-    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path
-) -> Encoder:
+def encoder(installed_toy, recipe_of, tmp_path):
     """An encoder that is also on disk, in `encoder` of the test's directory."""
     built = build_encoder(recipe_of())
     built.save(tmp_path / "encoder")
     return built
 
 
-def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(
-    encoder: Encoder, tmp_path: Path
-):
+def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder, tmp_path):
     found = evaluate_encoder(
         str(tmp_path / "encoder"), "gap", ["target=1.5", "left=ab", "runtime.use=toy"]
     )
@@ -48,11 +41,11 @@ def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(
     ],
 )
 def test_everything_wrong_with_a_request_is_reported_at_once(
-    evaluator: str,
-    overrides: list[str],
-    paths: list[str],
-    encoder: Encoder,
-    tmp_path: Path,
+    evaluator,
+    overrides,
+    paths,
+    encoder,
+    tmp_path,
 ):
     with pytest.raises(RecipeError) as caught:
         evaluate_encoder(
@@ -62,8 +55,8 @@ def test_everything_wrong_with_a_request_is_reported_at_once(
 
 
 def test_every_part_of_an_evaluation_has_a_bar_that_leaves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     from rich.console import Console
     from rich.progress import Progress
 

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -11,8 +8,8 @@ import pytest
 import toy_plugin
 from planted_runtimes import WORDS, Order, Planted
 from sentbed import RecipeError, RunError, RuntimeUnavailableError, run
-from sentbed.protocols import EncodingWork, Runtime
-from sentbed.tools import Evaluate, Plugins, Recipe, check, load_plugins
+from sentbed.protocols import EncodingWork
+from sentbed.tools import Evaluate, check, load_plugins
 from sentbed_workbench.fastest import Fastest, agreement, sample_of_lengths
 
 SLOW = Planted(seconds=0.03)
@@ -21,7 +18,7 @@ SLOW = Planted(seconds=0.03)
 RECIPE = toy_plugin.RECIPE.partition("[[stage]]")[0]
 
 
-def fastest(*candidates: Runtime, **settings: Any) -> Fastest:
+def fastest(*candidates, **settings):
     return Fastest(
         candidates=candidates,
         reference=toy_plugin.Toy(),
@@ -31,12 +28,12 @@ def fastest(*candidates: Runtime, **settings: Any) -> Fastest:
 
 
 @pytest.fixture
-def recipe(recipe_of: Callable[..., Recipe]) -> Recipe:
+def recipe(recipe_of):
     recipe = recipe_of(RECIPE)
     return attrs.evolve(recipe, evaluate=(Evaluate(Order()),))
 
 
-def choice(runtime: Fastest, recipe: Recipe) -> Mapping[str, Any]:
+def choice(runtime, recipe):
     """Return what the manifest says of a choice."""
     work = EncodingWork(recipe, lambda: {"encoder": WORDS}, print)
     return runtime.chosen(work).facts
@@ -55,9 +52,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("fault", REASONS)
-def test_a_fast_engine_with_a_fault_is_dropped_and_says_why(
-    fault: Any, recipe: Recipe
-) -> None:
+def test_a_fast_engine_with_a_fault_is_dropped_and_says_why(fault, recipe):
     facts = choice(fastest(Planted(fault=fault), SLOW), recipe)
 
     faulty, right = facts["candidates"]
@@ -66,7 +61,7 @@ def test_a_fast_engine_with_a_fault_is_dropped_and_says_why(
     assert facts["taken"] == right["runtime"]
 
 
-def test_an_engine_that_hangs_is_ended(recipe: Recipe) -> None:
+def test_an_engine_that_hangs_is_ended(recipe):
     facts = choice(fastest(Planted(fault="hangs"), SLOW, seconds=3), recipe)
 
     hanging, _ = facts["candidates"]
@@ -76,7 +71,7 @@ def test_an_engine_that_hangs_is_ended(recipe: Recipe) -> None:
     assert facts["seconds"] < 30
 
 
-def test_the_fastest_whose_scores_are_near_is_taken(recipe: Recipe) -> None:
+def test_the_fastest_whose_scores_are_near_is_taken(recipe):
     near = Planted(fault="slightly wrong")
 
     facts = choice(fastest(near, SLOW), recipe)
@@ -108,22 +103,18 @@ def test_the_fastest_whose_scores_are_near_is_taken(recipe: Recipe) -> None:
         ),
     ],
 )
-def test_what_leaves_no_choice_is_an_error(
-    settings: Any, message: str, recipe: Recipe
-) -> None:
+def test_what_leaves_no_choice_is_an_error(settings, message, recipe):
     runtime = attrs.evolve(fastest(SLOW), **settings)
     with pytest.raises(RunError, match=message):
         choice(runtime, recipe)
 
 
-def test_evaluations_without_texts_are_an_error(recipe: Recipe) -> None:
+def test_evaluations_without_texts_are_an_error(recipe):
     with pytest.raises(RunError, match="give no texts to time runtimes on"):
         fastest(SLOW).chosen(EncodingWork(recipe, dict, print))
 
 
-def test_a_run_takes_it_and_its_manifest_has_the_figures(
-    recipe: Recipe, plugins: Plugins, tmp_path: Path
-) -> None:
+def test_a_run_takes_it_and_its_manifest_has_the_figures(recipe, plugins, tmp_path):
     runtime = fastest(Planted(fault="crashes"), toy_plugin.Toy(), scored_texts=0)
     run(attrs.evolve(recipe, runtime=runtime), tmp_path / "run", plugins)
 
@@ -139,23 +130,21 @@ def test_a_run_takes_it_and_its_manifest_has_the_figures(
 
 
 def test_without_candidates_the_variants_of_installed_runtimes_are_tried(
-    recipe: Recipe, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    recipe, plugins, monkeypatch
+):
     monkeypatch.setattr("sentbed_workbench.fastest.load_plugins", lambda: plugins)
     facts = choice(fastest(threads=3), recipe)
 
     assert [row["runtime"]["use"] for row in facts["candidates"]] == ["toy"]
 
 
-def test_a_stage_with_it_is_refused(
-    recipe_of: Callable[..., Recipe], plugins: Plugins
-) -> None:
+def test_a_stage_with_it_is_refused(recipe_of, plugins):
     trained = attrs.evolve(recipe_of(), runtime=fastest(SLOW))
     with pytest.raises(RecipeError, match="only encodes; train on `cpu` or `cuda`"):
         check(trained, plugins)
 
 
-def test_what_cannot_be_a_candidate_is_a_problem() -> None:
+def test_what_cannot_be_a_candidate_is_a_problem():
     spread = load_plugins().find("runtime", "cpu").cls(devices=2)
     problems = list(fastest(Fastest(), spread, SLOW).check())
 
@@ -165,12 +154,12 @@ def test_what_cannot_be_a_candidate_is_a_problem() -> None:
     ]
 
 
-def test_it_builds_nothing_by_itself() -> None:
+def test_it_builds_nothing_by_itself():
     with pytest.raises(RuntimeUnavailableError, match="when the recipe is run"):
         Fastest().build()
 
 
-def test_texts_of_all_lengths_are_timed() -> None:
+def test_texts_of_all_lengths_are_timed():
     texts = ["a" * length for length in range(1, 101)]
     sample = sample_of_lengths([*texts, *texts], 12)
 
@@ -180,7 +169,7 @@ def test_texts_of_all_lengths_are_timed() -> None:
     assert sample_of_lengths(texts, 1) == ["a"]
 
 
-def test_agreement_is_that_of_the_worst_text() -> None:
+def test_agreement_is_that_of_the_worst_text():
     expected = np.array([[3, 4], [0, 0], [1, 0]], np.float32)
     vectors = np.array([[6, 8], [0, 0], [1, 1]], np.float32)
 

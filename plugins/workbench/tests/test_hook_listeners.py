@@ -1,30 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import EntryPoint
-from pathlib import Path
-from typing import Any
-
-import pytest
 from click.testing import CliRunner
 from sentbed._cli import main as cli
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import LIFECYCLE, Plugins
+from sentbed._registry.registry import LIFECYCLE
 from sentbed._run import runner
 from sentbed._run.history import History
 from sentbed_workbench.hook_listeners import listeners
 from toy_plugin import RECIPE, quicken
 
-Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
-
-def shown() -> str:
+def shown():
     result = CliRunner().invoke(cli.main, ["show", "hooks"])
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
+def test_every_lifecycle_hook_stands_with_who_hears_it(distribute):
     distribute(
         "ear-dist", {"ear": "import sentbed\n@sentbed.hookimpl\ndef warned(): ...\n"}
     )
@@ -39,7 +30,7 @@ def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
     assert lines["checkpoint_saved"] == "sentbed-trackers:jsonl"
 
 
-def test_warnings_stand_below_the_hooks(monkeypatch: pytest.MonkeyPatch):
+def test_warnings_stand_below_the_hooks(monkeypatch):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "typo")
     place = "the environment variable `SENTBED_PLUGINS_DISABLE`"
     warning = (
@@ -49,10 +40,10 @@ def test_warnings_stand_below_the_hooks(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_run_calls_hooks_in_the_order_that_is_printed(
-    recipe_of: Callable[..., Recipe],
-    plugins: Plugins,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    recipe_of,
+    plugins,
+    tmp_path,
+    monkeypatch,
 ):
     quicken(monkeypatch)
     printed = listeners(plugins)["step_finished"]
@@ -61,9 +52,9 @@ def test_a_run_calls_hooks_in_the_order_that_is_printed(
     assert printed == ["history", "toy:recorder", *ours]
     notes = '\n[[tracker]]\nuse = "notes"\nfile = "{}"\n'
     recipe = recipe_of(RECIPE + notes.format("first") + notes.format("last"))
-    called: list[list[Any]] = []
+    called = []
 
-    def before(hook: str, methods: Sequence[Any], _: Mapping[str, Any]) -> None:
+    def before(hook, methods, _):
         if hook == "step_finished":
             # pluggy calls a list of implementations from its end.
             called.append([method.plugin for method in reversed(methods)])

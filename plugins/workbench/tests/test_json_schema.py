@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -29,7 +28,7 @@ from click.testing import CliRunner
 from sentbed import FilePath, RecipeError
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Loss, LossTraits
 from sentbed_workbench.component_docs import describe
 from sentbed_workbench.json_schema import recipe_schema
@@ -87,7 +86,7 @@ class Every(Loss):
     twice: int = attrs.field()
 
     @twice.default
-    def _twice(self) -> int:
+    def _twice(self):
         return 2 * (self.whole or 0)
 
 
@@ -112,7 +111,7 @@ class Unreadable:
 
 
 @pytest.fixture(scope="module")
-def parts(toy_points: Iterable[EntryPoint]) -> Plugins:
+def parts(toy_points):
     """The toy plugin, and a loss `every` more."""
     plugins = load_plugins(toy_points)
     more = {
@@ -124,17 +123,17 @@ def parts(toy_points: Iterable[EntryPoint]) -> Plugins:
 
 
 @pytest.fixture(scope="module")
-def schema(parts: Plugins) -> dict[str, Any]:
+def schema(parts):
     return dict(json.loads(json.dumps(recipe_schema(parts), allow_nan=False)))
 
 
 @pytest.fixture(scope="module")
-def judge(schema: dict[str, Any]) -> jsonschema.Draft7Validator:
+def judge(schema):
     jsonschema.Draft7Validator.check_schema(schema)
     return jsonschema.Draft7Validator(schema)
 
 
-def faults(judge: jsonschema.Draft7Validator, text: str) -> list[tuple[str, str]]:
+def faults(judge, text):
     errors = judge.iter_errors(tomli.loads(text))
     return [
         (".".join(map(str, error.absolute_path)), error.message) for error in errors
@@ -142,9 +141,7 @@ def faults(judge: jsonschema.Draft7Validator, text: str) -> list[tuple[str, str]
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, TOWERS])
-def test_a_recipe_is_accepted_and_so_is_any_part_of_one(
-    judge: jsonschema.Draft7Validator, recipe: str
-):
+def test_a_recipe_is_accepted_and_so_is_any_part_of_one(judge, recipe):
     assert faults(judge, recipe) == []
     whole = tomli.loads(recipe)
     assert [
@@ -183,7 +180,7 @@ LOSS = 'use = "pull"'
         "odd = { anything = [1] }",
     ],
 )
-def test_a_value_of_a_field_is_accepted(judge: jsonschema.Draft7Validator, field: str):
+def test_a_value_of_a_field_is_accepted(judge, field):
     assert faults(judge, RECIPE.replace(LOSS, f'use = "every", {field}')) == []
 
 
@@ -224,15 +221,13 @@ def test_a_value_of_a_field_is_accepted(judge: jsonschema.Draft7Validator, field
         ("name = 1", ""),
     ],
 )
-def test_a_value_that_a_field_cannot_have_is_refused_where_it_stands(
-    judge: jsonschema.Draft7Validator, field: str, at: str
-):
+def test_a_value_that_a_field_cannot_have_is_refused_where_it_stands(judge, field, at):
     found = faults(judge, RECIPE.replace(LOSS, f'use = "every", {field}'))
     assert found
     assert {place for place, _ in found} == {f"stage.0.loss.{at}".rstrip(".")}
 
 
-def test_a_mistake_has_one_message(judge: jsonschema.Draft7Validator):
+def test_a_mistake_has_one_message(judge):
     recipe = RECIPE.replace(LOSS, 'use = "pull", temperture = 1').replace(
         "seed = 7", 'seed = "7"'
     )
@@ -246,7 +241,7 @@ def test_a_mistake_has_one_message(judge: jsonschema.Draft7Validator):
 
 
 def test_a_file_on_top_of_another_may_leave_keys_out_and_may_not_add_any(
-    judge: jsonschema.Draft7Validator,
+    judge,
 ):
     top = 'extends = "base.toml"\nschema = 1\n[[stage]]\nname = "pull"\nloss.temperature = 2\nvalidate = {}\n'
     assert faults(judge, top) == []
@@ -260,7 +255,7 @@ def test_a_file_on_top_of_another_may_leave_keys_out_and_may_not_add_any(
 
 
 def test_an_array_that_is_replaced_as_a_whole_is_complete_anywhere(
-    judge: jsonschema.Draft7Validator,
+    judge,
 ):
     assert faults(judge, 'extends = "a.toml"\n[[evaluate]]\nat = ["end"]\n') == [
         ("evaluate.0", "'use' is a required property")
@@ -268,7 +263,7 @@ def test_an_array_that_is_replaced_as_a_whole_is_complete_anywhere(
 
 
 def test_a_study_may_leave_to_its_axes_what_is_required(
-    judge: jsonschema.Draft7Validator,
+    judge,
 ):
     axes = '[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1]\n'
     bare = RECIPE.replace(", lr = 0.5", "")
@@ -276,7 +271,7 @@ def test_a_study_may_leave_to_its_axes_what_is_required(
     assert faults(judge, bare + axes) == []
 
 
-def test_either_encoder_or_encoders(judge: jsonschema.Draft7Validator):
+def test_either_encoder_or_encoders(judge):
     assert faults(judge, RECIPE + "[encoders.en]\n") != []
     assert (
         faults(judge, re.sub(r"\[encoder\].+?\n\n", "", RECIPE, flags=re.DOTALL)) != []
@@ -287,9 +282,7 @@ def test_either_encoder_or_encoders(judge: jsonschema.Draft7Validator):
     )
 
 
-def test_keys_have_their_documentation_and_defaults(
-    schema: dict[str, Any], parts: Plugins
-):
+def test_keys_have_their_documentation_and_defaults(schema, parts):
     pull = schema["definitions"]["loss.pull"]
     assert pull["description"] == "Half the mean squared distance of a pair."
     assert pull["properties"]["temperature"] == {
@@ -306,9 +299,7 @@ def test_keys_have_their_documentation_and_defaults(
     assert schema["definitions"][run]["properties"]["seed"]["default"] == 42
 
 
-def test_a_default_that_json_cannot_say_is_left_out(
-    schema: dict[str, Any], parts: Plugins
-):
+def test_a_default_that_json_cannot_say_is_left_out(schema, parts):
     fields = schema["definitions"]["loss.every"]["properties"]
     unknown = ["finite", "place", "some_of", "twice"]
     assert [key for key in fields if "default" not in fields[key]] == [
@@ -337,7 +328,7 @@ def test_a_default_that_json_cannot_say_is_left_out(
 
 
 def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
-    parts: Plugins, schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    parts, schema, monkeypatch
 ):
     info = attrs.evolve(
         parts.find("loss", "pull"), name="unreadable", offered=Unreadable
@@ -356,9 +347,7 @@ def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
     assert "name 'Decimal' is not defined" in result.stderr
 
 
-def test_what_editors_complete_from_has_every_field_of_every_component(
-    schema: dict[str, Any], parts: Plugins
-):
+def test_what_editors_complete_from_has_every_field_of_every_component(schema, parts):
     definitions = schema["definitions"]
     for kind in ("loss", "optimizer", "data", "backbone"):
         found = set(definitions[f"{kind}.any"]["properties"])
@@ -372,18 +361,18 @@ def test_what_editors_complete_from_has_every_field_of_every_component(
         assert found == {"use", *fields}
 
 
-def test_every_reference_leads_somewhere(schema: dict[str, Any]):
+def test_every_reference_leads_somewhere(schema):
     references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(schema)))
     assert len(references) > 20
     for reference in references:
-        place: Any = schema
+        place = schema
         for key in reference.split("/"):
             place = place[key]
         assert isinstance(place, dict)
 
 
 def test_a_whole_number_in_the_place_of_a_float_is_accepted_and_not_the_other_way_round(
-    judge: jsonschema.Draft7Validator, plugins: Plugins, put: Callable[[str, str], Path]
+    judge, plugins, put
 ):
     assert faults(judge, RECIPE.replace("lr = 0.5", "lr = 1")) == []
     assert faults(judge, RECIPE.replace("epochs = 2", "epochs = 2.5")) != []
@@ -395,7 +384,7 @@ def test_a_whole_number_in_the_place_of_a_float_is_accepted_and_not_the_other_wa
 
 
 @pytest.mark.slow
-def test_the_command_prints_it_or_writes_it(installed_toy: Path, tmp_path: Path):
+def test_the_command_prints_it_or_writes_it(installed_toy, tmp_path):
     run = CliRunner().invoke
     printed = run(cli.main, ["schema"])
     assert printed.exit_code == 0

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ WHITENING = {
 }
 
 
-def build(seed: int, **table: Any) -> Encoder:
+def build(seed, **table):
     plugins = load_plugins()
     recipe, problems = structure(
         {**TINY, **table}, EncoderRecipe, Document({}), plugins, Path.cwd()
@@ -45,7 +45,7 @@ def build(seed: int, **table: Any) -> Encoder:
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def three(tmp_path_factory):
     """Three encoders with other weights; the last one is in a run directory."""
     directory = tmp_path_factory.mktemp("three")
     places = [directory / "a", directory / "b", directory / "run" / "encoder"]
@@ -54,7 +54,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [*places[:2], directory / "run"]
 
 
-def weights(place: Path) -> dict[str, torch.Tensor]:
+def weights(place):
     place = place if (place / "encoder.toml").is_file() else place / "encoder"
     return {
         f"{file.name} {name}": value
@@ -64,7 +64,7 @@ def weights(place: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture
-def dev(tmp_path: Path) -> list[str]:
+def dev(tmp_path):
     """Overrides of the evaluator `sts`: pairs of sentences with scores."""
     rng = np.random.default_rng(0)
     pairs = [rng.choice(SENTENCES, 2, replace=False) for _ in range(40)]
@@ -74,9 +74,7 @@ def dev(tmp_path: Path) -> list[str]:
     return [f"path={file}", "split=dev"]
 
 
-def test_a_uniform_average_is_the_mean_of_all_weights(
-    three: list[Path], tmp_path: Path
-) -> None:
+def test_a_uniform_average_is_the_mean_of_all_weights(three, tmp_path):
     soup = make_soup(tmp_path / "soup", three)
     assert soup.method == "uniform"
     made, each = weights(tmp_path / "soup"), [weights(place) for place in three]
@@ -88,7 +86,7 @@ def test_a_uniform_average_is_the_mean_of_all_weights(
     assert not torch.equal(each[0][name], made[name])
 
 
-def test_it_records_its_parents_and_loads(three: list[Path], tmp_path: Path) -> None:
+def test_it_records_its_parents_and_loads(three, tmp_path):
     make_soup(tmp_path / "soup", three[:2])
     record = json.loads((tmp_path / "soup" / PARENTS_FILE).read_text())
     assert [parent["path"] for parent in record["parents"]] == [
@@ -103,21 +101,19 @@ def test_it_records_its_parents_and_loads(three: list[Path], tmp_path: Path) -> 
         Encoder.load(tmp_path / "soup")
 
 
-def test_a_greedy_average_keeps_what_a_loop_by_hand_keeps(
-    three: list[Path], dev: list[str], tmp_path: Path
-) -> None:
-    told: list[str] = []
+def test_a_greedy_average_keeps_what_a_loop_by_hand_keeps(three, dev, tmp_path):
+    told = []
     soup = make_soup(tmp_path / "soup", three, "sts", dev, say=told.append)
     scored = Encoder.load(tmp_path / "soup")
 
-    def score_of(values: Mapping[str, torch.Tensor]) -> float:
+    def score_of(values):
         scored.placed.module.load_state_dict(values)
         scored.placed.weights_changed()
         return scored.evaluate(request_of("sts", dev).evaluate, "soup").primary
 
     states = [dict(load(place).placed.module.state_dict()) for place in three]
     alone = [score_of(state) for state in states]
-    kept: list[int] = []
+    kept = []
     best = -np.inf
     for number in sorted(range(3), key=lambda n: -alone[n]):
         tried = [*kept, number]
@@ -137,15 +133,13 @@ def test_a_greedy_average_keeps_what_a_loop_by_hand_keeps(
     assert soup.evaluator["split"] == "dev"
 
 
-def load(place: Path) -> Encoder:
+def load(place):
     return Encoder.load(
         place if (place / "encoder.toml").is_file() else place / "encoder"
     )
 
 
-def test_test_data_chooses_nothing(
-    three: list[Path], dev: list[str], tmp_path: Path
-) -> None:
+def test_test_data_chooses_nothing(three, dev, tmp_path):
     with pytest.raises(
         RunError,
         match="a greedy average keeps what scores best, so it must not see test",
@@ -169,19 +163,15 @@ def test_test_data_chooses_nothing(
         ),
     ],
 )
-def test_encoders_of_other_recipes_are_refused(
-    table: dict[str, Any], message: str, three: list[Path], tmp_path: Path
-) -> None:
+def test_encoders_of_other_recipes_are_refused(table, message, three, tmp_path):
     build(0, **table).fit_transform().save(tmp_path / "other")
     with pytest.raises(ModelError, match=message):
         make_soup(tmp_path / "soup", [three[0], tmp_path / "other"])
     assert not (tmp_path / "soup").exists()
 
 
-def test_the_command_averages_and_wants_two_and_a_new_place(
-    three: list[Path], tmp_path: Path
-) -> None:
-    run: Callable[..., Any] = CliRunner().invoke
+def test_the_command_averages_and_wants_two_and_a_new_place(three, tmp_path):
+    run = CliRunner().invoke
     output = str(tmp_path / "soup")
     result = run(main, ["soup", output, *map(str, three)])
     assert result.exit_code == 0, result.output

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -46,16 +44,14 @@ class Tpu(Accelerator):
     ],
     ids=str,
 )
-def test_an_accelerator_is_found_by_its_name(
-    runtime: Any, on: str, memory: float, precision: str, flops: float
-) -> None:
+def test_an_accelerator_is_found_by_its_name(runtime, on, memory, precision, flops):
     device = device_of(runtime, on)
     assert device.problem == ""
     assert (device.memory, device.precision) == (memory, precision)
     assert device.rates == pytest.approx((0.3 * flops, 0.6 * flops), rel=1e-2)
 
 
-def test_every_published_name_finds_itself() -> None:
+def test_every_published_name_finds_itself():
     for runtime in (Accelerator(), Tpu()):
         published = accelerators(runtime.name)
         assert published
@@ -75,22 +71,18 @@ def test_every_published_name_finds_itself() -> None:
     ],
     ids=str,
 )
-def test_a_speed_that_is_not_known_says_why(
-    runtime: Any, on: str | None, problem: str
-) -> None:
+def test_a_speed_that_is_not_known_says_why(runtime, on, problem):
     device = device_of(runtime, on)
     assert device.rates is None
     assert problem in device.problem
 
 
-def test_devices_of_all_machines_count() -> None:
+def test_devices_of_all_machines_count():
     device = device_of(Accelerator(devices=4, nodes=2, parallel="fsdp"), "A100")
     assert (device.count, device.parallel) == (8, "fsdp")
 
 
-def test_a_processor_is_measured_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_processor_is_measured_once(tmp_path, monkeypatch):
     rates = pytest.importorskip("sentbed_workbench._torch.measured_rates")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(rates, "SECONDS", 0.01)
@@ -113,8 +105,6 @@ def test_a_processor_is_measured_once(
 
 
 @pytest.mark.parametrize(("precision", "planned"), [("auto", "bf16"), ("int8", "fp32")])
-def test_a_precision_that_only_an_engine_knows_is_planned_as_fp32(
-    precision: str, planned: str
-) -> None:
+def test_a_precision_that_only_an_engine_knows_is_planned_as_fp32(precision, planned):
     device = device_of(Accelerator(precision), "A100")
     assert device.precision == planned

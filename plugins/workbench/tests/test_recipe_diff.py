@@ -1,25 +1,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import attrs
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed import RecipeError
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
-from sentbed._registry.registry import Plugins
 from sentbed.protocols import DataSource
-from sentbed_workbench.recipe_diff import Difference, compare, read, text
+from sentbed_workbench.recipe_diff import compare, read, text
 from toy_plugin import RECIPE, TOWERS
-
-Put = Callable[[str, str], Path]
-Diff = Callable[..., list[Difference]]
-Said = list[tuple[str, object, object]]
 
 NO_DIFFERENCE = "no difference in what is computed"
 
@@ -33,12 +26,12 @@ class Several:
 
     sources: tuple[DataSource, ...]
 
-    def open(self) -> None:
+    def open(self):
         """Never called."""
 
 
 @pytest.fixture
-def plugins(plugins: Plugins) -> Plugins:
+def plugins(plugins):
     """The toy plugin, and data of others."""
     more = attrs.evolve(plugins.find("data", "words"), name="several", offered=Several)
     return attrs.evolve(
@@ -47,14 +40,10 @@ def plugins(plugins: Plugins) -> Plugins:
 
 
 @pytest.fixture
-def diff(
-    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Diff:
+def diff(put, plugins, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def make(
-        a: str, b: str, *overrides: str, cells: Sequence[str] = ()
-    ) -> list[Difference]:
+    def make(a, b, *overrides, cells=()):
         put("a.toml", a)
         put("b.toml", b)
         return compare(*read(("a.toml", "b.toml"), overrides, plugins, cells))
@@ -62,26 +51,26 @@ def diff(
     return make
 
 
-def said(differences: list[Difference]) -> Said:
+def said(differences):
     sides = [
         (one.path, one.a and one.a.value, one.b and one.b.value) for one in differences
     ]
     return [(path, a, b) for path, a, b in sides]
 
 
-def origins(differences: list[Difference]) -> list[tuple[str | None, str | None]]:
+def origins(differences):
     return [(one.a and one.a.origin, one.b and one.b.origin) for one in differences]
 
 
 def test_a_recipe_does_not_differ_from_itself_with_every_default_written_out(
-    diff: Diff, put: Put, plugins: Plugins
+    diff, put, plugins
 ):
     resolved = resolved_toml(load_recipe(put("recipe.toml", RECIPE), plugins=plugins))
     assert diff(RECIPE, resolved) == []
     assert list(text([], ("a", "b"))) == [NO_DIFFERENCE]
 
 
-def test_a_value_is_shown_with_who_said_it_on_either_side(diff: Diff, put: Put):
+def test_a_value_is_shown_with_who_said_it_on_either_side(diff, put):
     put("base.toml", RECIPE)
     top = 'extends = "base.toml"\n[[stage]]\nname = "pull"\noptimizer.lr = 0.25\nloss.temperature = 2\n'
     found = diff(RECIPE, top)
@@ -104,13 +93,13 @@ def test_a_value_is_shown_with_who_said_it_on_either_side(diff: Diff, put: Put):
     ]
 
 
-def test_an_override_goes_for_both(diff: Diff):
+def test_an_override_goes_for_both(diff):
     assert (
         said(diff(RECIPE, RECIPE.replace("seed = 7", "seed = 8"), "run.seed=9")) == []
     )
 
 
-def test_what_only_one_has_is_not_set_in_the_other(diff: Diff):
+def test_what_only_one_has_is_not_set_in_the_other(diff):
     found = diff(RECIPE, RECIPE.replace("epochs = 2", "steps = 6"))
     assert said(found) == [
         ("stage.pull.epochs", 2, None),
@@ -119,7 +108,7 @@ def test_what_only_one_has_is_not_set_in_the_other(diff: Diff):
     assert "  + not set" in list(text(found, ("a", "b")))
 
 
-def test_another_component_is_shown_by_what_files_say_of_it(diff: Diff):
+def test_another_component_is_shown_by_what_files_say_of_it(diff):
     a = RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "pull", noise = 1 }')
     found = diff(
         a, RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "chase" }')
@@ -130,7 +119,7 @@ def test_another_component_is_shown_by_what_files_say_of_it(diff: Diff):
     assert len(found) == 2
 
 
-def test_stages_belong_together_by_name(diff: Diff):
+def test_stages_belong_together_by_name(diff):
     first, second = TOWERS.index("[[stage]]"), TOWERS.rindex("[[stage]]")
     end = TOWERS.index("[[evaluate]]")
     found = diff(TOWERS, TOWERS[:second] + TOWERS[end:])
@@ -145,7 +134,7 @@ def test_stages_belong_together_by_name(diff: Diff):
     ]
 
 
-def test_the_order_of_stages_decides(diff: Diff):
+def test_the_order_of_stages_decides(diff):
     first, second = TOWERS.index("[[stage]]"), TOWERS.rindex("[[stage]]")
     end = TOWERS.index("[[evaluate]]")
     found = diff(
@@ -156,7 +145,7 @@ def test_the_order_of_stages_decides(diff: Diff):
     assert found[0].decides
 
 
-def test_a_stage_with_another_name_computes_the_same(diff: Diff):
+def test_a_stage_with_another_name_computes_the_same(diff):
     found = diff(TOWERS, TOWERS.replace('name = "pairs"', 'name = "first"'))
     assert said(found) == [("stage.pairs.name", "pairs", "first")]
     assert not found[0].decides
@@ -170,7 +159,7 @@ def test_a_stage_with_another_name_computes_the_same(diff: Diff):
     ]
 
 
-def test_the_order_of_parts_without_names_decides(diff: Diff):
+def test_the_order_of_parts_without_names_decides(diff):
     data = 'data = { use = "words", rows = 11 }'
     a, b = '{ use = "words", rows = 3 }', '{ use = "lines", path = "x.txt" }'
     mixed = RECIPE.replace(data, f'data = {{ use = "several", sources = [{a}, {b}] }}')
@@ -187,8 +176,8 @@ def test_the_order_of_parts_without_names_decides(diff: Diff):
     assert [(one.path, one.b) for one in found] == [("stage.pull.data.sources.1", None)]
 
 
-def test_the_order_of_evaluations_and_looks_decides_nothing(diff: Diff):
-    def two(what: str, one: str, other: str) -> tuple[str, str]:
+def test_the_order_of_evaluations_and_looks_decides_nothing(diff):
+    def two(what, one, other):
         return f"{what}\n{one}{what}\n{other}", f"{what}\n{other}{what}\n{one}"
 
     a, b = two("[[evaluate]]", 'use = "gap"\n', 'use = "nearness"\n')
@@ -201,7 +190,7 @@ def test_the_order_of_evaluations_and_looks_decides_nothing(diff: Diff):
     assert diff(head + c + a, head + d + b) == []
 
 
-def test_evaluations_belong_together_by_what_they_are(diff: Diff):
+def test_evaluations_belong_together_by_what_they_are(diff):
     gap = '[[evaluate]]\nuse = "gap"\nat = ["start", "end"]\n'
     other = '[[evaluate]]\nuse = "gap"\nat = ["start"]\n'
     found = diff(RECIPE, RECIPE.replace(gap, other + gap))
@@ -210,7 +199,7 @@ def test_evaluations_belong_together_by_what_they_are(diff: Diff):
     ]
 
 
-def test_encoders_are_named_as_in_the_file(diff: Diff):
+def test_encoders_are_named_as_in_the_file(diff):
     assert said(diff(RECIPE, RECIPE.replace("width = 4", "width = 8"))) == [
         ("encoder.backbone.width", 4, 8)
     ]
@@ -228,15 +217,13 @@ def test_encoders_are_named_as_in_the_file(diff: Diff):
         ("[encoder]", "[expected]\nx = { value = 1, tolerance = 1 }\n[encoder]"),
     ],
 )
-def test_what_decides_no_score_is_shown_and_said_to_compute_the_same(
-    diff: Diff, change: tuple[str, str]
-):
+def test_what_decides_no_score_is_shown_and_said_to_compute_the_same(diff, change):
     found = diff(RECIPE, RECIPE.replace(*change))
     assert len(found) == 1
     assert list(text(found, ("a", "b")))[-2:] == ["", NO_DIFFERENCE]
 
 
-def test_cells_of_a_study_are_compared_by_their_labels(diff: Diff):
+def test_cells_of_a_study_are_compared_by_their_labels(diff):
     axis = '[study.axes.rate]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.2]\n'
     found = diff(RECIPE + axis, RECIPE + axis, cells=("0.1", "0.2"))
     assert said(found) == [("stage.pull.optimizer.lr", 0.1, 0.2)]
@@ -244,7 +231,7 @@ def test_cells_of_a_study_are_compared_by_their_labels(diff: Diff):
     assert diff(RECIPE + axis, RECIPE + axis.replace("0.2", "0.3"), cells=["0.1"]) == []
 
 
-def test_one_cell_is_that_of_the_side_that_has_a_study(diff: Diff):
+def test_one_cell_is_that_of_the_side_that_has_a_study(diff):
     study = (
         RECIPE
         + '[study.axes.rate]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.5]\n'
@@ -277,9 +264,7 @@ def test_one_cell_is_that_of_the_side_that_has_a_study(diff: Diff):
         ),
     ],
 )
-def test_studies_differ_where_their_cells_do(
-    diff: Diff, before: str, after: str, decides: bool
-):
+def test_studies_differ_where_their_cells_do(diff, before, after, decides):
     study = """
 [study]
 seeds = [1]
@@ -301,11 +286,11 @@ size = { path = "stage.pull.batch_size", values = [3, 4] }
 # --- the command -------------------------------------------------------------------------------------------
 
 
-def invoke(*arguments: str | Path) -> Result:
+def invoke(*arguments):
     return CliRunner().invoke(cli.main, ["diff", *map(str, arguments)])
 
 
-def test_the_exit_code_says_whether_a_score_can_differ(installed_toy: Path, put: Put):
+def test_the_exit_code_says_whether_a_score_can_differ(installed_toy, put):
     a = put("a.toml", RECIPE)
     named = put("b.toml", RECIPE.replace("toy-run", "other"))
     other = put("c.toml", RECIPE.replace("seed = 7", "seed = 8"))
@@ -319,9 +304,7 @@ def test_the_exit_code_says_whether_a_score_can_differ(installed_toy: Path, put:
     assert "cannot read the recipe" in too_long.output
 
 
-def test_a_run_directory_stands_for_its_resolved_recipe(
-    installed_toy: Path, put: Put, tmp_path: Path
-):
+def test_a_run_directory_stands_for_its_resolved_recipe(installed_toy, put, tmp_path):
     put("run/resolved.toml", RECIPE)
     a = put("a.toml", RECIPE)
     assert invoke(a, tmp_path / "run").output == f"{NO_DIFFERENCE}\n"
@@ -333,7 +316,7 @@ def test_a_run_directory_stands_for_its_resolved_recipe(
     )
 
 
-def test_json_says_the_same_for_programs(installed_toy: Path, put: Put):
+def test_json_says_the_same_for_programs(installed_toy, put):
     a = put("a.toml", RECIPE)
     found = json.loads(
         invoke(a, put("b.toml", RECIPE.replace("seed = 7", "")), "--json").output
@@ -353,6 +336,6 @@ def test_json_says_the_same_for_programs(installed_toy: Path, put: Put):
     }
 
 
-def test_a_recipe_with_problems_is_refused(diff: Diff):
+def test_a_recipe_with_problems_is_refused(diff):
     with pytest.raises(RecipeError, match="unknown key `sede`"):
         diff(RECIPE, RECIPE.replace("seed", "sede"))

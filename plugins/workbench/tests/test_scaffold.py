@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import tomli
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed import API_VERSION
 from sentbed._cli import main as cli
 from sentbed._document.structuring import unstructure
@@ -42,7 +42,7 @@ EVERY = [*TEMPLATES, *VARIANTS]
 """The templates of all kinds, and their variants."""
 
 
-def in_module(template: str) -> str:
+def in_module(template):
     """Return the name of a template as part of a module's."""
     return template.replace("-", "_")
 
@@ -50,11 +50,11 @@ def in_module(template: str) -> str:
 IN_RECIPES = [kind for kind, template in TEMPLATES.items() if template.settings]
 
 
-def new(*words: str | Path) -> Result:
+def new(*words):
     return CliRunner().invoke(cli.main, ["new", "plugin", *map(str, words)])
 
 
-def run(*words: str | Path, cwd: Path, path: str = "src") -> None:
+def run(*words, cwd, path="src"):
     environment = {**os.environ, "PYTHONPATH": path, "MYPYPATH": path}
     done = subprocess.run(
         [sys.executable, "-m", *map(str, words)],
@@ -69,7 +69,7 @@ def run(*words: str | Path, cwd: Path, path: str = "src") -> None:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(tmp_path_factory):
     """A directory with a plugin of each kind, `KIND/`."""
     root = tmp_path_factory.mktemp("plugins")
     for kind in EVERY:
@@ -80,12 +80,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- what is written ---------------------------------------------------------------------------------------
 
 
-def test_there_is_a_template_for_every_kind() -> None:
+def test_there_is_a_template_for_every_kind():
     assert set(TEMPLATES) == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_a_distribution_is_complete(kind: str, written: Path) -> None:
+def test_a_distribution_is_complete(kind, written):
     project = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]
     assert project["name"] == f"sentbed-my-{kind}"
     assert project["entry-points"]["sentbed"] == {
@@ -113,7 +113,7 @@ def test_a_distribution_is_complete(kind: str, written: Path) -> None:
         assert (written / kind / name).is_file()
 
 
-def test_torch_is_pinned_as_it_is_here(written: Path) -> None:
+def test_torch_is_pinned_as_it_is_here(written):
     ours = (ROOT / "requirements" / "constraints.txt").read_text().splitlines()
     (pinned,) = [line for line in ours if line.startswith("torch==")]
     for kind in EVERY:
@@ -123,14 +123,14 @@ def test_torch_is_pinned_as_it_is_here(written: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_its_tests_hold_the_whole_plugin_to_its_rules(kind: str, written: Path) -> None:
+def test_its_tests_hold_the_whole_plugin_to_its_rules(kind, written):
     source = (written / kind / "tests" / f"test_my_{in_module(kind)}.py").read_text()
     assert f'plugin_rules("sentbed-my-{kind}"' in source
     assert "must_run=True" in source
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
+def test_no_word_of_a_template_is_left(kind, written):
     files = [path for path in (written / kind).rglob("*") if path.is_file()]
     assert len(files) > 6
     for path in files:
@@ -143,7 +143,7 @@ def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
+def test_no_class_has_a_doubled_ending(kind, written):
     ending = kind.capitalize()
     for path in (written / kind / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -153,9 +153,7 @@ def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_code_and_readme_say_first_where_a_field_stands(
-    kind: str, written: Path
-) -> None:
+def test_code_and_readme_say_first_where_a_field_stands(kind, written):
     module = (
         written
         / kind
@@ -172,7 +170,7 @@ def test_code_and_readme_say_first_where_a_field_stands(
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_what_is_imported_is_required(kind: str, written: Path) -> None:
+def test_what_is_imported_is_required(kind, written):
     requirements = tomli.loads((written / kind / "pyproject.toml").read_text())[
         "project"
     ]["dependencies"]
@@ -193,7 +191,7 @@ def test_what_is_imported_is_required(kind: str, written: Path) -> None:
     assert imported - sys.stdlib_module_names - {package.name, "optax"} == named
 
 
-def test_the_code_passes_ruff(written: Path) -> None:
+def test_the_code_passes_ruff(written):
     run(
         "ruff", "check", "--no-cache", "--config", "line-length = 110", ".", cwd=written
     )
@@ -211,7 +209,7 @@ def test_the_code_passes_ruff(written: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_code_passes_mypy(written: Path) -> None:
+def test_the_code_passes_mypy(written):
     sources = [written / kind / "src" for kind in EVERY]
     tests = [path for kind in EVERY for path in (written / kind / "tests").glob("*.py")]
     path = os.pathsep.join(map(str, sources))
@@ -231,7 +229,7 @@ def test_the_code_passes_mypy(written: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EVERY)
-def test_its_tests_pass(kind: str, written: Path) -> None:
+def test_its_tests_pass(kind, written):
     chosen = "" if kind in WITHOUT_TENSORS else SLOW_RULES
     # As `pip install` would leave it.
     write_distribution(
@@ -257,14 +255,12 @@ def test_its_tests_pass(kind: str, written: Path) -> None:
 # --- the command -------------------------------------------------------------------------------------------
 
 
-def test_the_help_names_every_kind() -> None:
+def test_the_help_names_every_kind():
     text = new("--help").stdout
     assert [kind for kind in TEMPLATES if kind not in text] == []
 
 
-def test_the_files_and_the_next_commands_are_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_files_and_the_next_commands_are_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = new("loss", "far")
     assert done.exit_code == 0
@@ -285,9 +281,7 @@ def test_the_files_and_the_next_commands_are_printed(
     ]
 
 
-def test_a_runtime_that_only_encodes_has_a_template_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runtime_that_only_encodes_has_a_template_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = new("runtime", "far", "--encodes")
     assert "sentbed-far/src/sentbed_far/_torch.py" in done.stdout
@@ -302,7 +296,7 @@ def test_a_runtime_that_only_encodes_has_a_template_of_its_own(
     )
 
 
-def test_no_other_kind_has_that_template(tmp_path: Path) -> None:
+def test_no_other_kind_has_that_template(tmp_path):
     done = new("pooler", "far", "--encodes", "--out", tmp_path / "far")
     assert done.exit_code == 2
     assert (
@@ -312,9 +306,7 @@ def test_no_other_kind_has_that_template(tmp_path: Path) -> None:
     assert new("runtime", "graph-engine", "--out", tmp_path / "far").exit_code == 1
 
 
-def test_in_a_clone_the_recipe_is_the_one_that_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_a_clone_the_recipe_is_the_one_that_is_there(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     commands = new("pooler", "far", "--out", tmp_path / "far").stdout.splitlines()[-3:]
     assert commands[1:] == [
@@ -325,8 +317,8 @@ def test_in_a_clone_the_recipe_is_the_one_that_is_there(
 
 @pytest.mark.parametrize("kind", [kind for kind in TEMPLATES if kind not in IN_RECIPES])
 def test_of_a_kind_that_no_recipe_names_the_command_is_printed(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    kind, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     last = new(kind, "far").stdout.splitlines()[-1].split()
     assert last[0] == "sentbed"
@@ -344,8 +336,8 @@ def test_of_a_kind_that_no_recipe_names_the_command_is_printed(
 
 @pytest.mark.parametrize("kind", IN_RECIPES)
 def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
-    kind: str, written: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    kind, written, monkeypatch, tmp_path
+):
     template = tmp_path / "mine.toml"
     template.write_text(RECIPE_TEMPLATE)
     monkeypatch.syspath_prepend(written / kind / "src")
@@ -357,12 +349,12 @@ def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
         assert f'"use": "{name}"' in json.dumps(unstructure(found))
 
 
-def test_a_directory_with_a_space_is_quoted(tmp_path: Path) -> None:
+def test_a_directory_with_a_space_is_quoted(tmp_path):
     place = tmp_path / "a plugin"
     assert f"  pytest '{place}'\n" in new("tracker", "steps", "--out", place).stdout
 
 
-def test_a_directory_that_exists_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_that_exists_is_left_alone(tmp_path):
     done = new("pooler", "late", "--out", tmp_path)
     assert (done.exit_code, list(tmp_path.iterdir())) == (1, [])
     assert (
@@ -374,9 +366,7 @@ def test_a_directory_that_exists_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "hint"), [("poler", "Did you mean `pooler`?"), ("table", "Choose one of")]
 )
-def test_other_kinds_are_refused_with_those_that_there_are(
-    kind: str, hint: str, tmp_path: Path
-) -> None:
+def test_other_kinds_are_refused_with_those_that_there_are(kind, hint, tmp_path):
     done = new(kind, "mine", "--out", tmp_path / "new")
     assert done.exit_code == 2
     assert f"there is no template for the kind `{kind}`" in done.stderr
@@ -388,7 +378,7 @@ def test_other_kinds_are_refused_with_those_that_there_are(
     "name",
     ["Mean", "my_mean", "2mean", "-mean", "mean-", "my--mean", "", "über", "a/b"],
 )
-def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
+def test_what_is_no_name_is_refused(name, tmp_path):
     done = new("pooler", "--out", tmp_path / "new", "--", name)
     assert done.exit_code == 1
     assert f"error: {name!r} cannot be the name of a component" in done.stderr
@@ -410,9 +400,7 @@ def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
         ("backbone", "tokenizer", "the module `tokenizer`"),
     ],
 )
-def test_a_name_that_is_taken_is_refused_with_whose_it_is(
-    kind: str, name: str, reason: str, tmp_path: Path
-) -> None:
+def test_a_name_that_is_taken_is_refused_with_whose_it_is(kind, name, reason, tmp_path):
     done = new(kind, name, "--out", tmp_path / "new")
     assert done.exit_code == 1
     assert reason in done.stderr
@@ -420,7 +408,7 @@ def test_a_name_that_is_taken_is_refused_with_whose_it_is(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_name_of_ours_is_refused_where_it_is_not_installed(tmp_path: Path) -> None:
+def test_a_name_of_ours_is_refused_where_it_is_not_installed(tmp_path):
     from sentbed.errors import PluginError
     from sentbed_workbench.scaffold import require_name
 

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Literal
 
 import pytest
 import tomli
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sentbed._cli import main as cli
 from sentbed.kinds import KINDS
 from sentbed.tools import load_plugins
@@ -15,12 +14,12 @@ from sentbed_workbench.component_docs import tables, type_name
 from sentbed_workbench.protocol_docs import list_protocols, protocol_names
 
 
-def invoke(*arguments: str) -> Result:
+def invoke(*arguments):
     return CliRunner().invoke(cli.main, arguments)
 
 
 def test_show_explains_a_component_with_fields_defaults_and_an_example(
-    installed_toy: Path,
+    installed_toy,
 ):
     result = invoke("show", "loss", "pull")
     assert result.exit_code == 0
@@ -38,7 +37,7 @@ def test_a_type_is_shown_without_modules_and_its_literals_as_they_are():
     assert type_name(hint) == "tuple[Literal['1.3b', 'a.b'], Path]"
 
 
-def test_an_example_gives_every_required_field(installed_toy: Path):
+def test_an_example_gives_every_required_field(installed_toy):
     result = invoke("show", "optimizer", "sgd")
     assert "  lr: float, required\n" in result.output
     example = tomli.loads(result.output.partition("example:\n")[2])
@@ -79,8 +78,8 @@ def recipe_tables():
 
 
 def test_show_of_a_table_that_two_claim_names_both(
-    distribute: Callable[..., object],
-) -> None:
+    distribute,
+):
     for name in ("one", "two"):
         distribute(f"{name}-dist", {f"{name}_plugin": CONTESTED})
     result = invoke("show", "contested")
@@ -89,7 +88,7 @@ def test_show_of_a_table_that_two_claim_names_both(
     assert "`two-dist` 1.0" in result.stderr
 
 
-def test_show_of_a_kind_lists_its_components(installed_toy: Path):
+def test_show_of_a_kind_lists_its_components(installed_toy):
     result = invoke("show", "loss")
     assert result.exit_code == 0
     *lines, blank, last = (line.split() for line in result.output.splitlines())
@@ -102,13 +101,13 @@ def test_show_of_a_kind_lists_its_components(installed_toy: Path):
 
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_can_be_listed(kind: str, installed_toy: Path):
+def test_every_kind_can_be_listed(kind, installed_toy):
     assert kind not in tables(load_plugins())
     result = invoke("show", kind)
     assert (result.exit_code, " toy " in result.output) == (0, True)
 
 
-def test_show_of_a_kind_that_nobody_offers_says_so(monkeypatch: pytest.MonkeyPatch):
+def test_show_of_a_kind_that_nobody_offers_says_so(monkeypatch):
     own = distribution("sentbed-workbench").entry_points.select(group="sentbed")
     monkeypatch.setattr("sentbed._registry.registry.entry_points", lambda group: own)
     result = invoke("show", "exporter")
@@ -124,13 +123,13 @@ def test_show_of_what_is_neither_says_what_there_is():
     assert ", stage, " in result.output
 
 
-def test_show_of_an_unknown_component_suggests_one(installed_toy: Path):
+def test_show_of_an_unknown_component_suggests_one(installed_toy):
     result = invoke("show", "loss", "pul")
     assert result.exit_code == 1
     assert result.output == "error: there is no loss `pul`. Did you mean `pull`?\n"
 
 
-def test_show_of_a_protocol_prints_signatures_and_documentation() -> None:
+def test_show_of_a_protocol_prints_signatures_and_documentation():
     lines = invoke("show", "protocol", "Tokenizer").output.splitlines()
     assert lines[0] == "class Tokenizer(TokenizerForPrompts)"
     at = lines.index(
@@ -140,7 +139,7 @@ def test_show_of_a_protocol_prints_signatures_and_documentation() -> None:
     assert "    property pad_id -> int" in lines
 
 
-def test_show_of_a_protocol_prints_fields_with_defaults_and_meaning() -> None:
+def test_show_of_a_protocol_prints_fields_with_defaults_and_meaning():
     lines = invoke("show", "protocol", "Items").output.splitlines()
     at = lines.index("    scale: float = 100.0")
     assert lines[at + 1] == "        Factor from the statistic to the score."
@@ -154,14 +153,14 @@ def test_show_of_a_protocol_prints_fields_with_defaults_and_meaning() -> None:
     assert "    def check(self) -> Iterator[str]\n" in evaluator
 
 
-def test_show_of_a_protocol_prints_helpers() -> None:
+def test_show_of_a_protocol_prints_helpers():
     assert invoke("show", "protocol", "read_file").output.startswith(
         "def read_file(path: Path, most: int"
     )
 
 
 @pytest.mark.whole
-def test_every_name_of_the_protocols_can_be_shown() -> None:
+def test_every_name_of_the_protocols_can_be_shown():
     listed = [name for name, _, _ in list_protocols()]
     assert {"Backbone", "Tokenizer", "TokenIds", "derive"} <= set(listed)
     assert {"Encoder", "Plugins", "RecipeError", "foreign"} <= set(listed)
@@ -181,12 +180,12 @@ def test_every_name_of_the_protocols_can_be_shown() -> None:
         ("suggest", "sentbed.errors"),
     ],
 )
-def test_show_of_a_protocol_says_how_it_is_imported(name: str, module: str) -> None:
+def test_show_of_a_protocol_says_how_it_is_imported(name, module):
     lines = invoke("show", "protocol", name).output.splitlines()
     assert lines[-1] == f"from {module} import {name}"
 
 
-def test_a_name_that_is_none_of_the_protocols_has_a_suggestion() -> None:
+def test_a_name_that_is_none_of_the_protocols_has_a_suggestion():
     result = invoke("show", "protocol", "Tokeniser")
     assert result.exit_code == 1
     assert "did you mean `Tokenizer`?" in result.stderr

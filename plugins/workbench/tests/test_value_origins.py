@@ -1,17 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import tomli
 from sentbed import RecipeError
-from sentbed._registry.registry import Plugins
-from sentbed_workbench.value_origins import Explanation, explain, leaves, spelled
+from sentbed_workbench.value_origins import explain, leaves, spelled
 from toy_plugin import RECIPE, TOWERS
-
-Put = Callable[[str, str], Path]
-
 
 STUDY = """\
 [study.axes.rate]
@@ -24,14 +17,12 @@ pull = {}
 
 
 @pytest.fixture
-def explained(
-    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Explanation]:
+def explained(put, plugins, tmp_path, monkeypatch):
     """Explain a recipe on top of `base.toml`, which is the toy recipe."""
     monkeypatch.chdir(tmp_path)
     put("base.toml", RECIPE)
 
-    def make(text: str, *overrides: str, cell: str | None = None) -> Explanation:
+    def make(text, *overrides, cell=None):
         put("top.toml", text)
         return explain("top.toml", overrides, plugins, cell)
 
@@ -39,7 +30,7 @@ def explained(
 
 
 def test_every_value_in_force_is_listed_with_its_origin(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     text = 'extends = "base.toml"\n[run]\nname = "top"\n'
     lines = list(
@@ -59,7 +50,7 @@ def test_every_value_in_force_is_listed_with_its_origin(
     assert not any(line.startswith(("encoders", "extends")) for line in lines)
 
 
-def test_the_listing_has_every_key_of_the_file(explained: Callable[..., Explanation]):
+def test_the_listing_has_every_key_of_the_file(explained):
     lines = list(explained('extends = "base.toml"').listing())
     said = [line for line in lines if "# base.toml:" in line]
     numbers = sorted(int(line.rpartition(":")[2]) for line in said)
@@ -71,14 +62,14 @@ def test_the_listing_has_every_key_of_the_file(explained: Callable[..., Explanat
     )
 
 
-def test_several_encoders_are_listed_by_name(explained: Callable[..., Explanation]):
+def test_several_encoders_are_listed_by_name(explained):
     lines = list(explained(TOWERS).listing())
     assert "encoders.zh.backbone.init_seed = 2   # top.toml:17" in lines
     assert 'stage.pairs.columns.positive = "zh"   # top.toml:24' in lines
 
 
 def test_a_value_that_stands_for_more_has_its_own_place(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     # `train` is a string in the file and an array in the recipe.
     lines = list(explained(TOWERS).listing(("stage", 0, "train")))
@@ -86,7 +77,7 @@ def test_a_value_that_stands_for_more_has_its_own_place(
 
 
 def test_keys_that_toml_wants_in_quotes_are_in_quotes(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     found = explained(
         'extends = "base.toml"\n[expected]\n"a.b/c" = { value = 1, tolerance = 1 }\n'
@@ -103,7 +94,7 @@ def test_keys_that_toml_wants_in_quotes_are_in_quotes(
 
 
 def test_a_stage_whose_name_is_no_key_of_a_path_goes_by_its_number(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     for name in ("a.b", "7"):
         found = explained(RECIPE.replace('name = "pull"', f'name = "{name}"'))
@@ -111,7 +102,7 @@ def test_a_stage_whose_name_is_no_key_of_a_path_goes_by_its_number(
 
 
 def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     found = explained('extends = "base.toml"\nrun.seed = 8\n', "run.seed=9")
     assert list(found.details("run.seed")) == [
@@ -124,7 +115,7 @@ def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(
 
 
 def test_what_an_override_takes_out_is_a_default_with_a_past(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     lines = list(explained('extends = "base.toml"\n', "run.seed=").details("run.seed"))
     assert lines[:3] == [
@@ -135,7 +126,7 @@ def test_what_an_override_takes_out_is_a_default_with_a_past(
 
 
 def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     text = 'extends = "base.toml"\n[[stage]]\nname = "pull"\ndata = { use = "lines", path = "x" }\n'
     found = explained(text.replace('"lines", path = "x"', '"words"'))
@@ -152,14 +143,14 @@ def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(
 
 
 def test_a_value_that_is_not_set_says_so_and_what_it_means(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     lines = list(explained('extends = "base.toml"').details("stage.pull.micro_batch"))
     assert lines[0] == "stage.pull.micro_batch is not set   # default"
     assert "gradient caching" in lines[2]
 
 
-def test_a_table_is_explained_value_by_value(explained: Callable[..., Explanation]):
+def test_a_table_is_explained_value_by_value(explained):
     lines = list(explained('extends = "base.toml"').details("stage.0.optimizer"))
     assert lines == [
         'stage.pull.optimizer.use = "sgd"   # base.toml:19',
@@ -171,7 +162,7 @@ def test_a_table_is_explained_value_by_value(explained: Callable[..., Explanatio
 
 
 def test_a_field_beside_use_has_the_documentation_of_its_own_table(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     assert list(explained('extends = "base.toml"').details("evaluate.0.at"))[-1] == (
         "  Before the first stage, after the last, or both."
@@ -194,9 +185,7 @@ def test_a_field_beside_use_has_the_documentation_of_its_own_table(
         ("run\nseed", r"the recipe has no `run"),
     ],
 )
-def test_a_path_that_is_not_there_gets_a_suggestion(
-    explained: Callable[..., Explanation], path: str, message: str
-):
+def test_a_path_that_is_not_there_gets_a_suggestion(explained, path, message):
     with pytest.raises(RecipeError, match=message):
         list(explained('extends = "base.toml"').details(path))
 
@@ -204,9 +193,7 @@ def test_a_path_that_is_not_there_gets_a_suggestion(
 # --- run directories ---------------------------------------------------------------------------------------
 
 
-def test_of_a_run_directory_the_resolved_recipe_is_explained(
-    put: Put, plugins: Plugins, tmp_path: Path
-):
+def test_of_a_run_directory_the_resolved_recipe_is_explained(put, plugins, tmp_path):
     resolved = put("run/resolved.toml", RECIPE)
     found = explain(tmp_path / "run", (), plugins)
     assert next(found.details("run.seed")) == f"run.seed = 7   # {resolved}:5"
@@ -225,9 +212,7 @@ loss = { use = "chase" }
 """
 
 
-def test_a_chain_of_files_is_told_the_last_first_with_what_was_replaced(
-    explained: Callable[..., Explanation], put: Put
-):
+def test_a_chain_of_files_is_told_the_last_first_with_what_was_replaced(explained, put):
     put(
         "1.toml",
         'extends = "base.toml"\nrun.seed = 8\n[[stage]]\nname = "pull"\nloss.temperature = 3.0\n',
@@ -274,7 +259,7 @@ def test_leaves_are_values_and_what_is_empty():
 # --- cells -------------------------------------------------------------------------------------------------
 
 
-def test_a_cell_has_the_values_that_its_axes_set(explained: Callable[..., Explanation]):
+def test_a_cell_has_the_values_that_its_axes_set(explained):
     text = f'extends = "base.toml"\n{STUDY}'
     found = explained(text, cell="0.2, chase")
     assert list(found.details("stage.pull.optimizer.lr"))[:2] == [
@@ -288,7 +273,7 @@ def test_a_cell_has_the_values_that_its_axes_set(explained: Callable[..., Explan
 
 
 def test_an_override_inside_of_what_an_axis_sets_comes_after_it(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     text = """\
 extends = "base.toml"
@@ -317,7 +302,7 @@ epochs = 1
 
 
 def test_an_override_of_what_an_axis_varies_is_refused(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     with pytest.raises(
         RecipeError,
@@ -331,7 +316,7 @@ def test_an_override_of_what_an_axis_varies_is_refused(
 
 
 def test_without_a_cell_a_study_is_explained_as_it_stands(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     lines = list(explained(f'extends = "base.toml"\n{STUDY}').listing())
     assert "stage.pull.optimizer.lr = 0.5   # base.toml:19" in lines
@@ -342,7 +327,7 @@ def test_without_a_cell_a_study_is_explained_as_it_stands(
     )
 
 
-def test_an_unknown_cell_gets_a_suggestion(explained: Callable[..., Explanation]):
+def test_an_unknown_cell_gets_a_suggestion(explained):
     with pytest.raises(
         RecipeError, match=r"there is no cell `0.2, chas`; .* such as `0.2, chase`"
     ):
@@ -350,7 +335,7 @@ def test_an_unknown_cell_gets_a_suggestion(explained: Callable[..., Explanation]
 
 
 def test_a_cell_of_a_recipe_without_a_study_is_refused(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     with pytest.raises(
         RecipeError, match=r"the recipe has no table such as `\[study\]`, whose cells"
@@ -359,7 +344,7 @@ def test_a_cell_of_a_recipe_without_a_study_is_refused(
 
 
 def test_a_study_whose_recipe_is_not_complete_says_how_a_cell_is_explained(
-    explained: Callable[..., Explanation],
+    explained,
 ):
     text = f'extends = "base.toml"\n{STUDY}'
     with pytest.raises(RecipeError, match="`lr` is missing") as caught:

@@ -7,25 +7,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
 import toy_plugin
-from click.testing import CliRunner, Result
-from damage import Damage, damages
+from click.testing import CliRunner
+from damage import damages
 from hypothesis import HealthCheck, given, settings
-from numpy.typing import NDArray
 from sentbed import Encoder, PluginError, RunError, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import Demonstration, Prompt
-from sentbed._recipe.recipe import Recipe, Validate
-from sentbed._registry.registry import Plugins
+from sentbed._recipe.recipe import Validate
 from sentbed._run.resume import resume
 from sentbed._run.runner import run
 from sentbed.protocols import (
@@ -35,7 +33,6 @@ from sentbed.protocols import (
     Prepared,
     Score,
     Texts,
-    Vectors,
 )
 from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_common import source_code_hashes as sources
@@ -54,8 +51,6 @@ from toy_plugin import (
     quicken,
 )
 
-RecipeOf = Callable[..., Recipe]
-
 TEXTS = ["one", "two and three", "", "one", "a longer sentence"]
 SPACE = EncoderFingerprint({"weights": "w"}, {"model": "m", "pooler": "p", "width": 3})
 QUOTED = Prompt(template='Say "{text}" is "')
@@ -69,12 +64,12 @@ class Sum(Evaluator):
     lists: tuple[tuple[str, ...], ...] = (tuple(TEXTS), ("another", "list"))
     traits = EvaluatorTraits(development=True)
 
-    def prepare(self) -> Prepared:
+    def prepare(self):
         return Prepared(
             {str(n): Texts(texts) for n, texts in enumerate(self.lists)}, self._score
         )
 
-    def _score(self, vectors: Vectors) -> Evaluation:
+    def _score(self, vectors):
         value = float(
             sum((n + 1) * vectors[str(n)].sum() for n in range(len(self.lists)))
         )
@@ -82,59 +77,55 @@ class Sum(Evaluator):
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick(monkeypatch):
     quicken(monkeypatch)
     # Sources may be written while tests run; what is loaded stays as it is.
     monkeypatch.setattr(sources, "STARTED", math.inf)
 
 
 @pytest.fixture
-def encoder(recipe_of: RecipeOf) -> Encoder:
+def encoder(recipe_of):
     return build_encoder(recipe_of())
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> VectorCache:
+def store(tmp_path):
     return VectorCache(tmp_path / "vectors")
 
 
-def value_of(
-    encoder: Encoder, store: VectorCache | None, evaluator: Any = None
-) -> float:
+def value_of(encoder, store, evaluator=None):
     return encoder.evaluate(evaluator or Sum(), "e", store=store).primary
 
 
-def passes(encoder: Encoder) -> int:
+def passes(encoder):
     """How often the encoder has encoded a batch."""
-    return len(encoder.placed.batches)  # type: ignore[attr-defined]
+    return len(encoder.placed.batches)
 
 
-def drawn(texts: Sequence[str]) -> NDArray[np.float32]:
+def drawn(texts):
     """A vector a text, another one with every call."""
-    drawn.calls.append(list(texts))  # type: ignore[attr-defined]
+    drawn.calls.append(list(texts))
     return (
         np.random.default_rng(len(drawn.calls))
         .standard_normal((len(texts), 3))
         .astype(np.float32)
-    )  # type: ignore[attr-defined]
+    )
 
 
 @pytest.fixture(autouse=True)
-def calls() -> list[list[str]]:
-    drawn.calls = []  # type: ignore[attr-defined]
-    return drawn.calls  # type: ignore[attr-defined,no-any-return]
+def calls():
+    drawn.calls = []
+    return drawn.calls
 
 
-def segments(store: VectorCache) -> list[Path]:
+def segments(store):
     return sorted(store.root.glob(f"*/*{SEGMENT}"))
 
 
 # --- what is found again -----------------------------------------------------------------------------------
 
 
-def test_a_second_evaluation_takes_every_vector_from_the_store(
-    encoder: Encoder, store: VectorCache
-):
+def test_a_second_evaluation_takes_every_vector_from_the_store(encoder, store):
     without = value_of(encoder, None)
     before = passes(encoder)
     cold = value_of(encoder, store)
@@ -146,9 +137,7 @@ def test_a_second_evaluation_takes_every_vector_from_the_store(
     assert without == cold == warm
 
 
-def test_another_encoder_of_the_same_weights_finds_them(
-    recipe_of: RecipeOf, store: VectorCache, tmp_path: Path
-):
+def test_another_encoder_of_the_same_weights_finds_them(recipe_of, store, tmp_path):
     first = build_encoder(recipe_of())
     value = value_of(first, store)
     first.save(tmp_path / "e")
@@ -157,10 +146,10 @@ def test_another_encoder_of_the_same_weights_finds_them(
     assert passes(other) == 0
 
 
-def load_toy() -> Plugins:
+def load_toy():
     from sentbed._registry.registry import load_plugins
 
-    return load_plugins([_Point()])  # type: ignore[list-item]
+    return load_plugins([_Point()])
 
 
 class _Point:
@@ -171,13 +160,11 @@ class _Point:
     class dist:  # noqa: N801 - as `importlib.metadata` names it
         name, version = "toy", "1.0"
 
-    def load(self) -> Any:
+    def load(self):
         return toy_plugin
 
 
-def test_vectors_are_exactly_those_that_were_encoded(
-    store: VectorCache, calls: list[list[str]]
-):
+def test_vectors_are_exactly_those_that_were_encoded(store, calls):
     cold = store.encode(SPACE, TEXTS, drawn, 3)
     assert calls == [["one", "two and three", "", "a longer sentence"]]
     warm = VectorCache(store.root).encode(SPACE, TEXTS, drawn, 3)
@@ -191,16 +178,14 @@ def test_vectors_are_exactly_those_that_were_encoded(
     )
 
 
-def test_infinite_and_missing_numbers_come_back_as_they_were(store: VectorCache):
+def test_infinite_and_missing_numbers_come_back_as_they_were(store):
     odd = np.array([[np.nan, np.inf, -0.0]], np.float32)
     store.encode(SPACE, ["x"], lambda _: odd, 3)
     again = store.encode(SPACE, ["x"], drawn, 3)
     assert again.tobytes() == odd.tobytes()
 
 
-def test_a_list_with_another_text_is_encoded_whole(
-    store: VectorCache, calls: list[list[str]]
-):
+def test_a_list_with_another_text_is_encoded_whole(store, calls):
     # A vector depends in its last bits on what it is encoded with.
     store.encode(SPACE, ["a", "b"], drawn, 3)
     mixed = store.encode(SPACE, ["b", "c"], drawn, 3)
@@ -209,9 +194,7 @@ def test_a_list_with_another_text_is_encoded_whole(
     assert len(calls) == 2
 
 
-def test_long_lists_go_a_window_at_a_time(
-    store: VectorCache, calls: list[list[str]], monkeypatch: pytest.MonkeyPatch
-):
+def test_long_lists_go_a_window_at_a_time(store, calls, monkeypatch):
     monkeypatch.setattr(vectors, "WINDOW", 2)
     long = store.encode(SPACE, ["a", "b", "c", "d"], drawn, 3)
     assert calls == [["a", "b"], ["c", "d"]]
@@ -220,16 +203,14 @@ def test_long_lists_go_a_window_at_a_time(
     np.testing.assert_array_equal(more[:4], long)
 
 
-def test_no_texts_are_no_rows(encoder: Encoder, store: VectorCache):
+def test_no_texts_are_no_rows(encoder, store):
     assert store.encode(SPACE, [], drawn, 3).shape == (0, 3)
     assert segments(store) == []
 
 
-def test_progress_reaches_the_end_with_and_without_a_forward_pass(
-    encoder: Encoder, store: VectorCache
-):
+def test_progress_reaches_the_end_with_and_without_a_forward_pass(encoder, store):
     for _ in range(2):
-        told: list[tuple[str, int, int]] = []
+        told = []
         encoder.evaluate(
             Gap(), "e", progress=lambda *part, told=told: told.append(part), store=store
         )
@@ -237,9 +218,7 @@ def test_progress_reaches_the_end_with_and_without_a_forward_pass(
 
 
 @pytest.mark.parametrize("wrong", [None, ["nested"], "\ud800"])
-def test_a_text_that_cannot_be_encoded_is_named_by_its_row(
-    wrong: Any, encoder: Encoder, store: VectorCache
-):
+def test_a_text_that_cannot_be_encoded_is_named_by_its_row(wrong, encoder, store):
     messages = []
     for used in (None, store):
         with pytest.raises(Exception, match="text 2 ") as caught:
@@ -248,9 +227,7 @@ def test_a_text_that_cannot_be_encoded_is_named_by_its_row(
     assert messages[0] == messages[1]
 
 
-def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(
-    recipe_of: RecipeOf, store: VectorCache
-):
+def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(recipe_of, store):
     recipe = recipe_of(TOWERS)
     zh, en = build_encoder(recipe, "zh"), build_encoder(recipe, "en")
     evaluator = Across(right="abc")
@@ -264,7 +241,7 @@ def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(
 # --- what never shares -------------------------------------------------------------------------------------
 
 
-def altered(encoder: Encoder, **changes: Any) -> Encoder:
+def altered(encoder, **changes):
     return attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, **changes))
 
 
@@ -298,15 +275,13 @@ CHANGES: dict[str, Callable[[Encoder], Encoder]] = {
         e,
         backbone=attrs.evolve(
             e.backbone, tokenizer=CharacterTokenizer(fingerprint="others")
-        ),  # type: ignore[type-var]
+        ),
     ),
     "token budget": lambda e: attrs.evolve(e, engine=Engine(65)),
 }
 
 
-def test_no_two_encoders_that_differ_share_a_space(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_two_encoders_that_differ_share_a_space(encoder, monkeypatch):
     names = {"the same": name_of(encoder)}
     names |= {what: name_of(change(encoder)) for what, change in CHANGES.items()}
     with monkeypatch.context() as patch:
@@ -321,31 +296,29 @@ def test_no_two_encoders_that_differ_share_a_space(
         patch.setattr("sentbed_common.encoder_fingerprint.__version__", "0.0.0")
         names["version of sentbed"] = name_of(encoder)
     assert name_of(encoder) == names["the same"]
-    encoder.backbone.embedding[3, 2] += 1e-6  # type: ignore[attr-defined]
+    encoder.backbone.embedding[3, 2] += 1e-6
     names["weights"] = name_of(encoder)
     assert len(set(names.values())) == len(names) == 16
 
 
-def name_of(encoder: Encoder) -> str:
+def name_of(encoder):
     space = fingerprint_of(encoder)
     assert space is not None
     return space.name
 
 
-def test_weights_that_have_changed_are_seen_by_the_next_evaluation(
-    encoder: Encoder, store: VectorCache
-):
+def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder, store):
     first = value_of(encoder, store)
-    encoder.backbone.embedding[:] += 1  # type: ignore[attr-defined]
+    encoder.backbone.embedding[:] += 1
     second = value_of(encoder, store)
     assert second == value_of(encoder, None) != first
-    encoder.backbone.embedding[:] -= 1  # type: ignore[attr-defined]
+    encoder.backbone.embedding[:] -= 1
     assert store.taken == 0
 
 
 @pytest.mark.parametrize("part", ["placed", "tokenizer"])
 def test_a_part_that_cannot_tell_its_weights_is_never_cached(
-    part: str, encoder: Encoder, store: VectorCache, monkeypatch: pytest.MonkeyPatch
+    part, encoder, store, monkeypatch
 ):
     if part == "placed":
         monkeypatch.delattr(Placed, "fingerprint")
@@ -371,7 +344,7 @@ print(code_of(Mine))
 
 
 def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited(
-    tmp_path: Path,
+    tmp_path,
 ):
     package = tmp_path / "pack"
     package.mkdir()
@@ -381,7 +354,7 @@ def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited
     )
     helper = package / "halves.py"
 
-    def code(*arguments: str | Path) -> str:
+    def code(*arguments):
         command = [
             sys.executable,
             "-B",
@@ -412,7 +385,7 @@ def test_code_that_was_typed_in_is_unknown():
 
 
 def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
-    encoder: Encoder, store: VectorCache, monkeypatch: pytest.MonkeyPatch
+    encoder, store, monkeypatch
 ):
     monkeypatch.setattr(
         sources, "STARTED", Path(toy_plugin.__file__).stat().st_mtime - 1
@@ -436,9 +409,7 @@ def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
         lambda content: b"x" + content[1:],
     ],
 )
-def test_a_damaged_file_is_encoded_again_and_replaced(
-    damage: Callable[[bytes], bytes], store: VectorCache, calls: list[list[str]]
-):
+def test_a_damaged_file_is_encoded_again_and_replaced(damage, store, calls):
     store.encode(SPACE, ["a", "b"], drawn, 3)
     (path,) = segments(store)
     whole = path.read_bytes()
@@ -452,9 +423,7 @@ def test_a_damaged_file_is_encoded_again_and_replaced(
 
 @given(damage=damages())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_damage_changes_a_stored_vector(
-    damage: Damage, store: VectorCache, calls: list[list[str]]
-):
+def test_no_damage_changes_a_stored_vector(damage, store, calls):
     before = store.encode(SPACE, ["a", "b"], drawn, 3)
     (path,) = segments(store)
     whole = path.read_bytes()
@@ -465,9 +434,7 @@ def test_no_damage_changes_a_stored_vector(
     assert np.array_equal(found, before) == intact
 
 
-def test_files_that_were_exchanged_are_encoded_again(
-    store: VectorCache, calls: list[list[str]]
-):
+def test_files_that_were_exchanged_are_encoded_again(store, calls):
     spaces = EncoderFingerprint({"k": 1}, {}), EncoderFingerprint({"k": 2}, {})
     lists = ["a", "b"], ["c", "d"]
     pairs = [(space, texts) for space in spaces for texts in lists]
@@ -488,7 +455,7 @@ def test_files_that_were_exchanged_are_encoded_again(
         )
 
 
-def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorCache):
+def test_a_damaged_file_is_removed_even_where_nothing_is_written(store):
     store.encode(SPACE, ["a", "b"], drawn, 3)
     (path,) = segments(store)
     path.write_bytes(path.read_bytes()[:-2])
@@ -497,9 +464,7 @@ def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorCa
     assert segments(store) == []
 
 
-def test_what_a_killed_writer_left_is_no_vector_and_goes(
-    store: VectorCache, calls: list[list[str]]
-):
+def test_what_a_killed_writer_left_is_no_vector_and_goes(store, calls):
     store.encode(SPACE, ["a"], drawn, 3)
     (path,) = segments(store)
     old, new = (
@@ -519,13 +484,13 @@ def test_what_a_killed_writer_left_is_no_vector_and_goes(
 
 @pytest.mark.parametrize("fault", ["full", "a file is there"])
 def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
-    fault: str, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault, encoder, tmp_path, monkeypatch
 ):
-    said: list[str] = []
+    said = []
     store = VectorCache(tmp_path / "vectors", say=said.append)
     if fault == "full":
 
-        def fail(*_: object) -> None:
+        def fail(*_):
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("sentbed._files.os.fdopen", fail)
@@ -541,7 +506,7 @@ def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
     assert message.endswith("with the environment variable `SENTBED_CACHE`")
 
 
-def test_what_was_used_least_recently_goes_first(store: VectorCache):
+def test_what_was_used_least_recently_goes_first(store):
     size = vectors._HEADER.size + 12
     store.limit = 3 * size
     for number, text in enumerate("abc"):
@@ -563,7 +528,7 @@ def test_what_was_used_least_recently_goes_first(store: VectorCache):
     assert store.taken == taken + 3
 
 
-def test_a_space_that_is_not_used_goes_for_one_that_is(store: VectorCache):
+def test_a_space_that_is_not_used_goes_for_one_that_is(store):
     other = EncoderFingerprint({"weights": "old"}, SPACE.about)
     for text in "ab":
         store.encode(other, [text], drawn, 3)
@@ -575,9 +540,7 @@ def test_a_space_that_is_not_used_goes_for_one_that_is(store: VectorCache):
     assert {path.parent.name for path in segments(store)} == {SPACE.name}
 
 
-def test_an_evaluation_larger_than_the_limit_works(
-    encoder: Encoder, store: VectorCache
-):
+def test_an_evaluation_larger_than_the_limit_works(encoder, store):
     expected = value_of(encoder, None)
     for limit in (0, 50, 130):
         store.limit = limit
@@ -588,17 +551,13 @@ def test_an_evaluation_larger_than_the_limit_works(
 @pytest.mark.parametrize(
     ("value", "limit"), [("", 5e9), ("0.5", 5e8), ("0", 0), ("2", 2e9)]
 )
-def test_the_limit_is_that_of_the_environment(
-    value: str, limit: float, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_limit_is_that_of_the_environment(value, limit, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", value)
     assert VectorCache().limit == limit
 
 
 @pytest.mark.parametrize("value", ["five", "-1", "nan", "inf"])
-def test_a_limit_that_is_no_size_is_refused(
-    value: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_limit_that_is_no_size_is_refused(value, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", value)
     with pytest.raises(
         RunError, match=f"`SENTBED_CACHE_GB` is '{value}', expected how many GB"
@@ -637,10 +596,10 @@ print(store.taken + store.encoded)
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("size", [10**9, 8000], ids=["roomy", "evicting"])
 def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(
-    size: int, tmp_path: Path
+    size, tmp_path
 ):
     command = [sys.executable, "-c", WRITER, str(tmp_path / "vectors"), str(size)]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     running = [subprocess.Popen([*command, str(seed)], **pipes) for seed in range(3)]
     # All begin when the last one has been started.
     assert [process.stdout.readline() for process in running] == ["ready\n"] * 3
@@ -658,13 +617,13 @@ def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(
         assert space.vectors == 40 * 20
 
 
-def test_threads_share_a_store(store: VectorCache):
-    def encode(texts: Sequence[str]) -> NDArray[np.float32]:
+def test_threads_share_a_store(store):
+    def encode(texts):
         return np.array([[float(text)] * 3 for text in texts], np.float32)
 
-    wrong: list[str] = []
+    wrong = []
 
-    def work() -> None:
+    def work():
         for number in range(60):
             text = str(number % 15)
             if store.encode(SPACE, [text], encode, 3).tolist() != [[float(text)] * 3]:
@@ -683,22 +642,22 @@ def test_threads_share_a_store(store: VectorCache):
 # --- runs --------------------------------------------------------------------------------------------------
 
 
-def facts_of(directory: Path) -> Any:
+def facts_of(directory):
     return json.loads((directory / "manifest.json").read_text()).get("cache")
 
 
 def test_a_second_run_encodes_nothing_and_has_the_same_scores(
-    recipe_of: RecipeOf,
-    plugins: Plugins,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    recipe_of,
+    plugins,
+    tmp_path,
+    monkeypatch,
 ):
     text = RECIPE.replace('use = "gap"', 'use = "gap"\nleft = "kept"')
     recipes = [recipe_of(text, f"run.cache={on}") for on in ("false", "true", "true")]
-    counted: list[int] = []
+    counted = []
     encode = Placed.encode
 
-    def count(placed: Placed, batch: Any) -> Any:
+    def count(placed, batch):
         counted[-1] += 1
         return encode(placed, batch)
 
@@ -718,9 +677,7 @@ def test_a_second_run_encodes_nothing_and_has_the_same_scores(
     ]
 
 
-def test_validation_and_watch_use_no_store(
-    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path
-):
+def test_validation_and_watch_use_no_store(recipe_of, plugins, tmp_path):
     recipe = recipe_of(
         RECIPE.replace(
             "epochs = 2", "epochs = 2\nwatch = [{ every = 2, with = { use = 'gap' } }]"
@@ -731,7 +688,7 @@ def test_validation_and_watch_use_no_store(
     assert contents(VectorCache()) == []
 
 
-def test_a_resumed_run_counts_on(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
+def test_a_resumed_run_counts_on(recipe_of, plugins, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(
             recipe_of(RECIPE, "stage.pull.loss.interrupt_at=3"),
@@ -743,9 +700,7 @@ def test_a_resumed_run_counts_on(recipe_of: RecipeOf, plugins: Plugins, tmp_path
     assert facts_of(tmp_path / "run") == {"taken": 0, "encoded": 4}
 
 
-def test_a_run_may_go_on_without_its_cache(
-    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path
-):
+def test_a_run_may_go_on_without_its_cache(recipe_of, plugins, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toy_plugin.Recorder, "fail_on", "scores_ready")
         patch.setattr(toy_plugin.Recorder, "required", True, raising=False)
@@ -758,17 +713,17 @@ def test_a_run_may_go_on_without_its_cache(
 # --- the command line --------------------------------------------------------------------------------------
 
 
-def invoke(*arguments: str | Path) -> Result:
+def invoke(*arguments):
     return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
-def saved(installed_toy: Path, encoder: Encoder, tmp_path: Path) -> Path:
+def saved(installed_toy, encoder, tmp_path):
     encoder.save(tmp_path / "encoder")
     return tmp_path / "encoder"
 
 
-def test_evaluate_uses_the_store_unless_told_not_to(saved: Path):
+def test_evaluate_uses_the_store_unless_told_not_to(saved):
     arguments = ("evaluate", saved, "--with", "gap", "--set", "runtime.use=toy")
     without = invoke(*arguments, "--no-cache")
     assert contents(VectorCache()) == []
@@ -779,7 +734,7 @@ def test_evaluate_uses_the_store_unless_told_not_to(saved: Path):
     assert (space.vectors, space.about["pooler"]) == (2, "average")
 
 
-def test_run_without_cache_keeps_nothing(installed_toy: Path, tmp_path: Path):
+def test_run_without_cache_keeps_nothing(installed_toy, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
     result = invoke("run", tmp_path / "r.toml", "--no-cache", "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
@@ -787,9 +742,7 @@ def test_run_without_cache_keeps_nothing(installed_toy: Path, tmp_path: Path):
     assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
 
 
-def test_info_says_place_size_limit_and_spaces(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_info_says_place_size_limit_and_spaces(saved, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", "2.5")
     empty = invoke("cache", "info")
     assert empty.exit_code == 0
@@ -861,10 +814,10 @@ def test_clear_removes_what_is_old_or_everything_and_nothing_else():
 
 
 def test_a_limit_that_is_no_size_ends_a_run_before_anything_is_built(
-    recipe_of: RecipeOf,
-    plugins: Plugins,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    recipe_of,
+    plugins,
+    tmp_path,
+    monkeypatch,
 ):
     monkeypatch.setenv("SENTBED_CACHE_GB", "much")
     with pytest.raises(RunError, match="SENTBED_CACHE_GB"):

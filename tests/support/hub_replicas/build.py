@@ -17,7 +17,6 @@ import transformers
 from safetensors.torch import save_file
 
 from hub_replicas.layouts import Layout, read_layouts
-from hub_replicas.server import LocalHub, Repository
 from hub_replicas.tokenizer_files import KINDS, TokenizerFiles
 
 WIDTH = 32
@@ -75,9 +74,7 @@ class Replica:
     """Text -> ids."""
 
 
-def build_replica(
-    layout: Layout, tokenizer: TokenizerFiles, directory: Path
-) -> Replica:
+def build_replica(layout, tokenizer, directory):
     """Write a small random model in a layout below `directory`."""
     main = directory / "main"
     main.mkdir(parents=True)
@@ -110,7 +107,7 @@ def build_replica(
     return Replica(layout, main, converted, model.state_dict(), tokenizer.encode)
 
 
-def _random_model(layout: Layout, tokenizer: TokenizerFiles) -> Any:
+def _random_model(layout, tokenizer):
     model_class = getattr(transformers, layout.architecture)
     kind = model_class.config_class.model_type
     settings = {
@@ -132,7 +129,7 @@ def _random_model(layout: Layout, tokenizer: TokenizerFiles) -> Any:
     return model
 
 
-def _more(layout: Layout, model: Any) -> dict[str, torch.Tensor]:
+def _more(layout, model):
     """What older versions of the code wrote besides today's weights."""
     depth = model.config.num_hidden_layers
     values = {}
@@ -149,7 +146,7 @@ def _more(layout: Layout, model: Any) -> dict[str, torch.Tensor]:
     return values
 
 
-def _older_value(key: str, config: Any) -> torch.Tensor:
+def _older_value(key, config):
     if key.endswith("position_ids"):
         return torch.arange(config.max_position_embeddings)[None]
     if key.endswith("inv_freq"):
@@ -166,9 +163,7 @@ def _older_value(key: str, config: Any) -> torch.Tensor:
     return torch.randn(WIDTH)
 
 
-def _in_layout(
-    layout: Layout, weights: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
+def _in_layout(layout, weights):
     """Weights by the names of the file."""
     named = {}
     for key, value in weights.items():
@@ -178,7 +173,7 @@ def _in_layout(
     return named
 
 
-def _older_name(layout: Layout, key: str) -> str:
+def _older_name(layout, key):
     # What the file holds besides has its name in the table as it is there.
     if key in layout.more:
         return key
@@ -187,7 +182,7 @@ def _older_name(layout: Layout, key: str) -> str:
     return key
 
 
-def _write_config(layout: Layout, model: Any, directory: Path) -> None:
+def _write_config(layout, model, directory):
     """Write `config.json` as versions before 5 do: the class, and the type as `torch_dtype`."""
     settings = json.loads(model.config.to_json_string(use_diff=True))
     settings["architectures"] = [layout.architecture]
@@ -197,7 +192,7 @@ def _write_config(layout: Layout, model: Any, directory: Path) -> None:
     (directory / "config.json").write_text(json.dumps(settings, indent=2))
 
 
-def _add_tokens(directory: Path, first: int, count: int) -> None:
+def _add_tokens(directory, first, count):
     """Give `tokenizer.json` tokens for which the model has no embeddings."""
     file = directory / "tokenizer.json"
     content = json.loads(file.read_text("utf-8"))
@@ -216,7 +211,7 @@ def _add_tokens(directory: Path, first: int, count: int) -> None:
     file.write_text(json.dumps(content), "utf-8")
 
 
-def _write_other_files(layout: Layout, directory: Path) -> None:
+def _write_other_files(layout, directory):
     """Write what a reader has to leave alone: other formats, pages, settings of other libraries."""
     (directory / ".gitattributes").write_text(
         "*.bin filter=lfs diff=lfs merge=lfs -text\n"
@@ -230,7 +225,7 @@ def _write_other_files(layout: Layout, directory: Path) -> None:
         _write_sentence_transformers(layout.sentence_transformers, directory)
 
 
-def _write_sentence_transformers(pooling: str, directory: Path) -> None:
+def _write_sentence_transformers(pooling, directory):
     modules = [
         {
             "idx": 0,
@@ -263,9 +258,7 @@ def _write_sentence_transformers(pooling: str, directory: Path) -> None:
     (directory / "1_Pooling" / "config.json").write_text(json.dumps(modes))
 
 
-def _shards(
-    weights: Mapping[str, torch.Tensor], count: int
-) -> list[dict[str, torch.Tensor]]:
+def _shards(weights, count):
     """Cut weights into files of like numbers of weights."""
     keys = list(weights)
     shards = []
@@ -276,7 +269,7 @@ def _shards(
     return shards
 
 
-def _file_names(stem: str, suffix: str, count: int) -> list[str]:
+def _file_names(stem, suffix, count):
     if count == 1:
         return [f"{stem}{suffix}"]
     return [
@@ -285,11 +278,11 @@ def _file_names(stem: str, suffix: str, count: int) -> list[str]:
 
 
 def _write_index(
-    layout: Layout,
-    shards: Sequence[Mapping[str, torch.Tensor]],
-    names: Sequence[str],
-    file: Path,
-) -> None:
+    layout,
+    shards,
+    names,
+    file,
+):
     if layout.shards == 1 or layout.no_index:
         return
     places = {}
@@ -303,9 +296,7 @@ def _write_index(
     )
 
 
-def _write_safetensors(
-    layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path
-) -> None:
+def _write_safetensors(layout, weights, directory):
     """Write each weight once, by its first name."""
     kept = _without_shared(weights, "")
     shards = _shards(kept, layout.shards)
@@ -320,9 +311,7 @@ def _write_safetensors(
         save_file(renamed, directory / "consolidated.safetensors", metadata)
 
 
-def _write_conversion(
-    layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path
-) -> None:
+def _write_conversion(layout, weights, directory):
     """Write what the conversion bot makes of the pickles, file by file."""
     shards = _shards(weights, layout.shards)
     names = _file_names("model", ".safetensors", layout.shards)
@@ -335,11 +324,9 @@ def _write_conversion(
     _write_index(layout, shards, names, directory / "model.safetensors.index.json")
 
 
-def _without_shared(
-    weights: Mapping[str, torch.Tensor], preferred: str
-) -> dict[str, torch.Tensor]:
+def _without_shared(weights, preferred):
     """Weights by one name each where several share their memory: the preferred one, or the first."""
-    names: dict[int, str] = {}
+    names = {}
     for key, value in weights.items():
         if key == preferred or value.data_ptr() not in names:
             names[value.data_ptr()] = key
@@ -350,15 +337,13 @@ def _without_shared(
     }
 
 
-def _write_pickles(
-    layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path
-) -> None:
+def _write_pickles(layout, weights, directory):
     shards = _shards(weights, layout.shards)
     names = _file_names("pytorch_model", ".bin", layout.shards)
     for name, shard in zip(names, shards, strict=True):
         # As `state_dict` gives it: ordered, with an attribute of its own.
         content = OrderedDict(shard)
-        content._metadata = OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]
+        content._metadata = OrderedDict({"": {"version": 1}})
         torch.save(
             content,
             directory / name,
@@ -367,11 +352,9 @@ def _write_pickles(
     _write_index(layout, shards, names, directory / "pytorch_model.bin.index.json")
 
 
-def _quantized(
-    method: str, weights: Mapping[str, torch.Tensor], directory: Path
-) -> dict[str, torch.Tensor]:
+def _quantized(method, weights, directory):
     """Replace the matrices of the layers by 4-bit numbers in 32-bit ones, and say so in `config.json`."""
-    packed: dict[str, torch.Tensor] = {}
+    packed = {}
     for key, value in weights.items():
         if "layers." not in key or value.ndim != 2:
             packed[key] = value
@@ -391,7 +374,7 @@ def _quantized(
             packed[stem + "g_idx"] = torch.zeros(columns, dtype=torch.int32)
     file = directory / "config.json"
     settings = json.loads(file.read_text("utf-8"))
-    quantization: dict[str, Any] = {
+    quantization = {
         "quant_method": method,
         "bits": 4,
         "group_size": WIDTH,
@@ -410,7 +393,7 @@ def _quantized(
     return packed
 
 
-def _replace_by_pointer(file: Path) -> None:
+def _replace_by_pointer(file):
     """Leave what a clone without Git LFS has in the place of a large file."""
     size = file.stat().st_size
     digest = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
@@ -430,7 +413,7 @@ class Zoo:
     _tokenizers: dict[str, TokenizerFiles] = attrs.field(factory=dict, init=False)
     _replicas: dict[str, Replica] = attrs.field(factory=dict, init=False)
 
-    def replica(self, name: str) -> Replica:
+    def replica(self, name):
         """Return the replica of a repository."""
         if name not in self._replicas:
             layout = self.layouts[name]
@@ -442,7 +425,7 @@ class Zoo:
             )
         return self._replicas[name]
 
-    def publish(self, hub: LocalHub, name: str, token: str | None = None) -> Repository:
+    def publish(self, hub, name, token=None):
         """Put a replica on a hub; `token` may read it where it is gated."""
         if name in hub.moved:
             return hub.repositories[hub.moved[name]]

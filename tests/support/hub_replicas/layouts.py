@@ -41,17 +41,17 @@ class Layout:
     other_files: tuple[str, ...] = ()
 
     @property
-    def pickled_only(self) -> bool:
+    def pickled_only(self):
         """Whether `main` has no safetensors."""
         return self.weights == ("pickle",)
 
 
-def read_layouts() -> dict[str, Layout]:
+def read_layouts():
     """Read the table of layouts, by id."""
     rows = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text("utf-8"))[
         "repository"
     ]
-    tables: dict[str, dict[str, Any]] = {}
+    tables = {}
     for row in rows:
         ids = row.pop("ids")
         below = tables[row.pop("like")] if "like" in row else {}
@@ -61,7 +61,7 @@ def read_layouts() -> dict[str, Layout]:
             tables[name] = {**below, **row}
     layouts = {}
     for name, table in tables.items():
-        fields: dict[str, Any] = {}
+        fields = {}
         for key, value in table.items():
             fields[key.replace("-", "_")] = (
                 tuple(value) if isinstance(value, list) else value

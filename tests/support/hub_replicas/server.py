@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -45,7 +44,7 @@ class Commit:
     parents: tuple[str, ...]
     title: str
 
-    def names(self) -> list[str]:
+    def names(self):
         """The paths of all files, in order."""
         files = [path for path in self.directory.rglob("*") if path.is_file()]
         return sorted(path.relative_to(self.directory).as_posix() for path in files)
@@ -77,9 +76,7 @@ class Repository:
     readers: set[str] = attrs.field(factory=set)
     """The tokens that may read a gated or private repository."""
 
-    def commit(
-        self, reference: str, directory: Path, title: str = "Upload model"
-    ) -> str:
+    def commit(self, reference, directory, title="Upload model"):
         """Make the files of a directory the newest commit of a branch; return its number."""
         parent = self.references.get(reference)
         if parent is None and reference.startswith("refs/pr/"):
@@ -99,23 +96,23 @@ class Repository:
 
     def convert(
         self,
-        number: int,
-        directory: Path,
+        number,
+        directory,
         *,
-        author: str = CONVERSION_BOT,
-        title: str = CONVERSION_TITLE,
-        status: str = "open",
-    ) -> str:
+        author=CONVERSION_BOT,
+        title=CONVERSION_TITLE,
+        status="open",
+    ):
         """Open a pull request with the files of a directory, by default as the conversion bot does."""
         self.discussions.append(Discussion(number, title, author, status))
         return self.commit(f"refs/pr/{number}", directory, title)
 
-    def find(self, revision: str) -> Commit | None:
+    def find(self, revision):
         """The commit that a branch, tag, pull request or commit number names."""
         number = self.references.get(revision, revision)
         return self.commits.get(number)
 
-    def history(self, commit: Commit) -> list[Commit]:
+    def history(self, commit):
         """A commit and those before it, the newest first."""
         commits = [commit]
         while commits[-1].parents:
@@ -140,14 +137,14 @@ class LocalHub:
     large_files: dict[str, Path] = attrs.field(factory=dict)
     """SHA-256 -> a file that is stored outside git."""
 
-    def add(self, name: str, directory: Path) -> Repository:
+    def add(self, name, directory):
         """Make a repository whose branch `main` has the files of a directory."""
         repository = Repository(name)
         repository.commit("main", directory)
         self.repositories[name] = repository
         return repository
 
-    def fetched(self, since: int = 0) -> list[str]:
+    def fetched(self, since=0):
         """The names of the files that were downloaded since so many requests, each time that they were."""
         names = []
         for method, path in self.requests[since:]:
@@ -160,7 +157,7 @@ class LocalHub:
                 names.append(path.partition("/resolve/")[2].partition("/")[2])
         return names
 
-    def environment(self, home: Path) -> dict[str, str]:
+    def environment(self, home):
         """The environment of a process whose hub this is."""
         return {
             "HF_ENDPOINT": self.endpoint,
@@ -172,9 +169,7 @@ class LocalHub:
         }
 
     @contextlib.contextmanager
-    def connected(
-        self, home: Path, token: str | None = None, offline: bool = False
-    ) -> Iterator[None]:
+    def connected(self, home, token=None, offline=False):
         """Let huggingface_hub, which reads the environment when imported, talk to this hub for a while."""
         from huggingface_hub import constants, hf_api
 
@@ -199,7 +194,7 @@ class LocalHub:
 class _RefusedError(Exception):
     """An answer other than what was asked for."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status, code, message):
         super().__init__(message)
         self.status = status
         self.headers = {"X-Error-Code": code, "X-Error-Message": message}
@@ -209,19 +204,19 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: LocalHub
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self._answer_request()
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self):
         self._answer_request()
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         self._answer_request()
 
-    def _answer_request(self) -> None:
+    def _answer_request(self):
         address = urlsplit(self.path)
         self.hub.requests.append((self.command, unquote(address.path)))
         try:
@@ -247,9 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
                 {"Content-Type": "application/json", **refused.headers},
             )
 
-    def _repository(
-        self, segments: list[str], prefix: str
-    ) -> tuple[Repository | None, list[str]]:
+    def _repository(self, segments, prefix):
         """Find the repository that a path names; None after a redirect to where it has moved."""
         for length in (2, 1):
             name = "/".join(segments[:length])
@@ -271,11 +264,11 @@ class _Handler(BaseHTTPRequestHandler):
         status = 401 if self._token() is None else 404
         raise _RefusedError(status, "RepoNotFound", "Repository not found")
 
-    def _token(self) -> str | None:
+    def _token(self):
         authorization = self.headers.get("Authorization")
         return None if authorization is None else authorization.removeprefix("Bearer ")
 
-    def _require_reader(self, repository: Repository) -> None:
+    def _require_reader(self, repository):
         token = self._token()
         if repository.gated and token not in repository.readers:
             place = f"Access to model {repository.name} is restricted"
@@ -289,15 +282,13 @@ class _Handler(BaseHTTPRequestHandler):
                 403, "GatedRepo", f"{place} and you are not in the authorized list."
             )
 
-    def _commit(self, repository: Repository, revision: str) -> Commit:
+    def _commit(self, repository, revision):
         commit = repository.find(revision)
         if commit is None:
             raise _RefusedError(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         return commit
 
-    def _answer_api(
-        self, repository: Repository, rest: list[str], query: dict[str, list[str]]
-    ) -> None:
+    def _answer_api(self, repository, rest, query):
         if not rest or rest[0] == "revision":
             commit = self._commit(repository, rest[1] if rest else "main")
             self._send_json(self._description(repository, commit, "blobs" in query))
@@ -332,12 +323,10 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             raise _RefusedError(404, "", f"no such part of the API: {rest[0]}")
 
-    def _description(
-        self, repository: Repository, commit: Commit, sizes: bool
-    ) -> dict[str, object]:
+    def _description(self, repository, commit, sizes):
         siblings = []
         for name in commit.names():
-            sibling: dict[str, object] = {"rfilename": name}
+            sibling = {"rfilename": name}
             if sizes:
                 entry = self._entry(commit, name)
                 sibling |= {"size": entry["size"], "blobId": entry["oid"]}
@@ -358,20 +347,18 @@ class _Handler(BaseHTTPRequestHandler):
             "siblings": siblings,
         }
 
-    def _entry(self, commit: Commit, name: str) -> dict[str, object]:
+    def _entry(self, commit, name):
         content = (commit.directory / name).read_bytes()
-        entry: dict[str, object] = {"type": "file", "path": name, "size": len(content)}
+        entry = {"type": "file", "path": name, "size": len(content)}
         entry["oid"] = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
         if name.endswith(LFS_SUFFIXES):
             digest = hashlib.sha256(content).hexdigest()
             entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 134}
         return entry
 
-    def _tree(
-        self, commit: Commit, folder: str, recursive: bool
-    ) -> list[dict[str, object]]:
-        entries: list[dict[str, object]] = []
-        folders: dict[str, None] = {}
+    def _tree(self, commit, folder, recursive):
+        entries = []
+        folders = {}
         for name in commit.names():
             if folder and not name.startswith(folder + "/"):
                 continue
@@ -387,9 +374,7 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         return entries
 
-    def _discussions(
-        self, repository: Repository, query: dict[str, list[str]]
-    ) -> dict[str, object]:
+    def _discussions(self, repository, query):
         page = int(query.get("p", ["0"])[0])
         kind = query.get("type", ["all"])[0]
         status = query.get("status", ["all"])[0]
@@ -409,7 +394,7 @@ class _Handler(BaseHTTPRequestHandler):
         shown = matching[page * PAGE : (page + 1) * PAGE]
         return {"discussions": shown, "count": len(matching), "start": page * PAGE}
 
-    def _require_access(self, repository: Repository) -> None:
+    def _require_access(self, repository):
         """Refuse a gated repository to who has not accepted its licence."""
         token = self._token()
         if not repository.gated or token in repository.readers:
@@ -423,7 +408,7 @@ class _Handler(BaseHTTPRequestHandler):
             403, "GatedRepo", f"{place} and you are not in the authorized list."
         )
 
-    def _answer_resolve(self, repository: Repository, rest: list[str]) -> None:
+    def _answer_resolve(self, repository, rest):
         if len(rest) < 3 or rest[0] != "resolve":
             raise _RefusedError(404, "", "no such page")
         commit = self._commit(repository, rest[1])
@@ -449,7 +434,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
         self._send(302, b"", headers)
 
-    def _send_file(self, path: Path, name: str, headers: dict[str, str]) -> None:
+    def _send_file(self, path, name, headers):
         content = path.read_bytes()
         headers = {**headers, "Accept-Ranges": "bytes"}
         span = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
@@ -469,14 +454,12 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(status, body, headers)
 
-    def _send_json(self, value: object) -> None:
+    def _send_json(self, value):
         self._send(
             200, json.dumps(value).encode(), {"Content-Type": "application/json"}
         )
 
-    def _send(
-        self, status: int, body: bytes, headers: dict[str, str], cut: int | None = None
-    ) -> None:
+    def _send(self, status, body, headers, cut=None):
         """Send an answer, or its first `cut` bytes."""
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -489,7 +472,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
 
-def _commit_entry(commit: Commit) -> dict[str, object]:
+def _commit_entry(commit):
     authors = [{"user": "somebody"}]
     return {
         "id": commit.number,
@@ -500,9 +483,7 @@ def _commit_entry(commit: Commit) -> dict[str, object]:
     }
 
 
-def _discussion_entry(
-    repository: Repository, discussion: Discussion
-) -> dict[str, object]:
+def _discussion_entry(repository, discussion):
     return {
         "num": discussion.number,
         "title": discussion.title,
@@ -514,8 +495,8 @@ def _discussion_entry(
     }
 
 
-def _reference_lists(repository: Repository) -> dict[str, list[dict[str, str]]]:
-    lists: dict[str, list[dict[str, str]]] = {
+def _reference_lists(repository):
+    lists = {
         "branches": [],
         "tags": [],
         "converts": [],
@@ -540,7 +521,7 @@ def _reference_lists(repository: Repository) -> dict[str, list[dict[str, str]]]:
 
 
 @contextlib.contextmanager
-def local_hub() -> Iterator[LocalHub]:
+def local_hub():
     """Serve a hub without repositories until the block ends."""
     hub = LocalHub()
     handler = type("Handler", (_Handler,), {"hub": hub})
@@ -551,7 +532,7 @@ def local_hub() -> Iterator[LocalHub]:
 
 
 @contextlib.contextmanager
-def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def _serving(handler):
     """Serve on a free port; give its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import attrs
 import sentencepiece
@@ -45,22 +43,22 @@ class TokenizerFiles:
     specials: dict[str, int]
     """Settings of `config.json`, such as `pad_token_id`."""
 
-    def write(self, names: Sequence[str], directory: Path) -> None:
+    def write(self, names, directory):
         """Write some of the files."""
         for name in names:
             (directory / name).write_bytes(self.files[name])
 
 
-def _json(value: object) -> bytes:
+def _json(value):
     return json.dumps(value, indent=2).encode()
 
 
 def _of_tokenizer(
-    tokenizer: Any,
-    specials: dict[str, str],
-    settings: dict[str, object],
-    files: dict[str, bytes],
-) -> TokenizerFiles:
+    tokenizer,
+    specials,
+    settings,
+    files,
+):
     """Files of a tokenizer of the tokenizers library, whose ids are those of the library."""
     config = {**specials, **settings}
     named = {
@@ -82,7 +80,7 @@ def _of_tokenizer(
     )
 
 
-def _wordpiece(texts: Sequence[str], lowercase: bool) -> TokenizerFiles:
+def _wordpiece(texts, lowercase):
     specials = {
         "pad_token": "[PAD]",
         "unk_token": "[UNK]",
@@ -116,12 +114,12 @@ def _wordpiece(texts: Sequence[str], lowercase: bool) -> TokenizerFiles:
     return _of_tokenizer(tokenizer, specials, {}, files)
 
 
-def bert(texts: Sequence[str]) -> TokenizerFiles:
+def bert(texts):
     """WordPiece, in lower case."""
     return _wordpiece(texts, lowercase=True)
 
 
-def bert_chinese(texts: Sequence[str]) -> TokenizerFiles:
+def bert_chinese(texts):
     """WordPiece, one token a Chinese character."""
     characters = sorted(
         {sign for text in texts for sign in text if "一" <= sign <= "鿿"}
@@ -129,7 +127,7 @@ def bert_chinese(texts: Sequence[str]) -> TokenizerFiles:
     return _wordpiece([*texts, " ".join(characters)], lowercase=True)
 
 
-def _byte_level(texts: Sequence[str], first: Sequence[str], last: Sequence[str]) -> Any:
+def _byte_level(texts, first, last):
     """Train a byte-level BPE with special tokens before and behind the others."""
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -145,7 +143,7 @@ def _byte_level(texts: Sequence[str], first: Sequence[str], last: Sequence[str])
     return tokenizer
 
 
-def _vocabulary_and_merges(tokenizer: Any, with_added_tokens: bool) -> dict[str, bytes]:
+def _vocabulary_and_merges(tokenizer, with_added_tokens):
     """The two files that GPT-2's tokenizer is read from."""
     model = json.loads(tokenizer.to_str())["model"]
     vocabulary = tokenizer.get_vocab() if with_added_tokens else model["vocab"]
@@ -156,7 +154,7 @@ def _vocabulary_and_merges(tokenizer: Any, with_added_tokens: bool) -> dict[str,
     }
 
 
-def roberta(texts: Sequence[str]) -> TokenizerFiles:
+def roberta(texts):
     """Byte-level BPE between `<s>` and `</s>`."""
     specials = {
         "bos_token": "<s>",
@@ -179,7 +177,7 @@ def roberta(texts: Sequence[str]) -> TokenizerFiles:
     return _of_tokenizer(tokenizer, specials, {}, files)
 
 
-def opt(texts: Sequence[str]) -> TokenizerFiles:
+def opt(texts):
     """GPT-2's BPE, each text behind `</s>`; the repositories have no `tokenizer.json`."""
     specials = {
         "bos_token": "</s>",
@@ -198,7 +196,7 @@ def opt(texts: Sequence[str]) -> TokenizerFiles:
     )
 
 
-def gptj(texts: Sequence[str]) -> TokenizerFiles:
+def gptj(texts):
     """GPT-2's BPE without special tokens around a text, padded with its end, and tokens that no text has."""
     end = "<|endoftext|>"
     specials = {"bos_token": end, "eos_token": end, "unk_token": end, "pad_token": end}
@@ -217,7 +215,7 @@ def gptj(texts: Sequence[str]) -> TokenizerFiles:
     return _of_tokenizer(tokenizer, specials, settings, files)
 
 
-def qwen2(texts: Sequence[str]) -> TokenizerFiles:
+def qwen2(texts):
     """Byte-level BPE in NFC without special tokens around a text."""
     end = "<|endoftext|>"
     specials = {"eos_token": end, "pad_token": end}
@@ -260,7 +258,7 @@ def qwen2(texts: Sequence[str]) -> TokenizerFiles:
     return _of_tokenizer(tokenizer, specials, settings, files)
 
 
-def llama_3(texts: Sequence[str]) -> TokenizerFiles:
+def llama_3(texts):
     """Byte-level BPE behind `<|begin_of_text|>`, with reserved tokens; `tokenizer.json` alone."""
     specials = {"bos_token": "<|begin_of_text|>", "eos_token": "<|end_of_text|>"}
     reserved = [f"<|reserved_special_token_{number}|>" for number in range(8)]
@@ -284,7 +282,7 @@ def llama_3(texts: Sequence[str]) -> TokenizerFiles:
     return _of_tokenizer(tokenizer, specials, settings, {})
 
 
-def _train_sentencepiece(texts: Sequence[str], **settings: Any) -> tuple[bytes, Any]:
+def _train_sentencepiece(texts, **settings):
     """Train a sentencepiece model; return its file and the library's own encoder."""
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -300,14 +298,14 @@ def _train_sentencepiece(texts: Sequence[str], **settings: Any) -> tuple[bytes, 
     return content, sentencepiece.SentencePieceProcessor(model_proto=content)
 
 
-def _pieces(encoder: Any) -> list[tuple[str, float]]:
+def _pieces(encoder):
     return [
         (encoder.id_to_piece(number), encoder.get_score(number))
         for number in range(len(encoder))
     ]
 
 
-def t5(texts: Sequence[str]) -> TokenizerFiles:
+def t5(texts):
     """Unigram before `</s>`, with 100 sentinel tokens behind those of sentencepiece."""
     content, encoder = _train_sentencepiece(
         texts,
@@ -345,7 +343,7 @@ def t5(texts: Sequence[str]) -> TokenizerFiles:
     return attrs.evolve(files, encode=lambda text: [*encoder.encode(text), 1])
 
 
-def xlm_roberta(texts: Sequence[str]) -> TokenizerFiles:
+def xlm_roberta(texts):
     """Unigram between `<s>` and `</s>`, with fairseq's order of the special tokens."""
     content, encoder = _train_sentencepiece(
         texts,
@@ -384,12 +382,12 @@ def xlm_roberta(texts: Sequence[str]) -> TokenizerFiles:
         "mask_token": "<mask>",
     }
 
-    def encode(text: str) -> list[int]:
+    def encode(text):
         # Three special tokens of sentencepiece become four; its unknown token, 0, becomes 3.
         shifted = [number + 1 if number else 3 for number in encoder.encode(text)]
         return [0, *shifted, 2]
 
-    settings: dict[str, object] = {
+    settings = {
         "model_max_length": 512,
         "tokenizer_class": "XLMRobertaTokenizer",
     }
@@ -399,9 +397,7 @@ def xlm_roberta(texts: Sequence[str]) -> TokenizerFiles:
     return attrs.evolve(files, encode=encode)
 
 
-def _merges(
-    pieces: Sequence[tuple[str, float]], ordinary: set[str]
-) -> list[tuple[str, str]]:
+def _merges(pieces, ordinary):
     """The merges of a BPE model of sentencepiece, which lists only what they make, the best first."""
     numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
     merges = []
@@ -413,7 +409,7 @@ def _merges(
     return [(left, right) for *_, left, right in sorted(merges)]
 
 
-def _bpe_with_bytes(encoder: Any, unknown: str) -> Any:
+def _bpe_with_bytes(encoder, unknown):
     """A BPE model of sentencepiece in the tokenizers library, rare characters as bytes."""
     pieces = _pieces(encoder)
     vocabulary = {piece: number for number, (piece, _) in enumerate(pieces)}
@@ -436,7 +432,7 @@ def _bpe_with_bytes(encoder: Any, unknown: str) -> Any:
     return tokenizer
 
 
-def llama(texts: Sequence[str]) -> TokenizerFiles:
+def llama(texts):
     """BPE of sentencepiece behind `<s>`, with bytes for rare characters; no token for padding."""
     content, encoder = _train_sentencepiece(
         texts,
@@ -473,7 +469,7 @@ def llama(texts: Sequence[str]) -> TokenizerFiles:
     return attrs.evolve(files, encode=lambda text: [1, *encoder.encode(text)])
 
 
-def gemma(texts: Sequence[str]) -> TokenizerFiles:
+def gemma(texts):
     """BPE of sentencepiece behind `<bos>`, spaces as they are, with tokens that no text has."""
     unused = [f"<unused{number}>" for number in range(6)]
     content, encoder = _train_sentencepiece(

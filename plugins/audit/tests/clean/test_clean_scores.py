@@ -10,15 +10,15 @@ from sentbed_audit.clean.clean_scores import clean_score, paired_difference
 from sentbed_audit.clean.overlap import SeenItems
 
 
-def score_of(items: Items) -> Score:
+def score_of(items):
     return Score("T", "metric", 50.0, {"id": "p"}, items=items)
 
 
-def seen_items(seen: np.ndarray) -> SeenItems:  # type: ignore[type-arg]
+def seen_items(seen):
     return SeenItems(seen, seen, seen)
 
 
-def test_a_mean_on_clean_items_has_the_interval_of_its_items() -> None:
+def test_a_mean_on_clean_items_has_the_interval_of_its_items():
     draw = np.random.default_rng(0)
     x, seen = draw.normal(size=200), draw.random(200) < 0.2
     row = clean_score(score_of(Items("mean", x)), seen_items(seen))
@@ -39,9 +39,7 @@ def test_a_mean_on_clean_items_has_the_interval_of_its_items() -> None:
 
 @pytest.mark.parametrize("statistic", ["spearman", "f1", "mean"])
 @pytest.mark.parametrize("clustered", [False, True])
-def test_the_variance_of_the_difference_is_that_of_resamples(
-    statistic: str, clustered: bool
-) -> None:
+def test_the_variance_of_the_difference_is_that_of_resamples(statistic, clustered):
     draw = np.random.default_rng(1)
     number, resamples = 400, 2000
     x = draw.normal(size=number)
@@ -67,21 +65,21 @@ def test_the_variance_of_the_difference_is_that_of_resamples(
     assert estimate.error == pytest.approx(np.std(differences), rel=0.12)
 
 
-def test_groups_without_a_clean_item_are_left_out() -> None:
+def test_groups_without_a_clean_item_are_left_out():
     items = Items("mean", np.array([1.0, 0.0, 1.0, 1.0]), groups=np.array([0, 0, 1, 1]))
     row = clean_score(score_of(items), seen_items(np.array([True, True, False, False])))
     assert row.clean is not None
     assert row.clean.value == pytest.approx(100.0)
 
 
-def test_fewer_than_two_clean_items_have_no_score() -> None:
+def test_fewer_than_two_clean_items_have_no_score():
     row = clean_score(
         score_of(Items("mean", np.ones(3))), seen_items(np.array([True, True, False]))
     )
     assert (row.clean, row.difference, row.interval) == (None, None, None)
 
 
-def test_a_single_clean_item_of_a_group_has_no_correlation() -> None:
+def test_a_single_clean_item_of_a_group_has_no_correlation():
     x = np.arange(8.0)
     items = Items("spearman", x, x, groups=np.array([0, 0, 0, 0, 1, 1, 1, 1]))
     seen = np.array([True, False, False, False, True, True, True, False])

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from sentbed_audit.clean.seen_texts import FEWEST_WORDS, RUN, SeenTexts
 from sentbed_audit.clean.word_hashes import words_of
 
-Change = Callable[[list[str], random.Random], None]
 
-
-def changed(words: list[str], draw: random.Random) -> None:
+def changed(words, draw):
     words[draw.randrange(len(words))] = "zebra"
 
 
-def added(words: list[str], draw: random.Random) -> None:
+def added(words, draw):
     words.insert(draw.randint(0, len(words)), "zebra")
 
 
-def left_out(words: list[str], draw: random.Random) -> None:
+def left_out(words, draw):
     del words[draw.randrange(len(words))]
 
 
-def sentences(count: int, draw: random.Random, words: int = 3000) -> list[str]:
+def sentences(count, draw, words=3000):
     """Sentences of 4 to 30 words; frequent words are more frequent, as in a language."""
     texts = []
     for _ in range(count):
@@ -36,9 +33,7 @@ def sentences(count: int, draw: random.Random, words: int = 3000) -> list[str]:
     return texts
 
 
-def seen(
-    texts: Sequence[str], training: Sequence[str], near: float = 0.8
-) -> tuple[list[bool], list[bool]]:
+def seen(texts, training, near=0.8):
     """Whether each text is seen exactly, and nearly or exactly."""
     found = SeenTexts(texts)
     found.look_in(training)
@@ -54,20 +49,18 @@ def seen(
         ("...", []),
     ],
 )
-def test_words_are_letters_and_digits_in_one_case(text: str, words: list[str]) -> None:
+def test_words_are_letters_and_digits_in_one_case(text, words):
     assert words_of(text) == words
 
 
-def test_case_and_punctuation_do_not_count_and_a_text_without_words_is_not_seen() -> (
-    None
-):
+def test_case_and_punctuation_do_not_count_and_a_text_without_words_is_not_seen():
     exactly, nearly = seen(["A man sings.", "...", ""], ["a MAN  sings", "!", ""])
     assert exactly == nearly == [True, False, False]
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1])
 @pytest.mark.parametrize("change", [None, changed, added, left_out])
-def test_planted_texts_are_counted(change: Change | None, share: float) -> None:
+def test_planted_texts_are_counted(change, share):
     draw = random.Random(4)
     texts = sentences(4000, draw)
     long = [
@@ -87,13 +80,13 @@ def test_planted_texts_are_counted(change: Change | None, share: float) -> None:
     assert all(nearly[place] for place in planted)
 
 
-def test_a_part_of_a_longer_training_text_is_nearly_seen() -> None:
+def test_a_part_of_a_longer_training_text_is_nearly_seen():
     text = "The lighthouse keeper counted nine ships before the storm came in."
     exactly, nearly = seen([text], [f"Before it, {text} And after it."])
     assert (exactly, nearly) == ([False], [True])
 
 
-def test_a_training_text_is_read_in_blocks_of_any_number_of_texts() -> None:
+def test_a_training_text_is_read_in_blocks_of_any_number_of_texts():
     draw = random.Random(1)
     texts = sentences(50, draw)
     # Longer than a block together.
@@ -102,7 +95,7 @@ def test_a_training_text_is_read_in_blocks_of_any_number_of_texts() -> None:
     assert exactly == [True] * 40 + [False] * 10
 
 
-def distance(first: Sequence[str], second: Sequence[str]) -> int:
+def distance(first, second):
     """Number of words to change, add or leave out."""
     row = list(range(len(second) + 1))
     for place, word in enumerate(first, start=1):
@@ -113,7 +106,7 @@ def distance(first: Sequence[str], second: Sequence[str]) -> int:
     return row[-1]
 
 
-def naively_near(text: str, training: Sequence[str], near: float) -> bool:
+def naively_near(text, training, near):
     if text in training:
         return True
     words = text.split()
@@ -132,7 +125,7 @@ def naively_near(text: str, training: Sequence[str], near: float) -> bool:
 
 
 @pytest.mark.parametrize("near", [0.5, 0.8, 1.0])
-def test_what_is_near_is_what_a_loop_over_all_pairs_says(near: float) -> None:
+def test_what_is_near_is_what_a_loop_over_all_pairs_says(near):
     draw = random.Random(3)
     # Of two words, so that there are many near texts of all kinds.
     texts = []
@@ -145,7 +138,7 @@ def test_what_is_near_is_what_a_loop_over_all_pairs_says(near: float) -> None:
     assert 0.1 < np.mean(nearly) < 0.9
 
 
-def test_there_are_no_false_alarms_between_disjoint_sets() -> None:
+def test_there_are_no_false_alarms_between_disjoint_sets():
     draw = random.Random(5)
     texts, training = sentences(3000, draw), sentences(30_000, draw)
     exactly, nearly = seen(texts, training)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import pytest
 from sentbed import DataError
@@ -24,9 +23,7 @@ from sentbed_audit.clean.training_texts import texts_of_file
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("packed", [False, True])
-def test_texts_are_read_of_each_format(
-    tmp_path: Path, name: str, content: str, texts: list[str], packed: bool
-) -> None:
+def test_texts_are_read_of_each_format(tmp_path, name, content, texts, packed):
     path = tmp_path / name
     data = content.encode()
     if packed:
@@ -51,9 +48,7 @@ def test_texts_are_read_of_each_format(
         ),
     ],
 )
-def test_a_fault_is_told_with_its_file(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_a_fault_is_told_with_its_file(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as raised:

@@ -5,23 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 import pytest
-
-Write = Callable[[str, str | bytes], Path]
 
 CLOZE = "cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv"
 
 
-def csv_text(rows: Iterable[Sequence[object]], quoting: int = csv.QUOTE_MINIMAL) -> str:
+def csv_text(rows, quoting=csv.QUOTE_MINIMAL):
     stream = io.StringIO()
-    csv.writer(stream, quoting=quoting, lineterminator="\n").writerows(rows)  # type: ignore[arg-type]
+    csv.writer(stream, quoting=quoting, lineterminator="\n").writerows(rows)
     return stream.getvalue()
 
 
-def swag(name: str, count: int) -> str:
+def swag(name, count):
     header = [
         "",
         "video-id",
@@ -31,9 +27,7 @@ def swag(name: str, count: int) -> str:
         "sent2",
         "gold-source",
     ]
-    rows: list[Sequence[object]] = [
-        [*header, *(f"ending{i}" for i in range(4)), "label"]
-    ]
+    rows = [[*header, *(f"ending{i}" for i in range(4)), "label"]]
     for i in range(count):
         endings = [f'"{name}" {i}, ending {j}' for j in range(4)]
         rows.append(
@@ -52,14 +46,14 @@ def swag(name: str, count: int) -> str:
     return csv_text(rows)
 
 
-def cloze(count: int) -> str:
+def cloze(count):
     header = ["InputStoryid", *(f"InputSentence{i}" for i in range(1, 5))]
     header += [
         "RandomFifthSentenceQuiz1",
         "RandomFifthSentenceQuiz2",
         "AnswerRightEnding",
     ]
-    rows: list[Sequence[object]] = [header]
+    rows = [header]
     for i in range(count):
         endings = [f"ending {i} {'right' if j == i % 2 else 'wrong'}" for j in range(2)]
         rows.append(
@@ -73,7 +67,7 @@ def cloze(count: int) -> str:
     return csv_text(rows)
 
 
-def questions(name: str, count: int) -> str:
+def questions(name, count):
     lines = []
     for i in range(count):
         choices = [
@@ -92,7 +86,7 @@ def questions(name: str, count: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dbpedia(name: str, a_class: int) -> str:
+def dbpedia(name, a_class):
     return "".join(
         f'{label},"Title {i}"," The {name} ""{i}"", a thing of class {label}"\n'
         for label in range(1, 15)
@@ -100,7 +94,7 @@ def dbpedia(name: str, a_class: int) -> str:
     )
 
 
-def emotions(name: str, count: int) -> str:
+def emotions(name, count):
     """Every fifth row has two emotions."""
     rows = []
     for i in range(count):
@@ -111,13 +105,13 @@ def emotions(name: str, count: int) -> str:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "sentbench"
 
 
 @pytest.fixture
-def data(write: Write, tmp_path: Path) -> Path:
+def data(write, tmp_path):
     """A directory with all six sources."""
     for name, count in (("train", 40), ("val", 12)):
         write(f"d/swag/{name}.csv", swag(name, count))

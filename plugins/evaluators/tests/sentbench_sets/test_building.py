@@ -4,39 +4,37 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 from sentbed_evaluators.sentbench_sets.building import (
     SPLITS,
-    Pair,
     TooFewRowsError,
     build_contrast,
     build_pairs,
     build_sets,
     choose,
 )
-from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled, Row
+from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
 from sentbed_evaluators.sentbench_sets.sources import Sizes
 
 
-def choices(count: int, wrong: int, start: int = 0) -> Iterator[Choice]:
+def choices(count, wrong, start=0):
     for i in range(start, start + count):
         yield Choice(
             f"text {i}", f"right {i}", tuple(f"wrong {i} {j}" for j in range(wrong))
         )
 
 
-def labelled(count: int, classes: int, start: int = 0) -> Iterator[Labelled]:
+def labelled(count, classes, start=0):
     for i in range(start, start + count):
         yield Labelled(f"{i} of {i % classes}", i % classes)
 
 
-def counts(pairs: Sequence[Pair]) -> Counter[int]:
+def counts(pairs):
     return Counter(label for _, _, label in pairs)
 
 
-def unordered(pairs: Iterable[Pair]) -> set[frozenset[str]]:
+def unordered(pairs):
     return {frozenset(pair[:2]) for pair in pairs}
 
 
@@ -62,10 +60,10 @@ TABLE_1 = {
     ],
 )
 def test_a_complete_source_gives_the_sizes_of_table_1_with_balanced_labels(
-    task: str,
-) -> None:
+    task,
+):
     stream, held_out, expected = TABLE_1[task]
-    rows: list[Row] = list(stream)
+    rows = list(stream)
     pairs, triples = build_sets(task, iter(rows), iter(rows[-held_out:]), seed=0)
     assert tuple(len(pairs[split]) for split in SPLITS) == expected[:3]
     assert len(triples) == expected[3]
@@ -77,7 +75,7 @@ def test_a_complete_source_gives_the_sizes_of_table_1_with_balanced_labels(
     assert all(len(set(triple)) == 3 for triple in triples)
 
 
-def test_pairs_that_belong_together_do_and_others_do_not() -> None:
+def test_pairs_that_belong_together_do_and_others_do_not():
     rows = list(choices(200, 3))
     pairs, triples = build_sets("SWAG", rows, rows, seed=3)
     assert sum(map(len, pairs.values())) == 400
@@ -89,7 +87,7 @@ def test_pairs_that_belong_together_do_and_others_do_not() -> None:
         assert (right, wrong[:-2]) == (f"right {number}", f"wrong {number}")
 
 
-def test_classes_decide_where_texts_have_them() -> None:
+def test_classes_decide_where_texts_have_them():
     rows = list(labelled(300, 5))
     pairs, triples = build_sets("GoEmo", rows, rows, seed=3)
     for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
@@ -99,7 +97,7 @@ def test_classes_decide_where_texts_have_them() -> None:
     assert len(triples) == 300
 
 
-def test_classes_of_two_numberings_are_never_compared() -> None:
+def test_classes_of_two_numberings_are_never_compared():
     rows = [
         Labelled(f"{name} {i}", i % 2, name)
         for name in ("first", "second")
@@ -110,9 +108,7 @@ def test_classes_of_two_numberings_are_never_compared() -> None:
         assert len({text.split()[0] for text in texts}) == 1
 
 
-def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row() -> (
-    None
-):
+def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row():
     rows = list(choices(100, 0))
     pairs, triples = build_sets("ST", rows, rows, seed=0)
     for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
@@ -121,7 +117,7 @@ def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row
     assert all(a.split()[1] == b.split()[1] != c.split()[1] for a, b, c in triples)
 
 
-def test_partners_come_from_the_same_split() -> None:
+def test_partners_come_from_the_same_split():
     pairs, _ = build_sets("DBpedia", rows := list(labelled(2000, 14)), rows, seed=0)
     texts = [{text for pair in pairs[split] for text in pair[:2]} for split in SPLITS]
     # The row where two splits meet may give to both.
@@ -130,7 +126,7 @@ def test_partners_come_from_the_same_split() -> None:
     assert not texts[0] & texts[2]
 
 
-def test_what_is_right_for_an_equal_text_is_never_wrong() -> None:
+def test_what_is_right_for_an_equal_text_is_never_wrong():
     rows = [Choice("Yes .", answer) for answer in ("Ay .", "Yea .", "Yes .")]
     rows += [
         Choice(f"Line {i} .", "Ay ." if i % 2 else f"Verse {i} .") for i in range(12)
@@ -142,7 +138,7 @@ def test_what_is_right_for_an_equal_text_is_never_wrong() -> None:
                 assert wrong.startswith("Verse")
 
 
-def test_a_text_with_two_classes_is_wrong_for_neither() -> None:
+def test_a_text_with_two_classes_is_wrong_for_neither():
     rows = [Labelled("Thanks", 0), Labelled("Thanks", 1)]
     rows += [Labelled(f"{i} of {i % 3}", i % 3) for i in range(30)]
     for seed in range(20):
@@ -153,8 +149,8 @@ def test_a_text_with_two_classes_is_wrong_for_neither() -> None:
                 assert other.endswith("of 2")
 
 
-def test_rows_that_repeat_are_taken_last_and_are_in_the_training_set() -> None:
-    rows: list[Row] = [*choices(100, 1), *choices(100, 1)]
+def test_rows_that_repeat_are_taken_last_and_are_in_the_training_set():
+    rows = [*choices(100, 1), *choices(100, 1)]
     distinct = {row.identity for row in choices(100, 1)}
     for seed in range(20):
         assert {row.identity for row in choose(rows, 100, seed)} == distinct
@@ -167,8 +163,8 @@ def test_rows_that_repeat_are_taken_last_and_are_in_the_training_set() -> None:
         assert len(set().union(*splits)) == 200
 
 
-def test_rows_with_an_empty_text_are_left_out() -> None:
-    rows: list[Row] = [
+def test_rows_with_an_empty_text_are_left_out():
+    rows = [
         Labelled(" ", 1),
         Choice("text", ""),
         Choice("", "right"),
@@ -177,13 +173,13 @@ def test_rows_with_an_empty_text_are_left_out() -> None:
     assert choose(rows, 10, seed=0) == [Choice("text", "right")]
 
 
-def test_a_smaller_source_keeps_the_shares_of_the_splits() -> None:
+def test_a_smaller_source_keeps_the_shares_of_the_splits():
     pairs, triples = build_sets("CQA", choices(1000, 4), choices(30, 4), seed=0)
     assert [len(pairs[split]) for split in SPLITS] == [1199, 399, 402]
     assert len(triples) == 30
 
 
-def test_a_class_with_one_text_costs_pairs_and_no_balance() -> None:
+def test_a_class_with_one_text_costs_pairs_and_no_balance():
     rows = [*labelled(200, 2), Labelled("alone", 7)]
     pairs, triples = build_sets("GoEmo", rows, rows, seed=0)
     assert 390 <= sum(map(len, pairs.values())) < 402
@@ -192,14 +188,14 @@ def test_a_class_with_one_text_costs_pairs_and_no_balance() -> None:
     assert "alone" not in {text for text, _, _ in triples}
 
 
-def test_a_limit_holds_for_each_split() -> None:
+def test_a_limit_holds_for_each_split():
     rows = list(choices(500, 1))
     pairs, triples = build_sets("CQA", rows, rows, seed=0, limit=50)
     assert [len(pairs[split]) for split in SPLITS] == [50, 50, 50]
     assert len(triples) == 50
 
 
-def test_another_seed_gives_other_sets() -> None:
+def test_another_seed_gives_other_sets():
     rows = list(choices(500, 3))
     first, again, other = (build_sets("SWAG", rows, rows, seed) for seed in (1, 1, 2))
     assert first == again
@@ -212,12 +208,12 @@ def test_another_seed_gives_other_sets() -> None:
     "rows",
     [[], [Choice("a", "b")], [Labelled("a", 0), Labelled("b", 0), Labelled("c", 0)]],
 )
-def test_too_few_rows_are_an_error(rows: list[Row]) -> None:
+def test_too_few_rows_are_an_error(rows):
     with pytest.raises(TooFewRowsError):
         build_sets("GoEmo", rows, rows, seed=0)
 
 
-def test_pythons_own_hashes_decide_nothing() -> None:
+def test_pythons_own_hashes_decide_nothing():
     code = (
         "import hashlib\n"
         "from sentbed_evaluators.sentbench_sets.building import build_sets\n"

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,8 @@ from sentbed_evaluators.sentbench_sets import (
     find_files,
 )
 
-Write = Callable[[str, str | bytes], Path]
 
-
-def contents(cache: Path) -> dict[str, bytes]:
+def contents(cache):
     return {
         str(file.relative_to(cache)): file.read_bytes()
         for file in cache.rglob("*")
@@ -28,9 +25,7 @@ def contents(cache: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("task", SOURCES)
-def test_every_source_is_built_from_its_own_files(
-    task: str, data: Path, cache: Path
-) -> None:
+def test_every_source_is_built_from_its_own_files(task, data, cache):
     sets = built_sets(find_files(data, task), seed=0)
     for split in SPLITS:
         labels = Counter(label for _, _, label in sets.pairs[split])
@@ -43,9 +38,7 @@ def test_every_source_is_built_from_its_own_files(
     assert not any("train" in text for triple in sets.triples for text in triple)
 
 
-def test_the_same_seed_gives_the_same_files_byte_for_byte(
-    data: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_seed_gives_the_same_files_byte_for_byte(data, cache, monkeypatch):
     built_sets(find_files(data, "DBpedia"), seed=5)
     first = contents(cache)
     monkeypatch.setenv("SENTBED_CACHE", str(cache.parent / "other"))
@@ -54,7 +47,7 @@ def test_the_same_seed_gives_the_same_files_byte_for_byte(
     assert contents(cache.parent / "other" / "sentbench") == first
 
 
-def test_another_seed_limit_or_source_gives_other_sets(data: Path, cache: Path) -> None:
+def test_another_seed_limit_or_source_gives_other_sets(data, cache):
     files = find_files(data, "CQA")
     first = built_sets(files, seed=0)
     others = [built_sets(files, seed=1), built_sets(files, seed=0, limit=4)]
@@ -70,9 +63,7 @@ def test_another_seed_limit_or_source_gives_other_sets(data: Path, cache: Path) 
     assert others[2].files["contrast"] == first.files["contrast"]
 
 
-def test_sets_in_the_cache_are_not_built_again(
-    data: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sets_in_the_cache_are_not_built_again(data, cache, monkeypatch):
     files = find_files(data, "SWAG")
     first = built_sets(files, seed=0)
     monkeypatch.setattr(built_set_cache, "build_sets", None)
@@ -85,7 +76,7 @@ def test_sets_in_the_cache_are_not_built_again(
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "summary", "list"])
-def test_damaged_sets_are_built_again(damage: str, data: Path, cache: Path) -> None:
+def test_damaged_sets_are_built_again(damage, data, cache):
     files = find_files(data, "SWAG")
     built_sets(files, seed=0)
     whole = contents(cache)
@@ -101,7 +92,7 @@ def test_damaged_sets_are_built_again(damage: str, data: Path, cache: Path) -> N
     assert contents(cache) == whole
 
 
-def test_texts_are_as_in_the_file(write: Write, data: Path, cache: Path) -> None:
+def test_texts_are_as_in_the_file(write, data, cache):
     path = data / "styletransfer" / "valid.modern.nltktok"
     path.write_bytes(
         path.read_bytes().replace(
@@ -117,9 +108,7 @@ def test_texts_are_as_in_the_file(write: Write, data: Path, cache: Path) -> None
     ]
 
 
-def test_a_source_that_is_too_small_is_named(
-    write: Write, tmp_path: Path, cache: Path
-) -> None:
+def test_a_source_that_is_too_small_is_named(write, tmp_path, cache):
     for name in ("train", "dev", "test"):
         write(f"d/goemotions/{name}.tsv", "the same class\t1\tid\nagain\t1\tid\n")
     with pytest.raises(
@@ -129,18 +118,16 @@ def test_a_source_that_is_too_small_is_named(
     assert not cache.exists()
 
 
-def test_a_cache_that_cannot_be_written_is_named(data: Path, cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_named(data, cache):
     cache.parent.mkdir()
     cache.write_text("a file")
     with pytest.raises(RunError, match=r"cannot write.*`SENTBED_CACHE`"):
         built_sets(find_files(data, "ROC"), seed=0)
 
 
-def test_a_source_that_changes_while_it_is_read_is_an_error(
-    data: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def build(*arguments: object) -> object:
-        result = original(*arguments)  # type: ignore[arg-type]
+def test_a_source_that_changes_while_it_is_read_is_an_error(data, cache, monkeypatch):
+    def build(*arguments):
+        result = original(*arguments)
         (data / "swag" / "val.csv").write_text("changed")
         return result
 
@@ -151,7 +138,7 @@ def test_a_source_that_changes_while_it_is_read_is_an_error(
     assert not cache.exists()
 
 
-def test_missing_files_are_named_with_how_to_get_them(data: Path) -> None:
+def test_missing_files_are_named_with_how_to_get_them(data):
     (data / "styletransfer" / "test.original.nltktok").unlink()
     with pytest.raises(
         DataError,
@@ -167,7 +154,7 @@ def test_missing_files_are_named_with_how_to_get_them(data: Path) -> None:
         find_files(data, "CQA")
 
 
-def test_sources_are_found_under_their_other_names(data: Path) -> None:
+def test_sources_are_found_under_their_other_names(data):
     (data / "swag").rename(data / "moved")
     (data / "swagaf").mkdir()
     (data / "moved").rename(data / "swagaf" / "data")
@@ -204,9 +191,7 @@ EXPECTED = {
         *(pytest.param(task, marks=pytest.mark.slow) for task in ("GoEmo", "DBpedia")),
     ],
 )
-def test_real_sources_give_their_sizes_with_balanced_labels(
-    task: str, cache: Path
-) -> None:
+def test_real_sources_give_their_sizes_with_balanced_labels(task, cache):
     root = Path(os.environ.get("SENTBED_DATA", "/"))
     if not (root / SOURCES[task].data).is_dir():
         pytest.skip(

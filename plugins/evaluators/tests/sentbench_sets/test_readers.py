@@ -1,19 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from sentbed import DataError
 from sentbed_evaluators.sentbench_sets import readers
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
 
-Write = Callable[[str, str | bytes], Path]
-Reader = Callable[[Path], Iterator[Any]]
 
-
-def test_swag_gives_the_beginning_with_its_endings(data: Path) -> None:
+def test_swag_gives_the_beginning_with_its_endings(data):
     rows = list(readers.read_swag(data / "swag" / "val.csv"))
     assert len(rows) == 12
     endings = [f'"val" 5, ending {i}' for i in range(4)]
@@ -22,7 +15,7 @@ def test_swag_gives_the_beginning_with_its_endings(data: Path) -> None:
     )
 
 
-def test_rocstories_joins_the_story_and_knows_the_right_ending(data: Path) -> None:
+def test_rocstories_joins_the_story_and_knows_the_right_ending(data):
     (file,) = (data / "rocstories").iterdir()
     rows = list(readers.read_rocstories(file))
     assert len(rows) == 20
@@ -31,7 +24,7 @@ def test_rocstories_joins_the_story_and_knows_the_right_ending(data: Path) -> No
     assert {row.right.split()[-1] for row in rows} == {"right"}
 
 
-def test_commonsenseqa_gives_the_answer_and_the_distractors(data: Path) -> None:
+def test_commonsenseqa_gives_the_answer_and_the_distractors(data):
     rows = list(
         readers.read_commonsenseqa(data / "commonsenseqa" / "dev_rand_split.jsonl")
     )
@@ -39,7 +32,7 @@ def test_commonsenseqa_gives_the_answer_and_the_distractors(data: Path) -> None:
     assert rows[6] == Choice("dev question 6?", "dev 6 answer B", others)
 
 
-def test_styletransfer_lines_are_aligned(data: Path) -> None:
+def test_styletransfer_lines_are_aligned(data):
     rows = list(
         readers.read_styletransfer(data / "styletransfer" / "valid.modern.nltktok")
     )
@@ -47,22 +40,22 @@ def test_styletransfer_lines_are_aligned(data: Path) -> None:
     assert len(rows) == 8
 
 
-def test_goemotions_rows_with_several_emotions_are_left_out(data: Path) -> None:
+def test_goemotions_rows_with_several_emotions_are_left_out(data):
     rows = list(readers.read_goemotions(data / "goemotions" / "dev.tsv"))
     assert len(rows) == 16
     assert Labelled('dev 7 "quoted"', 3) in rows
     assert Labelled("dev 6 of 2", 2) in rows
 
 
-def test_dbpedia_in_its_native_form_gives_the_content(data: Path) -> None:
+def test_dbpedia_in_its_native_form_gives_the_content(data):
     rows = list(readers.read_dbpedia(data / "dbpedia" / "test.csv"))
     assert rows[0] == Labelled(' The test "0", a thing of class 1', 1, "native")
     assert {row.label for row in rows} == set(range(1, 15))
 
 
 def test_dbpedia_copies_without_titles_are_numberings_of_their_own(
-    write: Write,
-) -> None:
+    write,
+):
     plain = write(
         "train_2.csv",
         "0,One sentence .\tAnother , with \x85 a comma missing .\n".replace(" ,", ""),
@@ -75,7 +68,7 @@ def test_dbpedia_copies_without_titles_are_numberings_of_their_own(
     assert second == Labelled('One sentence. "Another", here', 14, "test_2.csv")
 
 
-def test_a_reader_reads_no_further_than_it_is_asked(write: Write) -> None:
+def test_a_reader_reads_no_further_than_it_is_asked(write):
     rows = readers.read_goemotions(write("g.tsv", "fine\t1\tid\nbroken\n"))
     assert next(rows) == Labelled("fine", 1)
     with pytest.raises(DataError, match=r"1 columns.*g\.tsv:2$"):
@@ -172,15 +165,13 @@ STORY = ",".join(
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line(
-    write: Write, reader: Reader, content: str | bytes, message: str
-) -> None:
+def test_what_cannot_be_read_is_named_with_its_line(write, reader, content, message):
     with pytest.raises(DataError, match=message):
         list(reader(write("file", content)))
 
 
 @pytest.mark.parametrize("short", ["modern", "original"])
-def test_lines_that_are_not_aligned_are_an_error(write: Write, short: str) -> None:
+def test_lines_that_are_not_aligned_are_an_error(write, short):
     for kind in ("modern", "original"):
         write(f"train.{kind}.nltktok", "one\n" if kind == short else "one\ntwo\n")
     path = write("other", "").with_name("train.modern.nltktok")
@@ -190,7 +181,7 @@ def test_lines_that_are_not_aligned_are_an_error(write: Write, short: str) -> No
         list(readers.read_styletransfer(path))
 
 
-def test_a_byte_order_mark_and_dos_line_ends_are_no_text(write: Write) -> None:
+def test_a_byte_order_mark_and_dos_line_ends_are_no_text(write):
     rows = list(
         readers.read_goemotions(
             write("g.tsv", "\ufefffine\t1\tid\r\nbad\t2\tid\r\n".encode())

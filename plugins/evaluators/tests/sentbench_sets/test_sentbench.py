@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed.protocols import Score
 from sentbed_evaluators import feature_table, transfer
-from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.pair_features import pair_features
 from sentbed_evaluators.sentbench import SentBench
@@ -25,18 +21,16 @@ PAPER = ["ST", "DBpedia", "GoEmo", "ROC", "CQA", "SWAG"]
 class Recorder:
     """Stands in for the classifier: predicts class 1 throughout, and keeps what it was given."""
 
-    def __init__(self) -> None:
-        self.given: list[tuple[str, list[Examples]]] = []
+    def __init__(self):
+        self.given = []
 
-    def split(self, _: Classifier, *arguments: Any) -> Outcome:
+    def split(self, _, *arguments):
         return self._note("split", arguments[:3], *arguments[3:])
 
-    def folded(self, _: Classifier, *arguments: Any) -> Outcome:
+    def folded(self, _, *arguments):
         return self._note("folded", arguments[:2], *arguments[2:])
 
-    def _note(
-        self, kind: str, examples: Sequence[Examples], classes: int, progress: Any
-    ) -> Outcome:
+    def _note(self, kind, examples, classes, progress):
         assert classes == 2
         if progress is not None:
             progress(1, 1)
@@ -48,7 +42,7 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+def recorder(monkeypatch):
     recorder = Recorder()
     for kind in ("split", "folded"):
         method = getattr(recorder, kind)
@@ -59,11 +53,11 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 
 def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
-    data: Path, cache: Path, table_encoder: Any
-) -> None:
+    data, cache, table_encoder
+):
     # Stories point up; endings 0 to 9 of the right kind lean less than the wrong ones, 10 and 11 as much,
     # 12 to 19 more: 10 of 20 are right, with vectors of different lengths.
-    table: dict[str, Sequence[float]] = {}
+    table = {}
     for i in range(20):
         story = " ".join(f"Story {i}, part {j}." for j in range(1, 5))
         table[story] = [0.0, 2.0 + i]
@@ -88,10 +82,10 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
 
 
 def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
-    data: Path, cache: Path, table_encoder: Any
-) -> None:
+    data, cache, table_encoder
+):
     class Same:
-        def encode(self, texts: Sequence[str]) -> np.ndarray:
+        def encode(self, texts):
             return np.tile(np.array([0.1, 0.2, 0.7], np.float32), (len(texts), 1))
 
     evaluator = SentBench(paradigms=("contrast",), tasks=("CQA",), data_dir=str(data))
@@ -109,13 +103,13 @@ def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
     ],
 )
 def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
-    features: Any,
-    formula: str,
-    data: Path,
-    cache: Path,
-    encoder: Any,
-    recorder: Recorder,
-) -> None:
+    features,
+    formula,
+    data,
+    cache,
+    encoder,
+    recorder,
+):
     evaluator = SentBench(
         paradigms=("pair",), tasks=("CQA",), features=features, data_dir=str(data)
     )
@@ -146,13 +140,13 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     ("paradigm", "task"), [("single", "MR"), ("pair", "CQA"), ("pair", "ROC")]
 )
 def test_a_score_of_several_runs_is_their_mean(
-    paradigm: Any,
-    task: str,
-    data: Path,
-    cache: Path,
-    encoder: Any,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    paradigm,
+    task,
+    data,
+    cache,
+    encoder,
+    monkeypatch,
+):
     split = Split(
         (tuple(f"sentence {i}" for i in range(30)),), tuple(i % 2 for i in range(30))
     )
@@ -163,7 +157,7 @@ def test_a_score_of_several_runs_is_their_mean(
         transfer, "read_tasks", lambda tasks, data_dir: small[: len(tasks)]
     )
 
-    def score(**fields: Any) -> Score:
+    def score(**fields):
         evaluator = SentBench(
             (paradigm,), (task,), "senteval", "fast", data_dir=str(data), **fields
         )
@@ -186,8 +180,8 @@ def test_a_score_of_several_runs_is_their_mean(
 
 
 def test_positive_test_pairs_with_two_equal_sides_are_counted(
-    data: Path, cache: Path, encoder: Any, recorder: Recorder
-) -> None:
+    data, cache, encoder, recorder
+):
     for name, count in (("train", 30), ("valid", 8), ("test", 9)):
         for form in ("modern", "original"):
             path = data / "styletransfer" / f"{name}.{form}.nltktok"
@@ -215,13 +209,13 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
 
 @pytest.mark.parametrize("task", ["CQA", pytest.param("ROC", marks=pytest.mark.slow)])
 def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
-    task: str,
-    data: Path,
-    cache: Path,
-    encoder: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    task,
+    data,
+    cache,
+    encoder,
+    tmp_path,
+    monkeypatch,
+):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
@@ -233,8 +227,8 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
 
 
 def test_rocstories_has_no_validation_set_and_is_cross_validated(
-    data: Path, cache: Path, encoder: Any, recorder: Recorder
-) -> None:
+    data, cache, encoder, recorder
+):
     (score,) = (
         SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data))
         .prepare()
@@ -248,8 +242,8 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
 
 
 def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
-    data: Path, cache: Path, encoder: Any, recorder: Recorder
-) -> None:
+    data, cache, encoder, recorder
+):
     result = (
         SentBench(paradigms=("pair", "contrast"), data_dir=str(data))
         .prepare()
@@ -282,7 +276,7 @@ def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
     assert len(encoder.calls) == 6
 
 
-def test_there_is_no_mean_of_some_tasks(data: Path, cache: Path, encoder: Any) -> None:
+def test_there_is_no_mean_of_some_tasks(data, cache, encoder):
     tasks = ("SWAG", "ST")
     result = (
         SentBench(paradigms=("contrast",), tasks=tasks, data_dir=str(data))
@@ -296,8 +290,8 @@ def test_there_is_no_mean_of_some_tasks(data: Path, cache: Path, encoder: Any) -
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(
-    data: Path, cache: Path, encoder: Any, recorder: Recorder
-) -> None:
+    data, cache, encoder, recorder
+):
     evaluator = SentBench(
         ("pair", "contrast"), ("GoEmo",), "logistic", set_seed=4, data_dir=str(data)
     )
@@ -331,11 +325,11 @@ def test_a_protocol_says_what_makes_the_number_comparable(
     }
 
 
-def test_a_real_classifier_learns_what_can_be_learnt(data: Path, cache: Path) -> None:
+def test_a_real_classifier_learns_what_can_be_learnt(data, cache):
     class Numbers:
         """A story and its right ending have the same direction, the wrong one another."""
 
-        def encode(self, texts: Sequence[str]) -> np.ndarray:
+        def encode(self, texts):
             return np.array(
                 [[1.0, 1.0] if "wrong" not in text else [1.0, -1.0] for text in texts],
                 np.float32,
@@ -347,9 +341,9 @@ def test_a_real_classifier_learns_what_can_be_learnt(data: Path, cache: Path) ->
 
 
 def test_single_tasks_are_those_of_senteval_under_the_papers_names(
-    monkeypatch: pytest.MonkeyPatch, encoder: Any
-) -> None:
-    def scores(vectors: Any, tasks: Sequence[transfer.TransferTask], *_: Any) -> Any:
+    monkeypatch, encoder
+):
+    def scores(vectors, tasks, *_):
         for place, task in enumerate(tasks):
             for metric, value in (("accuracy", 80.0 + place), ("dev-accuracy", 10.0)):
                 yield transfer.Score(
@@ -359,7 +353,7 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
                     {"id": "senteval-transfer", "data": task.name},
                 )
 
-    def read(tasks: Sequence[str], data_dir: str | None) -> list[transfer.TransferTask]:
+    def read(tasks, data_dir):
         return [transfer.TransferTask(task, {}, task) for task in tasks]
 
     monkeypatch.setattr(transfer, "transfer_scores", scores)
@@ -390,9 +384,7 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
     ]
 
 
-def test_progress_is_told_by_task(
-    data: Path, cache: Path, encoder: Any, recorder: Recorder
-) -> None:
+def test_progress_is_told_by_task(data, cache, encoder, recorder):
     told = []
     encoder.progress = lambda what, done, total: told.append((what, done, total))
     SentBench(
@@ -403,8 +395,8 @@ def test_progress_is_told_by_task(
 
 @pytest.mark.parametrize("paradigm", ["pair", "contrast"])
 def test_a_vector_that_is_zero_or_not_a_number_is_named(
-    paradigm: Any, data: Path, cache: Path, table_encoder: Any
-) -> None:
+    paradigm, data, cache, table_encoder
+):
     evaluator = SentBench(paradigms=(paradigm,), tasks=("ROC",), data_dir=str(data))
     with pytest.raises(RunError, match="'ending 3 wrong' is a zero vector"):
         evaluator.prepare().evaluate(table_encoder({"ending 3 wrong": [0.0] * 5}))
@@ -414,9 +406,7 @@ def test_a_vector_that_is_zero_or_not_a_number_is_named(
         )
 
 
-def test_a_broken_file_is_found_before_anything_is_encoded(
-    data: Path, cache: Path, encoder: Any
-) -> None:
+def test_a_broken_file_is_found_before_anything_is_encoded(data, cache, encoder):
     path = data / "swag" / "val.csv"
     path.write_text(path.read_text() + "1,2,3\n")
     with pytest.raises(DataError, match=r"the row has 3 columns.*val\.csv:14$"):
@@ -426,7 +416,7 @@ def test_a_broken_file_is_found_before_anything_is_encoded(
     assert encoder.calls == []
 
 
-def test_check_names_every_problem(data: Path) -> None:
+def test_check_names_every_problem(data):
     (data / "swag" / "val.csv").unlink()
     evaluator = SentBench(
         paradigms=("pair", "contrast", "contrast"),
@@ -458,9 +448,9 @@ def test_check_names_every_problem(data: Path) -> None:
 
 
 def test_check_names_a_paradigm_without_tasks_and_one_that_is_none(
-    no_data: None,
-) -> None:
-    (unknown,) = SentBench(paradigms=("pairs",)).check()  # type: ignore[arg-type]
+    no_data,
+):
+    (unknown,) = SentBench(paradigms=("pairs",)).check()
     assert unknown == "`pairs` is not a paradigm of `sentbench`. Did you mean `pair`?"
     assert next(SentBench(paradigms=()).check()).startswith("`paradigms` is empty")
     problems = list(SentBench(paradigms=("single", "contrast"), tasks=("ROC",)).check())
@@ -468,9 +458,7 @@ def test_check_names_a_paradigm_without_tasks_and_one_that_is_none(
     assert problems[1].startswith("no data directory is known")
 
 
-def test_real_files_of_senteval_give_a_single_score(
-    encoder: Any, real_data: Path
-) -> None:
+def test_real_files_of_senteval_give_a_single_score(encoder, real_data):
     if not (real_data / "senteval" / "downstream" / "TREC").is_dir():
         pytest.skip("needs SentEval's TREC")
     evaluator = SentBench(
@@ -484,7 +472,7 @@ def test_real_files_of_senteval_give_a_single_score(
     )
 
 
-def test_real_sources_are_ranked_as_the_texts_overlap(cache: Path) -> None:
+def test_real_sources_are_ranked_as_the_texts_overlap(cache):
     root = Path(os.environ.get("SENTBED_DATA", "/"))
     if not (root / SOURCES["ST"].data).is_dir():
         pytest.skip(
@@ -494,7 +482,7 @@ def test_real_sources_are_ranked_as_the_texts_overlap(cache: Path) -> None:
     class Words:
         """Counts words by length and first letter; what shares words has the greater cosine."""
 
-        def encode(self, texts: Sequence[str]) -> np.ndarray:
+        def encode(self, texts):
             rows = np.full((len(texts), 300), 1e-3, np.float32)
             for row, text in zip(rows, texts, strict=True):
                 for word in text.lower().split():
@@ -512,8 +500,8 @@ def test_real_sources_are_ranked_as_the_texts_overlap(cache: Path) -> None:
 
 
 def test_tasks_and_paradigms_without_data_are_skipped_and_named_row_by_row(
-    data: Path, cache: Path, encoder: Any, recorder: Recorder
-) -> None:
+    data, cache, encoder, recorder
+):
     (data / "swag" / "val.csv").unlink()
     asked = SentBench(
         tasks=("MR", "ROC", "SWAG"), data_dir=str(data), skip_missing=True

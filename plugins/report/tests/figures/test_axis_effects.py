@@ -11,7 +11,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from toy_study import collapsed, study, unscored
 
 
-def test_each_label_has_its_mean_at_its_row() -> None:
+def test_each_label_has_its_mean_at_its_row():
     data = study()
     (summary,) = summarise(data, resamples=10)
     plot = effects_plot(data, summary)
@@ -26,16 +26,14 @@ def test_each_label_has_its_mean_at_its_row() -> None:
             for row in summary.rows
             if row.labels["pooler"] == label
         ]
-        assert diamonds[row].get_xydata()[0] == pytest.approx((fmean(values), row))  # type: ignore[index]
+        assert diamonds[row].get_xydata()[0] == pytest.approx((fmean(values), row))
     assert (
         f"pooler: first at {fmean(r.cells[-1].value or 0 for r in summary.rows[:3]):.2f}"
         in plot.element("f-")
     )
 
 
-def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> (
-    None
-):
+def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption():
     data = unscored(collapsed(study(), 0), 1)
     (summary,) = summarise(data, resamples=10)
     plot = effects_plot(data, summary)

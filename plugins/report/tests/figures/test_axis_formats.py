@@ -12,7 +12,7 @@ from sentbed_report.figures.axis_formats import spans_powers, step_axis
     ("steps", "apart"),
     [((10, 20, 30, 40), 10), ((15, 30), 5), ((1, 24), 5), ((250, 3000), 1000)],
 )
-def test_steps_are_ticked_at_round_numbers(steps: tuple[int, ...], apart: int) -> None:
+def test_steps_are_ticked_at_round_numbers(steps, apart):
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
@@ -37,7 +37,5 @@ def test_steps_are_ticked_at_round_numbers(steps: tuple[int, ...], apart: int) -
         ((5,), False),
     ],
 )
-def test_a_scale_is_logarithmic_where_numbers_span_powers(
-    numbers: tuple[float, ...], powers: bool
-) -> None:
+def test_a_scale_is_logarithmic_where_numbers_span_powers(numbers, powers):
     assert spans_powers(numbers) is powers

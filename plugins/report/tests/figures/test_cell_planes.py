@@ -9,18 +9,18 @@ import attrs
 import pytest
 from drawn_figures import axis_labels, hollow_points, named_lines
 from sentbed_report.figures.cell_planes import geometry_plots
-from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.study_data import AxisInfo
 from toy_study import POOLER, collapsed, study, unscored
 
 
-def mean(data: StudyData, cell: str, metric: str) -> float:
+def mean(data, cell, metric):
     runs = next(found.runs for found in data.cells if found.name == cell)
     return fmean(
         score.value for run in runs for score in run.scores if score.metric == metric
     )
 
 
-def test_a_point_is_the_mean_of_a_cell_over_its_seeds() -> None:
+def test_a_point_is_the_mean_of_a_cell_over_its_seeds():
     data = study(several=True)
     (plot,) = geometry_plots(data)
     assert axis_labels(plot) == ("STSB (uniformity)", "STSB (alignment)")
@@ -31,9 +31,7 @@ def test_a_point_is_the_mean_of_a_cell_over_its_seeds() -> None:
     assert hollow_points(plot) == []
 
 
-def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> (
-    None
-):
+def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption():
     data = study(several=True, seeds=(1,))
     (plot,) = geometry_plots(unscored(collapsed(data, 0), 1))
     place = (
@@ -46,7 +44,7 @@ def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_ca
     )
 
 
-def test_many_points_have_no_names() -> None:
+def test_many_points_have_no_names():
     axes = (POOLER, AxisInfo("batch", tuple("abcdefgh")))
     (plot,) = geometry_plots(
         study(axes, seeds=(1,), baseline="mean, c", several=True, expected={})
@@ -56,7 +54,7 @@ def test_many_points_have_no_names() -> None:
     assert plot.figure(6).axes[0].texts[:] == []
 
 
-def test_points_are_coloured_by_the_score_of_a_task() -> None:
+def test_points_are_coloured_by_the_score_of_a_task():
     data = study(several=True)
     (plain,) = geometry_plots(data)
     # The plane's own scores have the same task.

@@ -14,7 +14,7 @@ from sentbed_report.study.study_data import AxisInfo
 from toy_study import POOLER, study
 
 
-def test_the_cells_drawn_are_the_baseline_and_the_best() -> None:
+def test_the_cells_drawn_are_the_baseline_and_the_best():
     worth = {f"cell {i}": float(i) for i in range(20)}
     assert best_cells(worth, "cell 3", limit=3) == ("cell 3", "cell 18", "cell 19")
     assert best_cells({**worth, "bad": float("nan")}, None, limit=2) == (
@@ -25,7 +25,7 @@ def test_the_cells_drawn_are_the_baseline_and_the_best() -> None:
 
 
 @pytest.mark.parametrize("kind", ["learning", "ranking"])
-def test_of_many_cells_some_are_drawn_by_a_rule_that_is_said(kind: str) -> None:
+def test_of_many_cells_some_are_drawn_by_a_rule_that_is_said(kind):
     numbers = tuple(range(1, 17))
     axes = (POOLER, AxisInfo("batch", tuple(map(str, numbers)), numbers))
     data = study(axes, seeds=(1,), baseline="mean, 3", several=True, expected={})
@@ -36,7 +36,7 @@ def test_of_many_cells_some_are_drawn_by_a_rule_that_is_said(kind: str) -> None:
         assert len(named_lines(plot)) == MOST_LINES
 
 
-def test_cells_that_a_figure_lacks_are_named_and_of_many_the_first() -> None:
+def test_cells_that_a_figure_lacks_are_named_and_of_many_the_first():
     data = study()
     names = [cell.name for cell in data.cells]
     assert sentence_on_missing(data, names, "scores") == ""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pytest
 from drawn_figures import axis_labels, named_lines
-from sentbed.protocols import StageCurve, Watched
+from sentbed.protocols import StageCurve
 from sentbed_report.figures.cell_trajectories import trajectory_plots
 from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.report_json import to_json
@@ -20,22 +18,19 @@ LOOKS = ((-1.0, 0.5), (-2.0, 0.25))
 """Uniformity and alignment at the steps 0 and 100."""
 
 
-def watched(*looks: tuple[float, float], encoder: str = "en") -> Watched:
+def watched(*looks, encoder="en"):
     """An evaluator's uniformity and alignment, one look every 100 steps."""
     return watched_geometry(encoder, "STSB-dev", "wang-isola", *looks)
 
 
-def record(*found: Watched, stage: str = "b") -> Mapping[str, Any]:
+def record(*found, stage="b"):
     """`report.json` of a run with one stage, as it is written and read."""
     curve = StageCurve(stage, [1], [0.5], [0.1], watched=found)
     run = RunReport("run", "finished", None, "", 1.0, "", {}, stages=(curve,))
-    report: Mapping[str, Any] = json.loads(to_json(run))
-    return report
+    return json.loads(to_json(run))
 
 
-def study_of(
-    cells: Mapping[str, Sequence[Mapping[str, Any]]], baseline: str | None = None
-) -> StudyData:
+def study_of(cells, baseline=None):
     """A study of finished runs with these records, one a seed."""
     found = tuple(
         CellInfo(
@@ -51,7 +46,7 @@ def study_of(
     return StudyData("s", (), found, baseline, (0, 1))
 
 
-def test_each_cell_is_a_line_from_its_first_to_its_last_step() -> None:
+def test_each_cell_is_a_line_from_its_first_to_its_last_step():
     data = study_of(
         {
             "dual": [record(watched(*LOOKS))],
@@ -69,7 +64,7 @@ def test_each_cell_is_a_line_from_its_first_to_its_last_step() -> None:
     assert "seeds" not in plot.caption
 
 
-def test_a_line_is_the_mean_over_the_seeds_at_the_steps_that_all_reached() -> None:
+def test_a_line_is_the_mean_over_the_seeds_at_the_steps_that_all_reached():
     one = record(watched((-1.0, 1.0), (-2.0, 0.5), (9.0, 9.0)))
     two = record(watched((-2.0, 3.0), (-4.0, 1.0)))
     (plot,) = trajectory_plots(study_of({"a": [one, two]}))
@@ -79,7 +74,7 @@ def test_a_line_is_the_mean_over_the_seeds_at_the_steps_that_all_reached() -> No
     )
 
 
-def test_encoders_are_lines_of_their_own_and_stages_have_planes_of_their_own() -> None:
+def test_encoders_are_lines_of_their_own_and_stages_have_planes_of_their_own():
     both = record(watched(*LOOKS), watched(*LOOKS, encoder="zh"))
     (plot,) = trajectory_plots(study_of({"a": [both], "b": [record(watched(*LOOKS))]}))
     assert [*named_lines(plot)] == ["a: en", "a: zh", "b: en"]
@@ -92,7 +87,7 @@ def test_encoders_are_lines_of_their_own_and_stages_have_planes_of_their_own() -
     ]
 
 
-def test_of_many_cells_the_baseline_and_the_first_are_drawn() -> None:
+def test_of_many_cells_the_baseline_and_the_first_are_drawn():
     cells = {f"cell {i}": [record(watched(*LOOKS))] for i in range(9)}
     (plot,) = trajectory_plots(study_of(cells, "cell 8"))
     assert "Of 9 cells 6 are drawn: the baseline and the first ones." in plot.caption
@@ -100,12 +95,12 @@ def test_of_many_cells_the_baseline_and_the_first_are_drawn() -> None:
     assert drawn == ["cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 8"]
 
 
-def test_cells_that_watched_nothing_are_said_in_the_caption() -> None:
+def test_cells_that_watched_nothing_are_said_in_the_caption():
     (plot,) = trajectory_plots(study_of({"a": [record(watched(*LOOKS))], "b": [{}]}))
     assert plot.caption.endswith("Without watched scores: b.")
 
 
-def test_a_score_that_is_not_finite_is_left_out() -> None:
+def test_a_score_that_is_not_finite_is_left_out():
     looks = ((-1.0, 0.5), (-2.0, float("nan")), (-2.0, 0.25))
     (plot,) = trajectory_plots(study_of({"a": [record(watched(*looks))]}))
     assert named_lines(plot) == {"a": [(-1.0, 0.5), (-2.0, 0.25)]}
@@ -126,15 +121,15 @@ def test_a_score_that_is_not_finite_is_left_out() -> None:
     ids=str,
 )
 def test_records_that_hold_something_else_are_left_out(
-    change: Mapping[str, Any],
-) -> None:
+    change,
+):
     (stage,) = record(watched(*LOOKS))["stages"]
     (one,) = stage["watched"]
     data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})
     assert trajectory_plots(data) == []
 
 
-def test_the_figures_of_a_study_have_them() -> None:
+def test_the_figures_of_a_study_have_them():
     figures = study_figures(study_of({"dual": [record(watched(*LOOKS))]}), ())
     assert (
         figures["trajectory"].title

@@ -8,25 +8,24 @@ from statistics import median
 import pytest
 from drawn_figures import axis_labels
 from sentbed_report.figures.demonstration_scores import candidates_plot, ranking_plot
-from sentbed_report.figures.plot import Plot
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from toy_run_report import ranking
 from toy_study import study
 
 
-def first_row(plot: Plot) -> tuple[list[float], list[float]]:
+def first_row(plot):
     """Scores of the dots in the first row, of what helps and of what harms, and the place of their median."""
     helpful, harmful, bar = plot.figure(6).axes[0].lines[:3]
-    dots = [float(score) for score in (*helpful.get_xdata(), *harmful.get_xdata())]  # type: ignore[misc]
-    return sorted(dots), [*bar.get_xydata()[0]]  # type: ignore[index]
+    dots = [float(score) for score in (*helpful.get_xdata(), *harmful.get_xdata())]
+    return sorted(dots), [*bar.get_xydata()[0]]
 
 
-def test_a_row_has_every_candidate_and_their_median() -> None:
+def test_a_row_has_every_candidate_and_their_median():
     data = study(several=True, seeds=(1, 2))
     plot = ranking_plot(data)
     assert plot is not None
     assert axis_labels(plot)[0] == "senteval-sts (primary score)"
-    scores: list[float] = []
+    scores = []
     for run in data.cells[0].runs:
         scores += [
             row["score"]
@@ -41,7 +40,7 @@ def test_a_row_has_every_candidate_and_their_median() -> None:
 @pytest.mark.parametrize(
     "found", [[], {"rows": 3}, {"rows": [{"rank": 1, "score": None}]}], ids=str
 )
-def test_records_that_hold_something_else_are_left_out(found: object) -> None:
+def test_records_that_hold_something_else_are_left_out(found):
     run = CellRun("a", 1, "finished", record={"ranking": found})
     assert (
         ranking_plot(StudyData("s", (), (CellInfo("a", {}, (run,)),), None, (1,)))
@@ -60,9 +59,7 @@ def test_records_that_hold_something_else_are_left_out(found: object) -> None:
         ((70.0,) * 300, math.nan, "Best: 70.00."),
     ],
 )
-def test_a_run_has_a_row_of_its_candidates(
-    scores: tuple[float, ...], baseline: float, numbers: str
-) -> None:
+def test_a_run_has_a_row_of_its_candidates(scores, baseline, numbers):
     plot = candidates_plot(ranking(*scores, baseline=baseline))
     assert plot is not None
     finite = [score for score in scores if math.isfinite(score)]
@@ -71,5 +68,5 @@ def test_a_run_has_a_row_of_its_candidates(
     assert numbers in plot.caption
 
 
-def test_without_a_finite_score_there_is_no_row() -> None:
+def test_without_a_finite_score_there_is_no_row():
     assert candidates_plot(ranking(math.nan)) is None

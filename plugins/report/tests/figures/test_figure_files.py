@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 import struct
-from pathlib import Path
 
 import attrs
 import matplotlib
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 from sentbed.errors import RunError
 from sentbed_report.figures import plot as plot_module
 from sentbed_report.figures.colours import theme_colours
 from sentbed_report.figures.figure_files import write_figure
 from sentbed_report.figures.learning_curves import learning_curves
-from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.study.build_summary_tables import summarise
 from toy_study import study
@@ -26,12 +23,12 @@ LETTER = "\u1d81"
 
 
 @pytest.fixture(scope="module")
-def plot() -> Plot:
+def plot():
     """Learning curves: six lines with a legend."""
     return learning_curves(study())[0]
 
 
-def test_a_pdf_has_its_size_and_its_fonts(plot: Plot, tmp_path: Path) -> None:
+def test_a_pdf_has_its_size_and_its_fonts(plot, tmp_path):
     write_figure(plot.figure(3.3, 2.0), tmp_path / "a.pdf", "Validation <1>")
     found = (tmp_path / "a.pdf").read_bytes()
     assert b"/MediaBox [ 0 0 237.6 144 ]" in found
@@ -41,9 +38,7 @@ def test_a_pdf_has_its_size_and_its_fonts(plot: Plot, tmp_path: Path) -> None:
     assert b"CreationDate" not in found
 
 
-def test_an_svg_of_its_own_has_colours_and_shapes_of_letters(
-    plot: Plot, tmp_path: Path
-) -> None:
+def test_an_svg_of_its_own_has_colours_and_shapes_of_letters(plot, tmp_path):
     write_figure(plot.figure(3.3, 2.0), tmp_path / "a.svg")
     found = (tmp_path / "a.svg").read_text()
     assert 'width="237.6pt" height="144pt"' in found
@@ -55,17 +50,13 @@ def test_an_svg_of_its_own_has_colours_and_shapes_of_letters(
 
 
 @pytest.mark.parametrize(("dpi", "size"), [(100, (330, 200)), (300, (990, 600))])
-def test_a_png_has_the_resolution_that_is_asked_for(
-    plot: Plot, tmp_path: Path, dpi: int, size: tuple[int, int]
-) -> None:
+def test_a_png_has_the_resolution_that_is_asked_for(plot, tmp_path, dpi, size):
     write_figure(plot.figure(3.3, 2.0), tmp_path / "a.png", dpi=dpi)
     assert struct.unpack(">II", (tmp_path / "a.png").read_bytes()[16:24]) == size
 
 
 @pytest.mark.slow
-def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(
-    plot: Plot, tmp_path: Path
-) -> None:
+def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(plot, tmp_path):
     odd = {
         "font.size": 30,
         "lines.linewidth": 9,
@@ -82,9 +73,7 @@ def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
-def test_letters_that_no_font_has_are_one_sentence(
-    plot: Plot, tmp_path: Path, suffix: str
-) -> None:
+def test_letters_that_no_font_has_are_one_sentence(plot, tmp_path, suffix):
     assert write_figure(plot.figure(3.3), tmp_path / f"a.{suffix}") == ""
     figure = plot.figure(3.3)
     # Of a private area, which no font may have; the second one twice.
@@ -110,28 +99,26 @@ def test_letters_that_no_font_has_are_one_sentence(
         ),
     ],
 )
-def test_a_size_that_no_figure_can_have_is_refused(
-    plot: Plot, size: tuple[float, float | None], message: str
-) -> None:
+def test_a_size_that_no_figure_can_have_is_refused(plot, size, message):
     with pytest.raises(RunError, match=message):
         plot.figure(*size)
 
 
 @pytest.mark.parametrize("name", ["figure.eps", "figure"])
 def test_a_format_that_is_none_is_refused_before_anything_is_written(
-    plot: Plot, tmp_path: Path, name: str
-) -> None:
+    plot, tmp_path, name
+):
     with pytest.raises(RunError, match=r"end it in `\.pdf`, `\.svg`, `\.png`"):
         write_figure(plot.figure(3.3), tmp_path / name)
     assert [*tmp_path.iterdir()] == []
 
 
-def test_without_a_height_it_has_the_proportions_of_the_page(plot: Plot) -> None:
+def test_without_a_height_it_has_the_proportions_of_the_page(plot):
     width, height = plot.figure(4.4).get_size_inches()
     assert height / width == pytest.approx(plot.height / plot.width)
 
 
-def test_themes_are_those_of_the_page_and_light_is_on_white(plot: Plot) -> None:
+def test_themes_are_those_of_the_page_and_light_is_on_white(plot):
     light, dark = theme_colours("light"), theme_colours("dark")
     assert (
         light.keys()
@@ -146,7 +133,7 @@ def test_themes_are_those_of_the_page_and_light_is_on_white(plot: Plot) -> None:
 
 
 @pytest.mark.whole
-def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path: Path) -> None:
+def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path):
     data = study(several=True, seeds=(1, 2))
     figures = study_figures(data, summarise(data, resamples=10))
     assert len(figures) > 5
@@ -158,8 +145,8 @@ def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path: Path) -> None
         )
 
 
-def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot: Plot) -> None:
-    def rows(width: float) -> int:
+def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot):
+    def rows(width):
         (legend,) = plot.figure(width, 3.0).legends
         box = legend.get_window_extent()
         assert box.x1 <= width * 72 * (legend.figure.dpi / 72) + 1
@@ -169,12 +156,12 @@ def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot: Plot) -> No
 
 
 def test_letters_beyond_the_font_are_taken_from_an_installed_one(
-    plot: Plot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def paint(figure: Figure) -> None:
+    plot, tmp_path, monkeypatch
+):
+    def paint(figure):
         figure.text(0, 0, LETTER)
 
-    def said(name: str) -> str:
+    def said(name):
         letter = attrs.evolve(plot, paint=paint)
         return write_figure(letter.figure(3.3), tmp_path / name)
 

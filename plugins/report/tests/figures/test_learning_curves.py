@@ -9,7 +9,7 @@ from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from toy_study import study
 
 
-def test_curves_are_means_over_the_seeds_at_steps_that_all_reached() -> None:
+def test_curves_are_means_over_the_seeds_at_steps_that_all_reached():
     data = study(seeds=(1, 2))
     shorter = [[25, 10.0], [50, 20.0]]
     longer = [[25, 20.0], [50, 40.0], [75, 1.0]]
@@ -25,7 +25,7 @@ def test_curves_are_means_over_the_seeds_at_steps_that_all_reached() -> None:
     assert plot.caption.endswith("Without validations: first, 0.05.")
 
 
-def test_curves_of_prompts_are_means_at_the_steps_that_their_runs_reached() -> None:
+def test_curves_of_prompts_are_means_at_the_steps_that_their_runs_reached():
     runs = []
     for prompt, scores in (("short", [10.0, 20.0]), ("long", [20.0, 40.0, 90.0])):
         for seed in (0, 1):
@@ -54,7 +54,7 @@ def test_curves_of_prompts_are_means_at_the_steps_that_their_runs_reached() -> N
     )
 
 
-def test_records_that_hold_something_else_are_left_out() -> None:
+def test_records_that_hold_something_else_are_left_out():
     records = (
         {"stages": "none"},
         {"stages": [1, {"validations": [[1], "ab", [1, None], [2, float("nan")]]}]},

@@ -16,7 +16,7 @@ from toy_study import POOLER, TEMPERATURE, collapsed, study, study_of
 SIZES = AxisInfo("model", ("opt-125m", "opt-1.3b", "opt-6.7b"), (125e6, 1.3e9, 6.7e9))
 
 
-def test_scores_are_drawn_over_every_axis_of_numbers() -> None:
+def test_scores_are_drawn_over_every_axis_of_numbers():
     data = study((SIZES, TEMPERATURE, POOLER), seeds=(1, 2), baseline=None, expected={})
     (summary,) = summarise(data, resamples=10)
     sizes, temperatures = number_plots(data, summary)
@@ -29,7 +29,7 @@ def test_scores_are_drawn_over_every_axis_of_numbers() -> None:
     ]
 
 
-def test_lines_beyond_the_colours_are_thin_behind_their_mean() -> None:
+def test_lines_beyond_the_colours_are_thin_behind_their_mean():
     batch = AxisInfo("batch", tuple("abcdefgh"))
     data = study((batch, TEMPERATURE), seeds=(1,), baseline=None, expected={})
     (summary,) = summarise(data, resamples=10)
@@ -43,7 +43,7 @@ def test_lines_beyond_the_colours_are_thin_behind_their_mean() -> None:
     assert named_lines(plot)["mean"][-1] == pytest.approx((0.25, fmean(ends)))
 
 
-def test_references_are_dashed_lines() -> None:
+def test_references_are_dashed_lines():
     published = Reference(
         {
             "STS12": 70.0,
@@ -72,7 +72,7 @@ def test_references_are_dashed_lines() -> None:
     )
 
 
-def test_the_cells_of_references_are_no_points_of_a_line() -> None:
+def test_the_cells_of_references_are_no_points_of_a_line():
     data = study()
     cells = {name: Reference(cell=name) for name in ("first, 0.25", "mean, 0.25")}
     places = []
@@ -82,10 +82,8 @@ def test_the_cells_of_references_are_no_points_of_a_line() -> None:
     assert places == [{0.01, 0.05, 0.25}, {0.01, 0.05}]
 
 
-def test_degenerate_cells_are_hollow_and_on_no_line_and_the_caption_names_what_is_not_drawn() -> (
-    None
-):
-    numbers: dict[str, dict[int, dict[str, float]]] = {
+def test_degenerate_cells_are_hollow_and_on_no_line_and_the_caption_names_what_is_not_drawn():
+    numbers = {
         label: {1: {"STSB/spearman": value}}
         for label, value in (("0.01", 70.0), ("0.05", 80.0), ("0.25", 12.0))
     }

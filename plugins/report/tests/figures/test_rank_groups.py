@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from drawn_figures import axis_labels, hollow_points
@@ -11,14 +10,13 @@ from matplotlib.markers import CARETLEFT, CARETRIGHT
 from sentbed_report.figures import rank_groups
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.study_data import StudyData
 from toy_study import collapsed, study
 
 
 @pytest.mark.parametrize("limit", [40, 2])
 def test_the_plot_has_a_row_for_each_of_the_best_cells_and_a_bar_a_group(
-    limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    limit, monkeypatch
+):
     monkeypatch.setattr(rank_groups, "MOST_ROWS", limit)
     data = study()
     (summary,) = summarise(data, resamples=100)
@@ -42,8 +40,8 @@ def test_the_plot_has_a_row_for_each_of_the_best_cells_and_a_bar_a_group(
     ids=["narrow", "wide", "uneven"],
 )
 def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
-    study_of: Callable[..., StudyData], noise: float, clipped: str
-) -> None:
+    study_of, noise, clipped
+):
     data = study_of(
         {
             name: {
@@ -68,7 +66,7 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
     room = 0.05 * (last - first)
     assert axes.get_xlim() == pytest.approx((first - room, last + room))
     heads = sorted(
-        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))  # type: ignore[index, arg-type]
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
         for line in axes.lines
         if line.get_marker() in (CARETLEFT, CARETRIGHT)
     )
@@ -87,8 +85,8 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
 
 
 def test_the_plot_of_cells_without_a_difference_has_their_intervals(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     data = study_of(
         {
             "a": {1: {"MR": 88.0}, 2: {"MR": 92.0}},
@@ -107,8 +105,8 @@ def test_the_plot_of_cells_without_a_difference_has_their_intervals(
 
 
 def test_degenerate_cells_are_hollow_rows_below_and_others_are_named_with_the_reason(
-    study_of: Callable[..., StudyData],
-) -> None:
+    study_of,
+):
     numbers = {
         name: {seed: {"STSB/spearman": mean + seed} for seed in (1, 2, 3)}
         for name, mean in (("a", 90.0), ("b", 80.0), ("c", 10.0), ("d", 70.0))

@@ -6,13 +6,12 @@ from drawn_figures import axis_labels, hollow_points, named_lines
 from sentbed_report.figures.score_cost import cost_plot
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.score_against_cost import scores_against_cost
-from sentbed_report.study.study_data import StudyData
 from toy_study import collapsed, cost, study_of, unscored, with_costs
 
 LEVELS = {"a": 70.0, "b": 80.0, "c": 10.0, "d": 60.0, "e": 65.0}
 
 
-def study_with_costs() -> StudyData:
+def study_with_costs():
     """Cells whose costs are 1, 2, ...; `c` is degenerate, `d` has no score."""
     data = study_of(
         {name: {1: {"STSB/spearman": level}} for name, level in LEVELS.items()}
@@ -23,9 +22,7 @@ def study_with_costs() -> StudyData:
     )
 
 
-def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> (
-    None
-):
+def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption():
     data = study_with_costs()
     (against,) = scores_against_cost(summarise(data))
     plot = cost_plot(data, against)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Literal
 
 from drawn_figures import axis_labels, named_lines
 from sentbed.protocols import Score, StageCurve, Watched
@@ -12,8 +11,8 @@ from sentbed_report.figures.stage_curves import loss_plot, metrics_plots, score_
 from sentbed_report.figures.trajectories import watched_planes
 
 
-def test_a_spike_in_a_long_curve_is_drawn() -> None:
-    def highest(losses: list[float]) -> int:
+def test_a_spike_in_a_long_curve_is_drawn():
+    def highest(losses):
         plot = loss_plot(StageCurve("s", list(range(len(losses))), losses, []))
         assert plot is not None
         return len(
@@ -29,7 +28,7 @@ def test_a_spike_in_a_long_curve_is_drawn() -> None:
     assert highest(spike) > highest(flat)
 
 
-def test_losses_that_are_not_finite_are_counted_not_drawn() -> None:
+def test_losses_that_are_not_finite_are_counted_not_drawn():
     plot = loss_plot(
         StageCurve("s", [1, 2, 3], [1.0, math.nan, math.inf], [1.0, 1.0, 1.0])
     )
@@ -37,11 +36,11 @@ def test_losses_that_are_not_finite_are_counted_not_drawn() -> None:
     assert "2 logged losses not finite, not drawn." in plot.caption
 
 
-def test_a_single_step_is_drawn() -> None:
+def test_a_single_step_is_drawn():
     assert loss_plot(StageCurve("s", [1], [0.0], [0.0])) is not None
 
 
-def test_a_plot_says_what_it_shows_and_keeps_its_text() -> None:
+def test_a_plot_says_what_it_shows_and_keeps_its_text():
     steps = list(range(1, 41))
     losses = [3 / step + 0.1 * (step % 3) for step in steps]
     plot = loss_plot(StageCurve("nli", steps, losses, [1e-5] * 40))
@@ -55,7 +54,7 @@ def test_a_plot_says_what_it_shows_and_keeps_its_text() -> None:
     assert "<style" not in plot.element("f-")
 
 
-def test_the_smoothed_loss_is_a_centred_mean_over_as_many_steps_on_both_sides() -> None:
+def test_the_smoothed_loss_is_a_centred_mean_over_as_many_steps_on_both_sides():
     losses = [float(step**2 % 97) for step in range(150)]
     plot = loss_plot(StageCurve("s", list(range(150)), losses, []))
     assert plot is not None
@@ -67,14 +66,14 @@ def test_the_smoothed_loss_is_a_centred_mean_over_as_many_steps_on_both_sides() 
         )
 
 
-def test_the_metrics_of_the_loss_are_drawn_where_there_are_numbers() -> None:
+def test_the_metrics_of_the_loss_are_drawn_where_there_are_numbers():
     metrics = {"temperature": [1.0, 0.5], "accuracy": [math.nan, math.nan]}
     (plot,) = metrics_plots(StageCurve("s", [1, 2], [0.0, 0.0], [], metrics=metrics))
     assert named_lines(plot) == {"temperature": [(1.0, 1.0), (2.0, 0.5)]}
     assert metrics_plots(StageCurve("s", [1], [0.0], [])) == []
 
 
-def score(task: str, metric: str, axis: Literal["", "x", "y"] = "") -> Score:
+def score(task, metric, axis=""):
     return Score(
         task,
         metric,
@@ -86,7 +85,7 @@ def score(task: str, metric: str, axis: Literal["", "x", "y"] = "") -> Score:
     )
 
 
-def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder() -> None:
+def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder():
     watched = Watched(
         "en",
         "sts",
@@ -110,7 +109,7 @@ def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder() -> None:
     assert score_plots([lost]) == []
 
 
-def test_what_a_trajectory_does_not_show_of_a_geometry_is_a_line_a_measure() -> None:
+def test_what_a_trajectory_does_not_show_of_a_geometry_is_a_line_a_measure():
     plane = (score("dev", "alignment", "y"), score("dev", "uniformity", "x"))
     more = (score("dev", "anisotropy"), score("dev", "top-singular-share"))
     values = [[0.5, -1.0, 0.5, 0.125], [0.25, -2.0, 0.25, 0.125]]

@@ -9,15 +9,13 @@ import pytest
 from sentbed.errors import RunError
 from sentbed_report.figures.study_figures import KINDS, figure_named, study_figures
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary
 from toy_study import cost, study, with_costs
 
 PASSES = {"first": 2.0, "mean": 1.0}
 
 
 @pytest.fixture(scope="module")
-def data() -> StudyData:
+def data():
     """A study whose cells have costs, the first of which is `passes`."""
     return with_costs(
         study(several=True, seeds=(1, 2)),
@@ -29,11 +27,11 @@ def data() -> StudyData:
 
 
 @pytest.fixture(scope="module")
-def summaries(data: StudyData) -> tuple[Summary, ...]:
+def summaries(data):
     return summarise(data, resamples=10)
 
 
-def of(data: StudyData, task: str) -> dict[str, float]:
+def of(data, task):
     """Cell -> mean of a task over its seeds."""
     return {
         cell.name: fmean(
@@ -44,8 +42,8 @@ def of(data: StudyData, task: str) -> dict[str, float]:
 
 
 def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
-    data: StudyData, summaries: tuple[Summary, ...]
-) -> None:
+    data, summaries
+):
     figures = study_figures(data, summaries)
     assert [name for name in figures if name in KINDS] == [
         *("effects", "ranks", "numbers", "cost", "geometry", "ranking", "learning")
@@ -55,9 +53,7 @@ def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
     assert figures["cost"].title == "senteval-sts: Avg against passes"
 
 
-def test_a_task_takes_the_place_of_the_average(
-    data: StudyData, summaries: tuple[Summary, ...]
-) -> None:
+def test_a_task_takes_the_place_of_the_average(data, summaries):
     figures = study_figures(data, summaries, "STS13")
     # Those of no table are of no task.
     assert [*figures] == ["effects", "numbers", "cost"]
@@ -65,9 +61,7 @@ def test_a_task_takes_the_place_of_the_average(
     means = of(data, "STS13")
     axes = figures["effects"].figure(3.3).axes
     diamonds = [
-        float(line.get_xdata()[0])  # type: ignore[index, arg-type]
-        for line in axes[0].lines
-        if line.get_marker() == "D"
+        float(line.get_xdata()[0]) for line in axes[0].lines if line.get_marker() == "D"
     ]
     expected = [
         fmean(v for name, v in means.items() if name.startswith(one))
@@ -76,14 +70,12 @@ def test_a_task_takes_the_place_of_the_average(
     assert diamonds == pytest.approx(expected)
 
 
-def test_points_of_costs_are_at_the_scores_of_the_task(
-    data: StudyData, summaries: tuple[Summary, ...]
-) -> None:
+def test_points_of_costs_are_at_the_scores_of_the_task(data, summaries):
     axes = study_figures(data, summaries, "STS13")["cost"].figure(3.3).axes[0]
     found = {
-        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))  # type: ignore[index, arg-type]
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
         for line in axes.lines
-        if len(line.get_xdata()) == 1  # type: ignore[arg-type]
+        if len(line.get_xdata()) == 1
     }
     expected = {
         (PASSES[name.partition(",")[0]], value)
@@ -92,9 +84,7 @@ def test_points_of_costs_are_at_the_scores_of_the_task(
     assert sorted(found) == [pytest.approx(point) for point in sorted(expected)]
 
 
-def test_a_figure_that_is_not_there_is_refused_with_those_that_are(
-    data: StudyData, summaries: tuple[Summary, ...]
-) -> None:
+def test_a_figure_that_is_not_there_is_refused_with_those_that_are(data, summaries):
     figures = study_figures(data, summaries)
     assert (
         figure_named(figures, "cost-2").title
@@ -133,7 +123,7 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(
         figure_named(study_figures(data, summaries, "STSB"), "learning", "STSB")
 
 
-def test_a_study_of_which_nothing_has_finished_has_no_figures() -> None:
+def test_a_study_of_which_nothing_has_finished_has_no_figures():
     done = study(seeds=(1,))
     cells = (
         attrs.evolve(

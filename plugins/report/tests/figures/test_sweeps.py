@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import attrs
 import pytest
 from drawn_figures import named_lines
 from sentbed.protocols import Score
-from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.figures.sweeps import sweep_plots
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
@@ -21,13 +18,13 @@ PLATFORM = AxisInfo("platform", ("CPU", "GPU"))
 SPEED = {"base": 1.0, "large": 0.25, "CPU": 10.0, "GPU": 1000.0}
 
 
-def rate(labels: Mapping[str, str], length: int, batch: int) -> float:
+def rate(labels, length, batch):
     return (
         math.prod(SPEED[label] for label in labels.values()) * 64 / length * batch / 512
     )
 
 
-def score(value: float, place: Mapping[str, Any], **more: Any) -> Score:
+def score(value, place, **more):
     task = "-".join(f"{name}-{at}" for name, at in place.items())
     said = {"id": "throughput", **place, "coordinates": list(place), **more}
     return Score(
@@ -41,11 +38,11 @@ def score(value: float, place: Mapping[str, Any], **more: Any) -> Score:
 
 
 def study(
-    axes: Sequence[AxisInfo] = (SIZE, PLATFORM),
-    lengths: Sequence[int] = (32, 64, 128),
-    batches: Sequence[int] = (512, 1024),
-    seeds: Sequence[int] = (1,),
-) -> StudyData:
+    axes=(SIZE, PLATFORM),
+    lengths=(32, 64, 128),
+    batches=(512, 1024),
+    seeds=(1,),
+):
     cells = []
     for labels in product(*(axis.labels for axis in axes)):
         own = dict(zip((axis.name for axis in axes), labels, strict=True))
@@ -69,22 +66,22 @@ def study(
     return StudyData("speed", tuple(axes), tuple(cells), None, tuple(seeds))
 
 
-def axis_label(plot: Plot) -> str:
+def axis_label(plot):
     """Label of the vertical axis, which all panels share."""
     return plot.figure(6).get_supylabel()
 
 
-def titles(data: StudyData) -> list[str]:
+def titles(data):
     return [plot.title.partition(" by ")[2] for plot in sweep_plots(data)]
 
 
-def test_every_coordinate_and_every_axis_is_drawn_over() -> None:
+def test_every_coordinate_and_every_axis_is_drawn_over():
     assert titles(study()) == ["size", "platform", "length", "batch"]
     assert titles(study(lengths=(64,))) == ["size", "platform", "batch"]
     assert titles(study(axes=(SIZE,), batches=(512,))) == ["size", "length"]
 
 
-def test_a_point_is_the_mean_over_the_seeds_at_its_place() -> None:
+def test_a_point_is_the_mean_over_the_seeds_at_its_place():
     by_length = sweep_plots(study(axes=(SIZE,), batches=(512,), seeds=(1, 3)))[1]
     assert axis_label(by_length) == "throughput (examples/s)"
     # Base at 32 tokens: 2 x the speed, under the seeds 1 and 3.
@@ -99,19 +96,19 @@ def test_a_point_is_the_mean_over_the_seeds_at_its_place() -> None:
     assert plot.title == "throughput, examples/s by length"
 
 
-def test_lines_are_labels_of_an_axis_and_panels_are_the_rest() -> None:
+def test_lines_are_labels_of_an_axis_and_panels_are_the_rest():
     by_length = sweep_plots(study(lengths=(32, 64)))[2]
     for text in ("size base", "size large", "CPU, batch 512", "GPU, batch 1024"):
         assert f">{text}<" in by_length.element("f-")
     assert by_length.caption == ""
 
 
-def test_of_many_panels_some_are_drawn_and_the_caption_says_so() -> None:
+def test_of_many_panels_some_are_drawn_and_the_caption_says_so():
     many = sweep_plots(study(axes=(SIZE,), lengths=(1, 2), batches=range(1, 8)))[1]
     assert many.caption == "The first 6 of 7 panels are drawn."
 
 
-def test_scores_of_unlike_protocols_are_said_to_be() -> None:
+def test_scores_of_unlike_protocols_are_said_to_be():
     data = study(axes=(PLATFORM,))
     first, *rest = data.cells
     (run,) = first.runs
@@ -136,7 +133,7 @@ def test_scores_of_unlike_protocols_are_said_to_be() -> None:
         {"coordinates": 3},
     ],
 )
-def test_what_has_no_coordinate_is_not_drawn(said: Mapping[str, Any]) -> None:
+def test_what_has_no_coordinate_is_not_drawn(said):
     data = study(axes=(SIZE,))
     plain = Score(
         "a",
@@ -155,18 +152,18 @@ def test_what_has_no_coordinate_is_not_drawn(said: Mapping[str, Any]) -> None:
     assert sweep_plots(attrs.evolve(data, cells=cells)) == []
 
 
-def test_the_figures_of_a_study_have_the_plots() -> None:
+def test_the_figures_of_a_study_have_the_plots():
     figures = study_figures(study(), ())
     assert figures["sweep-4"].title == "throughput, examples/s by batch"
 
 
-def test_ticks_are_plain_numbers_on_a_logarithmic_scale() -> None:
+def test_ticks_are_plain_numbers_on_a_logarithmic_scale():
     by_length = sweep_plots(study(lengths=(32, 64), batches=(512,)))[2]
     assert ">1,000<" in by_length.element("f-")
     assert "mathdefault" not in by_length.element("f-")
 
 
-def test_cells_without_scores_are_said_in_the_caption() -> None:
+def test_cells_without_scores_are_said_in_the_caption():
     data = study(axes=(PLATFORM,))
     first, second = data.cells
     nothing = attrs.evolve(
@@ -176,7 +173,7 @@ def test_cells_without_scores_are_said_in_the_caption() -> None:
     assert plot.caption == "Without scores: GPU."
 
 
-def test_lines_of_labels_that_begin_alike_are_apart() -> None:
+def test_lines_of_labels_that_begin_alike_are_apart():
     long = AxisInfo("model", ("a" * 40 + "1", "a" * 40 + "2"))
     cells = []
     for value, label in enumerate(long.labels, start=1):
@@ -190,5 +187,5 @@ def test_lines_of_labels_that_begin_alike_are_apart() -> None:
     drawn = [
         [float(y) for y in line.get_ydata()]
         for line in by_length.figure(6).axes[0].lines
-    ]  # type: ignore[union-attr]
+    ]
     assert drawn == [[1.0, 1.0], [2.0, 2.0]]

@@ -7,20 +7,17 @@ import math
 from drawn_figures import axis_labels, named_lines
 from sentbed.protocols import Watched
 from sentbed_report.figures.trajectories import trajectory_plot, watched_planes
-from sentbed_report.score_planes import ScorePlane
 from toy_run_report import watched_geometry
 
 
-def positions(plane: ScorePlane) -> list[tuple[str, int, float, float]]:
+def positions(plane):
     """Encoder, step, x and y of each position."""
     return [
         *plane.points[["encoder", "step", "x", "y"]].itertuples(index=False, name=None)
     ]
 
 
-def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_protocol_and_task() -> (
-    None
-):
+def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_protocol_and_task():
     dev, val = watched_planes(
         [
             watched_geometry(
@@ -45,7 +42,7 @@ def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_pro
     ]
 
 
-def test_two_conventions_of_one_look_are_two_trajectories() -> None:
+def test_two_conventions_of_one_look_are_two_trajectories():
     one, other = (
         watched_geometry("e", "t", "wang-isola", (-2.0, 0.2)),
         watched_geometry("e", "t", "st5", (-3.0, 0.5)),
@@ -64,7 +61,7 @@ def test_two_conventions_of_one_look_are_two_trajectories() -> None:
     ]
 
 
-def test_an_encoder_that_is_watched_twice_has_two_panels() -> None:
+def test_an_encoder_that_is_watched_twice_has_two_panels():
     twice = [
         watched_geometry("e", "t", "p", (-1.0, 0.5)),
         watched_geometry("e", "t", "p", (-2.0, 0.4)),
@@ -76,7 +73,7 @@ def test_an_encoder_that_is_watched_twice_has_two_panels() -> None:
     assert positions(second) == [("e", 0, -2.0, 0.4)]
 
 
-def test_a_look_without_finite_numbers_is_left_out() -> None:
+def test_a_look_without_finite_numbers_is_left_out():
     (plane,) = watched_planes(
         [
             watched_geometry(
@@ -88,7 +85,7 @@ def test_a_look_without_finite_numbers_is_left_out() -> None:
     assert watched_planes([watched_geometry("e", "t", "p", (math.nan, 0.5))]) == []
 
 
-def test_a_trajectory_is_drawn_with_arrows_and_a_hollow_first_point() -> None:
+def test_a_trajectory_is_drawn_with_arrows_and_a_hollow_first_point():
     (plane,) = watched_planes(
         [watched_geometry("en", "t", "p", (-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25))]
     )
@@ -100,20 +97,20 @@ def test_a_trajectory_is_drawn_with_arrows_and_a_hollow_first_point() -> None:
     assert ">en<" not in plot.element("f-"), "one line needs no legend"
 
 
-def test_the_arrows_of_a_trajectory_are_its_moves() -> None:
+def test_the_arrows_of_a_trajectory_are_its_moves():
     # The third look found what the second one had: a move that leads nowhere has no direction.
     places = [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25), (-1.5, 0.125)]
     (plane,) = watched_planes([watched_geometry("en", "t", "p", *places)])
     arrows = [
         (text.xyann, text.xy) for text in trajectory_plot(plane).figure(6).axes[0].texts
-    ]  # type: ignore[attr-defined]
+    ]
     assert sorted(arrows) == [
         ((-2.0, 0.25), (-1.5, 0.125)),
         ((-1.0, 0.5), (-2.0, 0.25)),
     ]
 
 
-def test_a_long_trajectory_has_few_arrows_and_a_small_drawing() -> None:
+def test_a_long_trajectory_has_few_arrows_and_a_small_drawing():
     places = [(-3 * i / 1000, 1 - i / 2000) for i in range(1000)]
     (plane,) = watched_planes([watched_geometry("en", "t", "p", *places)])
     assert len(trajectory_plot(plane).element("f-")) < 40_000

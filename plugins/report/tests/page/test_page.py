@@ -21,16 +21,16 @@ from toy_run_report import EMPTY, full, hostile, stage
 class Elements(HTMLParser):
     """Tags, ids, scripts and addresses of a page."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.scripts: list[str] = []
-        self.addresses: list[str] = []
+        self.tags = []
+        self.ids = []
+        self.scripts = []
+        self.addresses = []
         self.policy = ""
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         attributes = {name: value or "" for name, value in attrs}
         for name, value in attributes.items():
@@ -42,7 +42,7 @@ class Elements(HTMLParser):
         if "http-equiv" in attributes:
             self.policy = attributes["content"]
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self.tags[-1:] == ["script"] and data.strip():
             self.scripts.append(data)
 
@@ -51,12 +51,12 @@ DATA = {"full": full(), "hostile": hostile(), "empty": EMPTY}
 
 
 @cache
-def page_of(name: str) -> str:
+def page_of(name):
     return page_html(run_page(DATA[name]))
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_a_page_loads_nothing(name: str) -> None:
+def test_a_page_loads_nothing(name):
     text = page_of(name)
     addresses = Elements(text).addresses
     assert all(address.startswith(("#", "data:,")) for address in addresses), addresses
@@ -65,7 +65,7 @@ def test_a_page_loads_nothing(name: str) -> None:
     assert not re.search("https?://", text)
 
 
-def test_the_policy_of_a_page_lets_its_own_scripts_run_and_nothing_else() -> None:
+def test_the_policy_of_a_page_lets_its_own_scripts_run_and_nothing_else():
     page = Elements(page_of("hostile"))
     hashes = []
     for script in page.scripts:
@@ -82,18 +82,18 @@ def test_the_policy_of_a_page_lets_its_own_scripts_run_and_nothing_else() -> Non
     ]
 
 
-def test_no_text_of_a_page_is_read_as_markup() -> None:
+def test_no_text_of_a_page_is_read_as_markup():
     text = page_of("hostile")
     assert Elements(text).tags.count("script") == 2
     assert "alert" not in text.replace("&lt;script&gt;alert", "")
     assert text.count("&lt;script&gt;alert") > 20
 
 
-def test_no_text_of_markdown_is_read_as_markup() -> None:
+def test_no_text_of_markdown_is_read_as_markup():
     data = attrs.evolve(hostile(), error=None, recipe_toml="", manifest={})
     lines = page_markdown(run_page(data)).splitlines()
     assert [line for line in lines if re.search(r"(?<!\\)<", line)] == []
-    widths: list[int | None] = []
+    widths = []
     for line in lines:
         # An unescaped pipe would make a column.
         width = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else None
@@ -103,7 +103,7 @@ def test_no_text_of_markdown_is_read_as_markup() -> None:
     assert len(set(widths)) > 3
 
 
-def test_sections_of_one_title_or_of_the_page_s_own_ids_have_ids_of_their_own() -> None:
+def test_sections_of_one_title_or_of_the_page_s_own_ids_have_ids_of_their_own():
     titles = ("Scores", "Scores", "Tip", "Scores 2", "")
     page = attrs.evolve(run_page(EMPTY), sections=tuple(map(Section, titles)))
     assert [anchor for anchor, _ in page.anchored] == [
@@ -117,7 +117,7 @@ def test_sections_of_one_title_or_of_the_page_s_own_ids_have_ids_of_their_own() 
     assert len(ids) == len(set(ids))
 
 
-def test_ids_are_unique_and_references_within_the_page_lead_somewhere() -> None:
+def test_ids_are_unique_and_references_within_the_page_lead_somewhere():
     data = attrs.evolve(full(), stages=(stage(), stage(name="again")))
     text = page_html(run_page(data))
     ids = Elements(text).ids
@@ -129,7 +129,7 @@ def test_ids_are_unique_and_references_within_the_page_lead_somewhere() -> None:
     assert references <= set(ids)
 
 
-def test_a_page_is_the_same_each_time_and_its_headers_say_what_they_are_of() -> None:
+def test_a_page_is_the_same_each_time_and_its_headers_say_what_they_are_of():
     text = page_of("full")
     assert page_html(run_page(full())) == text
     headers = re.findall(r"<th(?:\s[^>]*)?>", text)
@@ -138,7 +138,7 @@ def test_a_page_is_the_same_each_time_and_its_headers_say_what_they_are_of() -> 
     assert "#0101" not in text, "a sentinel colour is left"
 
 
-def test_text_is_escaped_for_markdown() -> None:
+def test_text_is_escaped_for_markdown():
     assert escape("a|b\n*c* `d` <e> [f](g) __h__ snake_case") == (
         r"a\|b \*c\* \`d\` \<e\> \[f\](g) \_\_h\_\_ snake_case"
     )

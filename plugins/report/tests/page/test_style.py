@@ -14,9 +14,9 @@ KINDS = ("loading", "mark", "met", "unmet", "none", "better", "worse", "degenera
 """Classes of numbers and marks, which `expected_kind`, `estimate.py` and `html.py` give them."""
 
 
-def classes_in_sources() -> set[str]:
+def classes_in_sources():
     """Classes that templates, modules and scripts write."""
-    classes: set[str] = set()
+    classes = set()
     for distribution in ("sentbed_report", "sentbed_studies"):
         for path in Path(str(files(distribution))).rglob("*"):
             if path.suffix not in (".py", ".j2", ".js"):
@@ -29,7 +29,7 @@ def classes_in_sources() -> set[str]:
     return classes
 
 
-def test_every_class_of_the_style_sheet_is_one_that_a_page_has() -> None:
+def test_every_class_of_the_style_sheet_is_one_that_a_page_has():
     sheet = re.sub(
         r"/\*.*?\*/", "", resource("sentbed_report.page", "style.css"), flags=re.DOTALL
     )

@@ -6,15 +6,13 @@ import json
 import math
 import re
 from functools import cache
-from pathlib import Path
 
 import attrs
 import pytest
-from sentbed.protocols import ExpectedRow, ReportSection, RunStatus, Scatter
+from sentbed.protocols import ExpectedRow, ReportSection, Scatter
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
 from sentbed_report.run_page.run_page import run_page
-from sentbed_report.run_report import RunReport
 from sentbed_report.write_report import write_report
 from toy_run_report import EMPTY, full, ranking
 
@@ -23,15 +21,15 @@ PROTOCOLS = "How these numbers were made"
 
 
 @cache
-def full_page() -> str:
+def full_page():
     return page_html(run_page(full()))
 
 
-def titles(data: RunReport) -> list[str]:
+def titles(data):
     return [section.title for section in run_page(data).sections]
 
 
-def test_a_page_has_each_section_that_has_something_and_all_figures() -> None:
+def test_a_page_has_each_section_that_has_something_and_all_figures():
     assert titles(full()) == [
         "Scores",
         "Expected",
@@ -61,14 +59,12 @@ def test_a_page_has_each_section_that_has_something_and_all_figures() -> None:
         ({"manifest": {}, "recipe_toml": ""}, ["Record"]),
     ],
 )
-def test_a_page_has_no_section_that_has_nothing(
-    nothing: dict[str, object], missing: list[str]
-) -> None:
+def test_a_page_has_no_section_that_has_nothing(nothing, missing):
     left = titles(attrs.evolve(full(), **nothing))
     assert left == [title for title in titles(full()) if title not in missing]
 
 
-def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met() -> None:
+def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met():
     page = run_page(
         attrs.evolve(full(), ranking=ranking(80.0), warnings=("First.", "Second."))
     )
@@ -127,9 +123,7 @@ def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met() -> None:
         ),
     ],
 )
-def test_an_expected_number_stands_beside_what_was_measured(
-    row: ExpectedRow, cells: str, kind: str
-) -> None:
+def test_an_expected_number_stands_beside_what_was_measured(row, cells, kind):
     page = run_page(attrs.evolve(EMPTY, expected=(row,)))
     assert f"| key | {cells} |" in page_markdown(page)
     verdict = cells.split(" | ")[4]
@@ -141,7 +135,7 @@ def test_an_expected_number_stands_beside_what_was_measured(
     assert shown in page_html(page)
 
 
-def test_only_numbers_that_decide_are_counted_as_met() -> None:
+def test_only_numbers_that_decide_are_counted_as_met():
     met = ExpectedRow("k", 1.0, 0.1, "", 1.0)
     to_compare = ExpectedRow("speed", 274.0, None, "another machine", 1.5)
     (section,) = run_page(attrs.evolve(EMPTY, expected=(met, to_compare))).sections
@@ -152,7 +146,7 @@ def test_only_numbers_that_decide_are_counted_as_met() -> None:
 
 
 @pytest.mark.parametrize("status", ["interrupted", "failed"])
-def test_a_run_that_did_not_finish_says_so(tmp_path: Path, status: RunStatus) -> None:
+def test_a_run_that_did_not_finish_says_so(tmp_path, status):
     data = attrs.evolve(
         EMPTY, status=status, error="The disk is full; free some space."
     )
@@ -164,7 +158,7 @@ def test_a_run_that_did_not_finish_says_so(tmp_path: Path, status: RunStatus) ->
     assert (record["status"], record["error"]) == (status, data.error)
 
 
-def test_warnings_stand_in_every_form_of_the_report(tmp_path: Path) -> None:
+def test_warnings_stand_in_every_form_of_the_report(tmp_path):
     write_report(tmp_path, attrs.evolve(EMPTY, warnings=("the recipe has changed",)))
     assert "- **Mind**: the recipe has changed" in (tmp_path / "report.md").read_text()
     assert (
@@ -176,7 +170,7 @@ def test_warnings_stand_in_every_form_of_the_report(tmp_path: Path) -> None:
     ]
 
 
-def test_a_plugins_labels_with_shares_are_bars_of_one_scale(tmp_path: Path) -> None:
+def test_a_plugins_labels_with_shares_are_bars_of_one_scale(tmp_path):
     """The longest bar of a section is as long as its column; a label is text, whatever it holds."""
     rows = (
         ("A <b>horse</b>.", (("ride|r", 0.4), ("<i>", 0.1)), (("that", 0.2),)),

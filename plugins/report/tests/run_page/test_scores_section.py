@@ -8,21 +8,20 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed.protocols import Items, Score
+from sentbed.protocols import Items
 from sentbed_report.formatting import number
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.run_page.scores_section import run_summaries
-from sentbed_report.study.summary_tables import Summary
 from toy_run_report import EMPTY, full, score
 
 
-def summaries_of(*scores: Score) -> tuple[Summary, ...]:
+def summaries_of(*scores):
     return run_summaries(attrs.evolve(EMPTY, scores=scores))
 
 
-def test_tasks_are_columns_and_change_is_against_the_encoder_before_training() -> None:
+def test_tasks_are_columns_and_change_is_against_the_encoder_before_training():
     sts, alignment, uniformity = run_summaries(full())
     assert sts.headings == ("STS12", "STS-B", "Avg")
     assert [row.encoder for row in sts.rows] == ["encoder@start", "encoder"]
@@ -51,7 +50,7 @@ def test_tasks_are_columns_and_change_is_against_the_encoder_before_training() -
         score("a", 2.0, text_rules=["strip"]),
     ],
 )
-def test_scores_that_differ_in_anything_stand_in_two_tables(other: Score) -> None:
+def test_scores_that_differ_in_anything_stand_in_two_tables(other):
     tables = summaries_of(score("a", 1.0, "encoder@start"), score("a", 1.0), other)
     assert len({(table.evaluator, table.metric, table.note) for table in tables}) == 2
     values = [
@@ -60,7 +59,7 @@ def test_scores_that_differ_in_anything_stand_in_two_tables(other: Score) -> Non
     assert [value for value in values if value is not None] == [1.0, 1.0, 2.0]
 
 
-def test_there_is_no_change_across_protocols() -> None:
+def test_there_is_no_change_across_protocols():
     tables = summaries_of(
         score("a", 1.0, "encoder@start", data="old"), score("a", 9.0, data="new")
     )
@@ -70,7 +69,7 @@ def test_there_is_no_change_across_protocols() -> None:
     assert changes == [None, None]
 
 
-def test_the_page_has_the_protocol_of_each_score() -> None:
+def test_the_page_has_the_protocol_of_each_score():
     remarked = attrs.evolve(
         score("a", 1.0),
         note="first 100 rows",
@@ -91,14 +90,14 @@ def test_the_page_has_the_protocol_of_each_score() -> None:
     assert "| geometry; uniformity; wang-isola | id | wang-isola |" in protocols
 
 
-def test_a_degenerate_score_is_marked_with_its_reason() -> None:
+def test_a_degenerate_score_is_marked_with_its_reason():
     constant = attrs.evolve(score("a", 0.0), degenerate="all vectors are the same")
     page = run_page(attrs.evolve(EMPTY, scores=(constant,)))
     assert "| encoder | 0.000◇ |" in page_markdown(page)
     assert 'title="degenerate: all vectors are the same"' in page_html(page)
 
 
-def test_tasks_without_data_are_named() -> None:
+def test_tasks_without_data_are_named():
     partial = [
         attrs.evolve(score(task, 1.0), skipped=("STS13",))
         for task in ("STS12", "STS-B")
@@ -110,9 +109,7 @@ def test_tasks_without_data_are_named() -> None:
     )
 
 
-def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_own() -> (
-    None
-):
+def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_own():
     data = attrs.evolve(full(), stages=(), scatters=())
     assert "## Intervals" not in page_markdown(run_page(data))
     right = (np.random.default_rng(0).random((2, 100)) < [[0.5], [0.7]]).astype(float)

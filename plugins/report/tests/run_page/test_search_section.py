@@ -15,7 +15,7 @@ from sentbed_report.run_page.search_section import verdict
 from toy_run_report import EMPTY, ranking
 
 
-def test_a_search_has_its_best_demonstration_and_how_many_help_and_harm() -> None:
+def test_a_search_has_its_best_demonstration_and_how_many_help_and_harm():
     data = attrs.evolve(EMPTY, ranking=ranking(80.0, 75.0, 70.0, 60.0, math.nan))
     page = run_page(data)
     markdown = page_markdown(page)
@@ -36,7 +36,7 @@ def test_a_search_has_its_best_demonstration_and_how_many_help_and_harm() -> Non
     assert record["harmed"] == {"candidates": 1, "share": 0.2}
 
 
-def test_the_baseline_of_a_search_stands_at_its_place_without_a_rank() -> None:
+def test_the_baseline_of_a_search_stands_at_its_place_without_a_rank():
     rows = ranking(80.0, 75.0, 70.0, 60.0, math.nan).rows
     assert [rank for rank, _, _ in rows] == [1, 2, None, 3, 4, 5]
     assert [difference for _, _, difference in rows[:5]] == [10.0, 5.0, 0.0, 0.0, -10.0]
@@ -67,7 +67,5 @@ def test_the_baseline_of_a_search_stands_at_its_place_without_a_rank() -> None:
         ),
     ],
 )
-def test_the_verdict_says_whether_a_demonstration_helps(
-    scores: tuple[float, ...], baseline: float, sentence: str
-) -> None:
+def test_the_verdict_says_whether_a_demonstration_helps(scores, baseline, sentence):
     assert verdict(ranking(*scores, baseline=baseline)) == sentence

@@ -17,13 +17,13 @@ from toy_run_report import EMPTY, stage, watched_stage
 WATCHED = attrs.evolve(EMPTY, stages=(watched_stage(),))
 
 
-def test_a_stage_has_its_steps_its_last_loss_and_its_best_step() -> None:
+def test_a_stage_has_its_steps_its_last_loss_and_its_best_step():
     text = page_markdown(run_page(attrs.evolve(EMPTY, stages=(stage(),))))
     assert "| nli | 40 | 0.1750 | STS-B dev | 80.50 at step 20 |" in text
     assert "**Watched**" not in text
 
 
-def test_a_stage_without_numbers_has_no_figure() -> None:
+def test_a_stage_without_numbers_has_no_figure():
     for curve in (
         StageCurve("none", [], [], []),
         StageCurve("diverged", [1], [math.nan], [1.0]),
@@ -33,7 +33,7 @@ def test_a_stage_without_numbers_has_no_figure() -> None:
         assert section.plots == []
 
 
-def test_the_first_and_the_last_watched_scores_are_a_table() -> None:
+def test_the_first_and_the_last_watched_scores_are_a_table():
     text = page_markdown(run_page(WATCHED))
     assert (
         "| nli | zh | geometry | STSB-dev | alignment | wang-isola | 0 to 200 | 0.300 | 0.200 |"
@@ -45,7 +45,7 @@ def test_the_first_and_the_last_watched_scores_are_a_table() -> None:
     )
 
 
-def test_the_page_has_the_figures_and_the_numbers_of_a_trajectory() -> None:
+def test_the_page_has_the_figures_and_the_numbers_of_a_trajectory():
     text = page_html(run_page(WATCHED))
     # Loss, validation, two trajectories, one score, the metrics.
     assert text.count('role="img"') == text.count("<figure>") == 6
@@ -58,7 +58,7 @@ def test_the_page_has_the_figures_and_the_numbers_of_a_trajectory() -> None:
     )
 
 
-def test_json_has_every_watched_score() -> None:
+def test_json_has_every_watched_score():
     (table,) = json.loads(to_json(WATCHED))["stages"]
     assert table["metrics"]["temperature"][:2] == [1.0, 0.5]
     assert table["metrics"]["accuracy"][0] is None

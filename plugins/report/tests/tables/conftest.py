@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.tables.table import Table
+from sentbed_report.study.study_data import AxisInfo
 
 ODD_LABEL = 'odd & 50% | <b>_x_</b> \\ "q"'
 NUMBERS = {
@@ -18,7 +15,7 @@ EXPECTED = {"Table 1": Published({"mean": {"MR": 81.05, "CR": 90.0, "AVG": 70.0}
 
 
 @pytest.fixture
-def results(study_of: Callable[..., StudyData]) -> Table:
+def results(study_of):
     """Three cells of one axis under two seeds, with published numbers and tests against the first."""
     axis = AxisInfo("pooler", tuple(NUMBERS))
     data = study_of(NUMBERS, [axis], baseline="first", items=True, expected=EXPECTED)

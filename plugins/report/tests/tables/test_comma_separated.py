@@ -12,13 +12,13 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Header, Row, Table
 
 
-def lines_of(text: str) -> list[dict[str, str]]:
+def lines_of(text):
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def test_each_column_has_mean_deviation_seeds_test_and_published_number(
-    results: Table,
-) -> None:
+    results,
+):
     first, mean, _ = lines_of(to_csv(results))
     assert (first["cell"], first["encoder"], first["status"], first["pooler"]) == (
         *("first", "en", "finished", "first"),
@@ -36,7 +36,7 @@ def test_each_column_has_mean_deviation_seeds_test_and_published_number(
     assert {"MR rank", "MR low", "MR equivalent p"}.isdisjoint(first)
 
 
-def test_several_tables_are_one_with_a_number_a_line(results: Table) -> None:
+def test_several_tables_are_one_with_a_number_a_line(results):
     tables = [attrs.evolve(results, name="one"), attrs.evolve(results, name="two")]
     lines = lines_of(to_long_csv(tables))
     assert [line["table"] for line in lines] == ["one"] * 9 + ["two"] * 9
@@ -47,7 +47,7 @@ def test_several_tables_are_one_with_a_number_a_line(results: Table) -> None:
             assert line[name] == wide[f"{heading} {name}"]
 
 
-def test_an_average_over_a_part_of_the_row_says_so() -> None:
+def test_an_average_over_a_part_of_the_row_says_so():
     column = Column(AVERAGE, "accuracy", part="2 of 4", heading="Avg (2 of 4)")
     table = Table(
         "t", (Header("cell"),), (column,), (Row(("a",), (Estimate(value=1.0),)),)
@@ -56,7 +56,7 @@ def test_an_average_over_a_part_of_the_row_says_so() -> None:
     assert lines_of(to_long_csv([table]))[0]["task"] == "AVG (2 of 4)"
 
 
-def test_rows_of_published_systems_are_lines_like_others() -> None:
+def test_rows_of_published_systems_are_lines_like_others():
     rows = (
         Row(("a",), (Estimate(value=1.0),)),
         Row(("BERT",), (Estimate(value=2.0),), is_reference=True),
@@ -66,7 +66,7 @@ def test_rows_of_published_systems_are_lines_like_others() -> None:
     assert [line["mean"] for line in lines_of(to_long_csv([table]))] == ["1.0", "2.0"]
 
 
-def test_what_is_not_finite_is_nan_and_what_was_not_measured_is_empty() -> None:
+def test_what_is_not_finite_is_nan_and_what_was_not_measured_is_empty():
     rows = (Row(("a",), (Estimate({1: math.nan, 2: 1.0}),)), Row(("b",), (Estimate(),)))
     first, second = lines_of(
         to_csv(Table("t", (Header("cell"),), (Column("MR"),), rows))
@@ -80,7 +80,7 @@ def test_what_is_not_finite_is_nan_and_what_was_not_measured_is_empty() -> None:
 
 
 @pytest.mark.parametrize("sign", list("=+-@\t\r"))
-def test_no_text_is_a_formula(sign: str) -> None:
+def test_no_text_is_a_formula(sign):
     text = f"{sign}cmd|' /C calc'!A0"
     harmless = f"'{text}".replace("\r", "\n")
     column = Column(text, text, group=text)

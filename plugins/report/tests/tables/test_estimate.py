@@ -31,7 +31,7 @@ BETTER = Judged(
 )
 
 
-def texts(estimate: Estimate, column: Column = COLUMN) -> list[str]:
+def texts(estimate, column=COLUMN):
     """What readers see beside the number, as marks, and below."""
     places = ("beside", "mark", "below")
     return [
@@ -41,7 +41,7 @@ def texts(estimate: Estimate, column: Column = COLUMN) -> list[str]:
     ]
 
 
-def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation() -> None:
+def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation():
     values = {1: 70.0, 2: 72.0, 3: 71.0}
     estimate = Estimate(values)
     assert estimate.value == statistics.fmean(values.values())
@@ -72,17 +72,15 @@ def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation() -> None
         ),
     ],
 )
-def test_readers_see_each_quantity(estimate: Estimate, expected: list[str]) -> None:
+def test_readers_see_each_quantity(estimate, expected):
     assert texts(estimate) == expected
 
 
 @pytest.mark.parametrize(
     ("direction", "kind"), [("higher", "better"), ("lower", "worse"), ("none", "")]
 )
-def test_the_mark_of_a_difference_says_which_way_it_is_better(
-    direction: str, kind: str
-) -> None:
-    column = Column("MR", direction=direction, reference="base")  # type: ignore[arg-type]
+def test_the_mark_of_a_difference_says_which_way_it_is_better(direction, kind):
+    column = Column("MR", direction=direction, reference="base")
     (mark,) = pieces_of(Estimate(value=1.0, judged=BETTER), column, "mark")
     assert mark.kind == kind
     assert mark.hint.splitlines() == [
@@ -93,7 +91,7 @@ def test_the_mark_of_a_difference_says_which_way_it_is_better(
     ]
 
 
-def test_a_new_quantity_appears_in_every_format() -> None:
+def test_a_new_quantity_appears_in_every_format():
     median = Quantity(
         "median",
         lambda estimate: statistics.median(estimate.seeds.values()),

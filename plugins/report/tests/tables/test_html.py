@@ -14,8 +14,8 @@ ATTACK = "</script><img src=x onerror=alert(1)>\"'"
 
 
 def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(
-    results: Table,
-) -> None:
+    results,
+):
     html = to_html(results)
     assert re.findall(r'<tr data-cell="(\w+)"', html)[:2] == ["first", "mean"]
     assert '<tr data-cell="first" class="baseline">' in html
@@ -26,8 +26,8 @@ def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(
 
 
 def test_the_deviation_stands_before_the_mark_and_the_published_number_below(
-    results: Table,
-) -> None:
+    results,
+):
     html = to_html(results)
     assert "<u>50.50</u><small>± 0.71</small>" in html
     assert re.search(
@@ -48,7 +48,7 @@ def test_the_deviation_stands_before_the_mark_and_the_published_number_below(
     )
 
 
-def test_notes_are_numbered_below_the_table(results: Table) -> None:
+def test_notes_are_numbered_below_the_table(results):
     html = to_html(results)
     notes = re.findall(r"<li>(.*?)</li>", html)
     assert len(notes) == 5
@@ -71,11 +71,11 @@ def test_notes_are_numbered_below_the_table(results: Table) -> None:
         ("<b>", "&lt;b&gt;"),
     ],
 )
-def test_cells(cell: Estimate | Link | str | None, expected: str) -> None:
+def test_cells(cell, expected):
     assert cell_html(cell, Column("MR")) == expected
 
 
-def test_nothing_that_is_typed_is_markup() -> None:
+def test_nothing_that_is_typed_is_markup():
     column = Column(ATTACK, heading=ATTACK, group=ATTACK)
     estimate = Estimate(value=1.0, degenerate=ATTACK)
     cells = (estimate, ATTACK, Link(ATTACK, ATTACK), Bars(((ATTACK, 0.5),)))
@@ -92,10 +92,10 @@ def test_nothing_that_is_typed_is_markup() -> None:
     assert html.count("onerror") > 10
 
 
-def test_a_heat_map_is_darkest_where_the_number_is_best() -> None:
+def test_a_heat_map_is_darkest_where_the_number_is_best():
     numbers = (Estimate(value=1.0), Estimate(value=3.0), Estimate())
     for direction, shades in (("higher", ["6", "62"]), ("lower", ["62", "6"])):
-        columns = tuple(Column(str(place), direction=direction) for place in range(3))  # type: ignore[arg-type]
+        columns = tuple(Column(str(place), direction=direction) for place in range(3))
         table = Table(
             "t", (Header("a"),), columns, (Row(("x",), numbers),), is_heat_map=True
         )
@@ -104,7 +104,7 @@ def test_a_heat_map_is_darkest_where_the_number_is_best() -> None:
     assert "--heat" not in to_html(attrs.evolve(table, is_heat_map=False))
 
 
-def test_bars_are_on_the_scale_of_the_longest_one() -> None:
+def test_bars_are_on_the_scale_of_the_longest_one():
     bars = Bars((("a", 0.5), ("b", 0.25)))
     html = to_html(
         Table("t", (Header("cell"),), (Column("share"),), (Row(("x",), (bars,)),))
@@ -112,7 +112,7 @@ def test_bars_are_on_the_scale_of_the_longest_one() -> None:
     assert re.findall(r"width:([\d.]+)%", html) == ["100.00", "50.00"]
 
 
-def test_a_long_table_scrolls_in_a_box_of_its_own() -> None:
+def test_a_long_table_scrolls_in_a_box_of_its_own():
     rows = tuple(Row((str(place),), (Estimate(value=1.0),)) for place in range(31))
     table = Table("t", (Header("cell"),), (Column("MR"),), rows)
     assert 'class="scroll long"' in to_html(table)

@@ -1,23 +1,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import attrs
 import pytest
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.latex import to_latex
 from sentbed_report.tables.table import Header, Link, Row, Table
 
 
-def rows_of(latex: str) -> list[list[str]]:
+def rows_of(latex):
     """Return the cells of each row; those of several columns are as many."""
     rows = []
     for line in re.findall(r"^(.*?) *\\\\$", latex, re.MULTILINE):
-        cells: list[str] = []
+        cells = []
         for cell in re.split(r"(?<!\\)&", line):
             span = re.match(r" *\\multicolumn\{(\d)\}", cell)
             width = 1 if span is None else int(span[1])
@@ -26,7 +25,7 @@ def rows_of(latex: str) -> list[list[str]]:
     return rows
 
 
-def check_structure(latex: str) -> None:
+def check_structure(latex):
     """Check that braces, mathematics and environments are balanced and that no special sign stands bare."""
     text = re.sub(r"\\[\\{}&%#$_]|^%.*$", "", latex, flags=re.MULTILINE)
     assert not re.search(r"[%#~^_]", re.sub(r"\$\^\{[^}]*\}\$", "", text))
@@ -37,7 +36,7 @@ def check_structure(latex: str) -> None:
     assert depth == 0
     assert text.count("$") % 2 == 0
     assert text.isascii()
-    opened: list[str] = []
+    opened = []
     for kind, name in re.findall(r"\\(begin|end)\{([\w*]+)\}", latex):
         if kind == "begin":
             opened.append(name)
@@ -47,8 +46,8 @@ def check_structure(latex: str) -> None:
 
 
 def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(
-    results: Table,
-) -> None:
+    results,
+):
     latex = to_latex(results)
     check_structure(latex)
     assert latex.startswith(
@@ -64,8 +63,8 @@ def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(
 
 
 def test_best_second_deviation_significance_and_published_numbers_are_marked(
-    results: Table,
-) -> None:
+    results,
+):
     head, first, mean, published, odd = rows_of(to_latex(results))
     assert head == [
         "Pooler",
@@ -94,8 +93,8 @@ def test_best_second_deviation_significance_and_published_numbers_are_marked(
 
 
 def test_the_caption_is_a_sentence_and_notes_stand_in_tablenotes(
-    results: Table,
-) -> None:
+    results,
+):
     latex = to_latex(results)
     assert r"\caption{toy: transfer (accuracy; p).}" in latex
     notes = latex.partition(r"\begin{tablenotes}")[2].partition(r"\end{tablenotes}")[0]
@@ -112,7 +111,7 @@ def test_the_caption_is_a_sentence_and_notes_stand_in_tablenotes(
     assert "tablenotes" not in to_latex(bare)
 
 
-def test_each_axis_has_a_column(study_of: Callable[..., StudyData]) -> None:
+def test_each_axis_has_a_column(study_of):
     axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("rate", ("1", "2"))]
     numbers = {
         f"{pooler}, {rate}": {1: {"MR": 1.0}}
@@ -129,7 +128,7 @@ def test_each_axis_has_a_column(study_of: Callable[..., StudyData]) -> None:
     assert r"\begin{tabular}{llS" in latex
 
 
-def test_columns_of_text_groups_and_wide_tables() -> None:
+def test_columns_of_text_groups_and_wide_tables():
     columns = tuple(
         Column(f"T{place}", group="a" if place < 3 else "b") for place in range(5)
     )
@@ -161,14 +160,14 @@ def test_columns_of_text_groups_and_wide_tables() -> None:
     assert row[-1] == r"w\_1"
 
 
-def test_a_name_controls_no_terminal(results: Table) -> None:
+def test_a_name_controls_no_terminal(results):
     latex = to_latex(attrs.evolve(results, title="\x1b]0;title\x07"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", latex)
     assert "x1b" in latex
 
 
 @pytest.mark.parametrize("label", ["[x]", "a\\\\b", "$x$", "a~b^c", "{", "100 %", "#1"])
-def test_what_is_typed_into_a_label_is_no_command(results: Table, label: str) -> None:
+def test_what_is_typed_into_a_label_is_no_command(results, label):
     first, *others = results.rows
     row = attrs.evolve(first, headers=(*first.headers[:-1], label))
     latex = to_latex(attrs.evolve(results, rows=(row, *others)))

@@ -10,7 +10,7 @@ from sentbed_report.tables.markdown import escape, fenced, to_markdown
 from sentbed_report.tables.table import Header, Link, Row, Table
 
 
-def test_a_table_keeps_its_columns_whatever_a_label_says(results: Table) -> None:
+def test_a_table_keeps_its_columns_whatever_a_label_says(results):
     lines = [line for line in to_markdown(results).splitlines() if line.startswith("|")]
     assert [len(re.findall(r"(?<!\\)\|", line)) for line in lines] == [5] * 5
     assert lines[1] == "| --- | --: | --: | --: |"
@@ -22,7 +22,7 @@ def test_a_table_keeps_its_columns_whatever_a_label_says(results: Table) -> None
     assert lines[4].startswith(r'| odd \& 50% \| \<b\>\_x\_\</b\> \\ "q" | ')
 
 
-def test_notes_and_the_legend_of_the_marks_stand_below_once(results: Table) -> None:
+def test_notes_and_the_legend_of_the_marks_stand_below_once(results):
     text = to_markdown(results)
     assert text.startswith("**toy: transfer (accuracy; p)**\n")
     assert text.count("Mean and standard deviation over 2 seeds (1, 2).") == 1
@@ -30,7 +30,7 @@ def test_notes_and_the_legend_of_the_marks_stand_below_once(results: Table) -> N
     assert text.endswith("† p \\< 0.05, ‡ p \\< 0.01, against first.\n")
 
 
-def test_cells_of_text_links_and_numbers_that_are_none() -> None:
+def test_cells_of_text_links_and_numbers_that_are_none():
     columns = (Column("MR"), Column("CR"), Column("run"), Column("word"))
     cells = (
         Estimate({1: math.nan, 2: 1.0}),
@@ -54,9 +54,9 @@ def test_cells_of_text_links_and_numbers_that_are_none() -> None:
         ("two\nlines | $x$ &lt; #1", r"two lines \| \$x\$ \&lt; \#1"),
     ],
 )
-def test_nothing_that_is_typed_is_markup(text: str, expected: str) -> None:
+def test_nothing_that_is_typed_is_markup(text, expected):
     assert escape(text) == expected
 
 
-def test_a_fence_is_longer_than_any_in_its_text() -> None:
+def test_a_fence_is_longer_than_any_in_its_text():
     assert fenced("a\n````\nb\n", "toml") == "`````toml\na\n````\nb\n`````"

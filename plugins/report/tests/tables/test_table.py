@@ -15,7 +15,7 @@ RANKED = Estimate(value=1.0, rank=2)
 BAD = Estimate(value=1.0, degenerate="one class")
 
 
-def table(*estimates: Estimate) -> Table:
+def table(*estimates):
     rows = tuple(
         Row((f"r{place}",), (estimate,)) for place, estimate in enumerate(estimates)
     )
@@ -39,13 +39,11 @@ def table(*estimates: Estimate) -> Table:
         ),
     ],
 )
-def test_the_legend_has_the_marks_of_the_table_and_no_others(
-    estimates: tuple[Estimate, ...], expected: list[str]
-) -> None:
+def test_the_legend_has_the_marks_of_the_table_and_no_others(estimates, expected):
     assert list(legend(table(*estimates), "Bold", "italics")) == expected
 
 
-def test_the_legend_says_among_what_the_best_is_and_ranks_are() -> None:
+def test_the_legend_says_among_what_the_best_is_and_ranks_are():
     unfinished = attrs.evolve(table(BEST), is_complete=False)
     assert list(legend(unfinished, "*")) == [
         "*: the best of a column, of what has finished."
@@ -57,7 +55,7 @@ def test_the_legend_says_among_what_the_best_is_and_ranks_are() -> None:
     ]
 
 
-def test_marks_of_one_score_under_several_labels_are_among_all_numbers() -> None:
+def test_marks_of_one_score_under_several_labels_are_among_all_numbers():
     pivoted = attrs.evolve(table(BEST, SECOND, RANKED), is_one_score=True)
     assert list(legend(pivoted, "Bold", "italics")) == [
         "Bold: the best of the table; italics: the second best.",
@@ -65,14 +63,14 @@ def test_marks_of_one_score_under_several_labels_are_among_all_numbers() -> None
     ]
 
 
-def test_tags_stand_behind_the_last_header_that_is_shown() -> None:
+def test_tags_stand_behind_the_last_header_that_is_shown():
     headers = (Header("cell", shown=False), Header("pooler"), Header("loss"))
     results = Table("t", headers, (), ())
     row = Row(("c", "mean", "ctr"), (), ("baseline", "2 seeds"))
     assert results.title_of(row) == ["mean", "ctr (baseline; 2 seeds)"]
 
 
-def test_headings_of_one_group_stand_under_it() -> None:
+def test_headings_of_one_group_stand_under_it():
     columns = [
         Column(str(place), group=group)
         for place, group in enumerate(("a", "a", "", "b"))
@@ -91,8 +89,8 @@ def test_headings_of_one_group_stand_under_it() -> None:
     ],
 )
 def test_a_heading_has_the_metric_where_columns_differ_in_it(
-    column: Column, several_metrics: bool, expected: str
-) -> None:
+    column, several_metrics, expected
+):
     assert heading_of(column, several_metrics) == expected
 
 
@@ -107,8 +105,6 @@ def test_a_heading_has_the_metric_where_columns_differ_in_it(
         ("duration", 117.0, "1 min 57 s"),
     ],
 )
-def test_a_column_prints_its_numbers_in_its_form(
-    form: str, value: float, expected: str
-) -> None:
-    assert Column("x", form=form).text(value) == expected  # type: ignore[arg-type]
-    assert Column("x", form=form).text(None) == "–"  # type: ignore[arg-type]
+def test_a_column_prints_its_numbers_in_its_form(form, value, expected):
+    assert Column("x", form=form).text(value) == expected
+    assert Column("x", form=form).text(None) == "–"
