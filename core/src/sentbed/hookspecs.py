@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Executor,
         Exporter,
         Importer,
+        InstalledPlugins,
         Intervention,
         Lazy,
         Loss,
@@ -162,10 +163,10 @@ def known_data() -> Sequence[Any]:
 
 
 @hookspec
-def findings(plugins: Any) -> Sequence[Any]:
+def findings(plugins: InstalledPlugins) -> Sequence[Any]:
     """Return what this machine can do with the plugin, for `sentbed doctor`: a `sentbed_common.Finding` each.
 
-    It may load what it looks at. `plugins` are all loaded plugins (`sentbed.tools.Plugins`).
+    It may load what it looks at. `plugins` are all loaded plugins.
     """
 
 

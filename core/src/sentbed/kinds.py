@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import attrs
 
@@ -110,13 +110,3 @@ def kind_of(base: Any) -> Kind | None:
     return next(
         (kind for kind in _ALL if kind.base_name == name and kind.base is base), None
     )
-
-
-class Components(Protocol):
-    """Protocol for the installed components, implemented by `sentbed.tools.Plugins`."""
-
-    def names(self, kind: str) -> list[str]:
-        """Return the sorted names of a kind's components."""
-
-    def find(self, kind: str, name: str) -> Any:
-        """Return the component of this kind and name, whose class is `cls`. Raises `PluginError`."""

@@ -33,8 +33,8 @@ from sentbed.errors import (
     suggest,
     unknown_keys,
 )
-from sentbed.kinds import Components, kind_of
-from sentbed.protocols import Component
+from sentbed.kinds import kind_of
+from sentbed.protocols import Component, InstalledPlugins
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ def structure(
     data: Mapping[str, Any],
     cls: type[T],
     document: Document,
-    plugins: Components | None,
+    plugins: InstalledPlugins | None,
     base: Path,
     rename: tuple[KeyPath, KeyPath] = ((), ()),
     check: bool = True,
@@ -96,7 +96,7 @@ def structure(
 
 @lru_cache(maxsize=2)  # the cells of a study are structured alike
 def make_converter(
-    plugins: Components | None, base: Path, check: bool = True
+    plugins: InstalledPlugins | None, base: Path, check: bool = True
 ) -> cattrs.Converter:
     """Return a converter that knows the components of `plugins` and coerces nothing.
 
@@ -241,7 +241,7 @@ def _mapping(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
 
 def _component(
     converter: cattrs.Converter,
-    plugins: Components | None,
+    plugins: InstalledPlugins | None,
     check: bool,
     value: Any,
     base: Any,

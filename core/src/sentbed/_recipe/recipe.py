@@ -35,7 +35,7 @@ from sentbed.protocols import (
     Tracker,
 )
 
-Table = TypeVar("Table", bound=RecipeTable)
+Table = TypeVar("Table")
 
 SCHEMA = 1
 """The version of the recipe format that this version of sentbed reads."""

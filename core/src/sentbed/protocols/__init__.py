@@ -1,7 +1,7 @@
 """Protocols between the parts of sentbed.
 
-Core imports no tensor library, so tensors have the type `Tensor` (= `Any`) here; docstrings give the shapes.
-All numeric data passed from an engine to an evaluator is in NumPy arrays.
+Core imports no tensor library: `Tensor` and `Module` are PyTorch's for a type checker, and `Any` when a program
+runs. Docstrings give the shapes. Numbers pass from an engine to an evaluator in NumPy arrays.
 """
 
 from __future__ import annotations
@@ -74,6 +74,13 @@ if TYPE_CHECKING:
         VectorStore,
     )
     from sentbed.protocols.items import ItemGroup, Items
+    from sentbed.protocols.recipe_parts import (
+        EvaluateParts,
+        InstalledPlugins,
+        RecipeParts,
+        RunParts,
+        StageParts,
+    )
     from sentbed.protocols.recipe_tables import (
         Lazy,
         RecipeTable,

@@ -84,14 +84,14 @@ def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, 
 OF_MACHINE: Mapping[str, bool] = {"machine": True}
 """Metadata of a field that says where a run works or with whom, such as an address or a number of machines.
 
-Its value comes from the caller and never from a directory that is loaded or resumed, which may be a
-stranger's; there the default is taken, so it needs one. Fields of runtimes, trackers and executors that hold
-any text are such fields without it.
+The caller sets such a field. When an encoder is loaded or a run is resumed, the value in the directory, which
+somebody else may have written, is ignored: the field's default is used, so it must have one. Text fields of
+runtimes, trackers and executors are treated like this also without the metadata.
 """
 
 OF_RUN: Mapping[str, bool] = {"machine": False}
-"""Metadata of a text of a runtime, a tracker or an executor that is neither an address nor a path: it is read
-from a directory, too."""
+"""Metadata of a text field of a runtime, a tracker or an executor that is safe to read from a directory that
+somebody else wrote, because it is neither an address nor a path."""
 
 
 @attrs.frozen
@@ -99,72 +99,75 @@ class BuildContext:
     """Arguments for building a backbone."""
 
     texts: Callable[[], Iterable[str]]
-    """Returns this encoder's texts from the recipe's stages, to train a tokenizer; read only if called."""
+    """Returns this encoder's texts in the recipe's stages, for training a tokenizer."""
     saved: Path | None = None
-    """Directory written by `BuiltBackbone.save`, from which weights and tokenizer are loaded if given."""
+    """Directory written by `BuiltBackbone.save`, from which to load weights and tokenizer, or None."""
     needs: frozenset[str] = frozenset()
-    """Needs of the pooler (see `PoolerTraits`): `TokenStates` must meet them, nothing else is computed."""
+    """Needs of the pooler (see `PoolerTraits`): the fields of `TokenStates` to compute."""
     sums: Mapping[str, str] = attrs.field(factory=dict)
-    """SHA-256 of the files in `saved`, by their paths there, verified; empty if they were saved without."""
+    """Path in `saved` -> verified SHA-256 of the file; empty if it was saved without checksums."""
     readings: tuple[tuple[int, ...], ...] = ()
-    """Layers that prompts choose instead of the backbone's own; see `Tokenizer.encode_marked`."""
+    """Sets of layers that prompts read instead of the backbone's own; see `Tokenizer.encode_marked`."""
     template: tuple[str, str] | None = None
     """Text before and after the sentence in the encoder's only prompt, with `{mask}` for the mask token; None
     without a prompt or with several."""
     shapes_only: bool = False
-    """Whether only shapes are wanted, for `sentbed plan`. The backbone is built on torch's device `meta`: no
-    weights need to be read or fetched. Its tokenizer may be None if it is not on this machine. A parameter that
-    is held in fewer bytes than its `dtype` says has their number in its attribute `held_bytes`."""
+    """Whether only shapes are needed, for `sentbed plan`. The backbone is then built on torch's device `meta`,
+    without reading or downloading weights. Its tokenizer may be None if it is not on this machine. A quantized
+    parameter has its size in bytes in the attribute `held_bytes`."""
 
 
 class LanguageModelHead:
-    """What a built backbone has if its traits say `predicts`."""
+    """Language-modelling head of a built backbone, required by the trait `predicts`."""
 
     vocabulary: Sequence[str] = ()
-    """Text of each token by its id, if the traits say `predicts`."""
+    """Text of each token, in the order of ids."""
 
     def logits(self, states: Any) -> Any:
         """Return float32 logits `(n, tokens)` for the last layer's states `(n, width)`, both in NumPy."""
         raise NotImplementedError
 
     def output_embedding(self) -> Any:
-        """Return the last matrix of the head of `logits`, float32 `(tokens, width)`, in NumPy."""
+        """Return the output embedding, the head's last matrix, float32 `(tokens, width)`, in NumPy."""
         raise NotImplementedError
 
     def prediction_head(self) -> Module:
-        """Return `module(states) -> logits` to train with; it has `mask_id`, `special_ids`, `tokens` (their
-        number) and `shift`: 1 if a state predicts the next token, 0 if its own."""
+        """Return `module(states) -> logits` for training.
+
+        Its attributes are `mask_id`, `special_ids`, `tokens` (size of the vocabulary) and `shift`: 1 if a
+        state predicts the next token, 0 if it predicts its own.
+        """
         raise NotImplementedError
 
 
 class BuiltBackbone(LanguageModelHead):
     """Tokenizer and transformer, on the host.
 
-    What has no default, and `inference` and `save`, is the least. `LanguageModelHead` is for those that predict.
+    A subclass must set the attributes that have no default, and implement `inference` and `save`.
     """
 
     tokenizer: Tokenizer
     """Tokenizer of the transformer."""
     module: Module
-    """`module(input_ids, attention_mask | None, **keywords) -> TokenStates`; the keywords are those of
-    `TokenBatch.keywords`, of which there are none unless its tokenizer gives the fields."""
+    """`module(input_ids, attention_mask | None, **keywords) -> TokenStates`; the keywords are
+    `TokenBatch.keywords`, which is empty unless the tokenizer fills those fields."""
     width: int
     """Dimension of a token state."""
     max_length: int
-    """Maximum input length in tokens that the positions allow."""
+    """Largest input length in tokens that the position embeddings allow."""
     origin: Mapping[str, Any]
     """Source of the weights, with their hash, for the manifest."""
     shares_prefix: bool = False
-    """Whether `inference(...)(input_ids, attention_mask, prefix)` takes ids `(shared,)` to put before every
+    """Whether `inference(...)(input_ids, attention_mask, prefix)` accepts ids `(shared,)` that precede every
     row; `TokenStates` and its mask then include them."""
     dispatched: bool = False
     """Whether the weights are already on their devices."""
     weights_directory: Path | None = None
-    """Directory of the safetensors files that hold the pretrained weights, from which a pooler may take its
-    own; None if the weights are random, or those of a saved encoder."""
+    """Directory of safetensors files with the pretrained weights, from which a pooler may load its own; None
+    if the weights are random, or come from a saved encoder."""
     training_pass_cost: int = 128
-    """What a pass in training costs besides its tokens, in padded tokens: texts of unlike length share a pass
-    where that is less padding."""
+    """Fixed cost of a forward and backward pass, in padded tokens. Texts of different lengths share a pass if
+    that adds less padding than this."""
 
     @property
     def protocol(self) -> Mapping[str, Any]:
@@ -195,7 +198,7 @@ class Backbone(Component):
 
     @property
     def traits(self) -> BackboneTraits:
-        """What it offers to poolers, and other capabilities; by default those of a backbone in its fields."""
+        """What it offers to poolers, and other capabilities; by default those of its inner backbone."""
         return BackboneTraits.of(*inner_parts(self, Backbone))
 
     @abstractmethod
@@ -203,50 +206,46 @@ class Backbone(Component):
         """Load or initialise the backbone. Heavy imports happen only here."""
 
     def most_tokens(self) -> int | None:
-        """Return how many tokens of a text its weights have positions for, at most; None if it is not known.
+        """Return the largest input length in tokens, or None if unknown; by default the inner backbone's.
 
-        It is asked without heavy imports, as `check` is; `BuiltBackbone.max_length` is the exact number. By
-        default that of a backbone in its fields.
+        Like `check`, it does without heavy imports. `BuiltBackbone.max_length` is the exact number.
         """
         for inner in inner_parts(self, Backbone):
             return inner.most_tokens()
         return None
 
     def reading(self, layers: tuple[int, ...]) -> Backbone | None:
-        """Return this backbone reading other layers, as one prompt of several may; None if it cannot."""
+        """Return this backbone with other layers as its output, for a prompt that sets them; None if it cannot."""
         return None
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield a problem for each conflict between its fields and a pooler's needs.
-
-        By default those of a backbone in its fields.
-        """
+        """Yield a problem for each conflict between its fields and a pooler's needs; see `inner_parts`."""
         for inner in inner_parts(self, Backbone):
             yield from inner.misfits(needs)
 
 
 class Intervention(Component):
-    """States within a backbone -> other states. No weights are trained, and nothing is kept between calls."""
+    """Changes states within a backbone. It trains no weights and keeps nothing between calls."""
 
     __slots__ = ()
 
     @property
     def traits(self) -> InterventionTraits:
-        """What it needs of the prompt, and other capabilities."""
+        """Requirements on the prompt, and other capabilities."""
         return InterventionTraits()
 
     @property
     @abstractmethod
     def places(self) -> Collection[tuple[str, int]]:
-        """Where it acts: point and block, numbered from 0.
+        """Where it acts: pairs of a point and the number of a block, from 0.
 
-        The points are `block-input`, what a block reads, and `attention-heads`, the joined outputs of its
-        attention heads before their projection. A backbone names those that it has in `traits.offers`.
+        Points are `block-input`, the input of a block, and `attention-heads`, the concatenated outputs of its
+        attention heads before the output projection. A backbone lists its points in `traits.offers`.
         """
 
     @abstractmethod
     def build(self) -> Callable[[BlockStates], Tensor]:
-        """Return the function from states to others of the same shape; it changes none in place."""
+        """Return a function that returns the new states, of the same shape, without changing its input."""
 
 
 class Pooler(Component):
@@ -256,9 +255,9 @@ class Pooler(Component):
 
     @property
     def traits(self) -> PoolerTraits:
-        """Needs of the backbone and the prompt, and other capabilities; by default those of inner poolers.
+        """Requirements on backbone and prompt, and other capabilities; by default those of its inner poolers.
 
-        One that contains poolers and has traits of its own adds them: `PoolerTraits.of(self.inner, ...)`.
+        A pooler that has inner poolers and traits of its own returns `PoolerTraits.of(self.inner, ...)`.
         """
         return PoolerTraits.of(*inner_parts(self, Pooler))
 
@@ -274,16 +273,16 @@ class Pooler(Component):
     def output_width(self, width: int) -> int:
         """Return the dimension of a sentence vector, given that of a token state.
 
-        By default that of the first pooler in its fields, or `width`.
+        By default that of its first inner pooler, or `width`.
         """
         for inner in inner_parts(self, Pooler):
             return inner.output_width(width)
         return width
 
     def trained_width(self, width: int) -> int:
-        """Return the dimension of a vector in training, given that of a token state.
+        """Return the dimension of a sentence vector in training mode, given that of a token state.
 
-        It differs from `output_width` where a part that changes the width is in training only.
+        It differs from `output_width` if a layer that changes the width is used in training only.
         """
         if type(self).output_width is not Pooler.output_width:
             return self.output_width(width)
@@ -292,11 +291,10 @@ class Pooler(Component):
         return width
 
     def load_pretrained(self, module: Module, directory: Path) -> None:
-        """Give `module`, which `build` has made, weights of the model files in `directory`.
+        """Load pretrained weights into `module`, the result of `build`, from safetensors in `directory`.
 
-        Called once, before training, if the traits have `pretrained`. The files are safetensors, one or
-        several. Raises `ModelError` if they lack the weights. By default, the pooler in a field gives them to
-        the module of the same name within `module`.
+        Called once, before training, if the traits have `pretrained`. Raises `ModelError` if the files lack
+        the weights. By default, an inner pooler loads them into the submodule named like its field.
         """
         for field in _fields(self):
             inner = getattr(self, field.name)
@@ -305,10 +303,10 @@ class Pooler(Component):
 
 
 class Similarity(Component):
-    """Two texts, as an encoder gives them -> how alike they are: the higher, the more alike.
+    """Similarity of two encoded texts; higher means more alike.
 
-    An encoder names it in its recipe. Evaluators compare its texts by it, and losses train for it, in the
-    place of the cosine. Its methods are functions of tensors, with gradient; nothing is kept between calls.
+    An encoder names one in its recipe. Evaluators and losses then use it instead of the cosine. Its methods
+    are differentiable functions of tensors and keep nothing between calls.
     """
 
     __slots__ = ()
@@ -319,7 +317,7 @@ class Similarity(Component):
         return SimilarityTraits()
 
     def normalize(self, vectors: Tensor) -> Tensor:
-        """Return what is compared of some texts; called once a text, such as to make vectors of length 1.
+        """Prepare vectors for comparison, for example by L2 normalisation; called once for each text.
 
         Argument and result are `(n, width)`, or `TokenVectors` if it compares tokens.
         """
@@ -327,27 +325,26 @@ class Similarity(Component):
 
     @abstractmethod
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the similarity of each of `first` with each of `second`, `(n, m)`.
+        """Return the similarities of all pairs of a row of `first` and a row of `second`, `(n, m)`.
 
-        Both are as `normalize` returns them. Callers hand over blocks, so that the result fits into memory.
+        Both are results of `normalize`. Callers pass blocks, so that the result fits into memory.
         """
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the similarity of each of `first` with that in the same place of `second`, `(n,)`.
+        """Return the similarity of row i of `first` and row i of `second`, `(n,)`.
 
-        By default it is the diagonal of `similarity`, which takes n times the work; callers hand over few
-        at a time.
+        The default is the diagonal of `similarity`, which takes n times the work; callers pass few rows.
         """
         return self.similarity(first, second).diagonal()
 
     def bytes_per_text(self, width: int, tokens: float = 1) -> float:
-        """Return the bytes of a text that is kept to be compared: by default `tokens` vectors of fp32."""
+        """Return the bytes that an index needs per text: by default those of `tokens` fp32 vectors."""
         return 4 * width * tokens
 
     def operations(self, width: int, first: float = 1, second: float = 1) -> float:
-        """Return how many multiplications and additions a pair takes: by default those of dot products.
+        """Return the number of operations (multiplications and additions) to compare two texts.
 
-        `first` and `second` are the numbers of vectors of the two texts.
+        `first` and `second` are their numbers of vectors. The default counts the dot products of all pairs.
         """
         return 2 * width * first * second
 
@@ -368,17 +365,17 @@ LABEL = "label"
 """Column of a data source that holds class names instead of texts; see `LossTraits.classes`."""
 
 PROGRESS = "stage.progress"
-"""Input of a loss that says how much of its stage is over; see `LossTraits.scheduled`."""
+"""Input of a loss with the share of the stage's steps that are done; see `LossTraits.scheduled`."""
 
 
 @attrs.frozen
 class ParameterSettings:
-    """How a loss's own parameter is optimised where it is not as the stage's optimiser does by itself."""
+    """Optimiser settings for a parameter of a loss, where they differ from the stage's optimiser."""
 
     lr: float | None = None
-    """Peak learning rate, which follows the stage's schedule; None for the optimiser's."""
+    """Peak learning rate, scaled by the stage's schedule; None for the optimiser's."""
     weight_decay: float | None = None
-    """Decoupled weight decay; None for what the optimiser does with such a parameter."""
+    """Decoupled weight decay; None for the optimiser's."""
 
 
 class Loss(Component):
@@ -389,7 +386,7 @@ class Loss(Component):
     @property
     @abstractmethod
     def traits(self) -> LossTraits:
-        """Columns that it needs, and other capabilities."""
+        """Required columns, and other capabilities."""
 
     @abstractmethod
     def build(self, width: int) -> Module:
@@ -400,24 +397,25 @@ class Loss(Component):
         `stage.progress`, an fp32 scalar. The module is a pure function of its
         arguments and parameters: nothing is kept between calls, gradients are stopped with `.detach()`.
 
-        The module, or one within it, may have `parameter_settings`: the name of a parameter of its own -> its
-        `ParameterSettings`.
+        The module or a submodule may have `parameter_settings`, a dict from the name of one of its parameters
+        to `ParameterSettings`.
 
         If the traits have `stateful`, the module has `initial_state() -> dict[str, Tensor]` and is called as
         `module(inputs, state)`: the `state` of its output is passed to the next step and saved with every
         checkpoint.
 
-        Of an encoder whose pooler has `output = "tokens"`, a column is a `TokenVectors`.
+        If the encoder's pooler has `output = "tokens"`, `inputs` maps columns to `TokenVectors`.
 
-        If they have `predicts`, it has `corrupt(ids, special, head)`: int64 ids and a mask of special tokens,
-        both `(total,)` -> ids that the encoder reads, and a mask of those to predict. `inputs` then has their
-        fp32 logits `(predicted, tokens)` by column, and their ids as `COLUMN.id`.
+        If the traits have `predicts`, the module has `corrupt(ids, special, head)`: it takes int64 ids and a
+        mask of special tokens, both `(total,)`, and returns the ids that the encoder reads and a mask of the
+        tokens to predict. `inputs` then maps columns to fp32 logits `(predicted, tokens)`, and `COLUMN.id` to
+        the ids to predict.
         """
 
     def compared_by(self, similarity: Similarity) -> Loss:
-        """Return the loss with the similarity that the trained encoder names.
+        """Return the loss with the similarity of the trained encoder.
 
-        By default the loss itself, but for the losses in its fields.
+        By default the loss itself, with the similarity passed on to its inner losses.
         """
         if not inner_parts(self, Loss):
             return self
@@ -433,22 +431,24 @@ class Loss(Component):
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield a problem for each conflict between its fields and batches of `batch_size` rows.
 
-        The columns `fixed` are encoded by towers that the stage does not train. By default those of the
-        losses in its fields, as of the next two methods.
+        The columns `fixed` are encoded by frozen towers. By default the problems of its inner losses.
         """
         for inner in inner_parts(self, Loss):
             yield from inner.misfits(batch_size, fixed)
 
     def without_effect(self, rows: int) -> Iterator[str]:
-        """Yield a warning for each field without effect in a stage of `rows` rows, all epochs together."""
+        """Yield a warning for each field without effect in a stage of `rows` rows in all epochs together.
+
+        By default the warnings of its inner losses.
+        """
         for inner in inner_parts(self, Loss):
             yield from inner.without_effect(rows)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the maximum number of negatives per anchor in a full batch of data with these columns.
 
-        Return 0 if the loss does not compare anchors, None if unknown. By default the most that a loss in
-        its fields has, None if one does not know.
+        Return 0 if the loss does not compare anchors, None if unknown. By default the maximum over its inner
+        losses, None if it is unknown for one.
         """
         counts: list[int] = []
         for inner in inner_parts(self, Loss):
@@ -460,7 +460,7 @@ class Loss(Component):
 
 
 def _compared(value: Any, similarity: Similarity) -> Any:
-    """Return the value of a loss's field, with the similarity in the losses that it holds."""
+    """Return the value of a loss's field, with the similarity set in every loss in it."""
     if isinstance(value, Loss):
         compared = value.compared_by(similarity)
         return returned(compared, Loss, value, "compared_by")
@@ -500,7 +500,7 @@ class Dataset(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Hash of everything that determines what `rows` returns, including the content, for the manifest."""
+        """Hash of everything that determines the results of `rows`, including the content, for the manifest."""
 
     @property
     def varies(self) -> bool:
@@ -537,17 +537,17 @@ class DataSource(Component):
 
     @property
     def traits(self) -> DataTraits:
-        """Whether it fetches from the network, and other capabilities; by default those of inner sources."""
+        """Whether it uses the network, and other capabilities; by default those of its inner sources."""
         return DataTraits.of(*inner_parts(self, DataSource))
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """Columns of the data set that `open()` returns, known without reading the data."""
+        """Columns of the data set that `open()` returns; must not need to read the data."""
 
     @abstractmethod
     def open(self) -> Dataset:
-        """Read the data, or prepare to. Raises `DataError` with file and line."""
+        """Return the data set; it may read rows later. Raises `DataError` with file and line."""
 
     def files(self) -> Iterable[Path]:
         """Return files and directories that it reads but no field names; a study hashes them."""
@@ -567,7 +567,7 @@ class Exporter(Component):
     def write(self, encoder: AnyEncoder, directory: Path) -> Iterable[str] | None:
         """Write into the empty `directory`, which is moved to its final path afterwards.
 
-        May return remarks for users, such as which texts get other vectors, one sentence each.
+        May return remarks for users, one sentence each, such as for which texts vectors will differ.
 
         The encoder is on the runtime `cpu`, in fp32; `encoder.placed.module` is its torch module. If the
         other library cannot produce the same vectors, raise `ModelError` with the part, the reason and an
@@ -578,7 +578,8 @@ class Exporter(Component):
 class Importer(Component):
     """Reads an encoder written by another library. Its fields are options of `sentbed import --set`.
 
-    `recognises` is called on an importer without options: one with a required field must be named (`--from`).
+    `recognises` is called on importers with default options; one with a required field is used only by name
+    (`--from`).
     """
 
     __slots__ = ()
@@ -595,7 +596,7 @@ class Importer(Component):
         """
 
     def notes(self, source: Path) -> Iterable[str]:
-        """Return sentences on what of `source` the encoder lacks; by default it has all of it."""
+        """Return one sentence for each part of `source` that the encoder lacks; by default none."""
         return ()
 
 
@@ -613,7 +614,7 @@ class Executor(Component):
 
 
 class CellSampler(Component):
-    """Scores of the cells of a study that have been run -> the cells to run next."""
+    """Chooses the next cells of a study to run, from the scores of those that have been run."""
 
     __slots__ = ()
 
@@ -652,7 +653,7 @@ class Optimizer(Component):
     def build_optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
         """Return the equivalent `optax.GradientTransformation` for engines on JAX, or None.
 
-        It is for parameters of these names and shapes; the engine multiplies its updates by minus the
+        It is for parameters of these names and shapes. The engine multiplies its updates by the negative
         learning rate of the step.
         """
         return None

@@ -18,6 +18,7 @@ from sentbed.protocols.components import (
     Optimizer,
     Pooler,
     Schedule,
+    Similarity,
 )
 from sentbed.protocols.tokens import Module, RaggedVectors, TokenBatch, TokenIds
 from sentbed.protocols.traits import RuntimeTraits
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class EncoderParts(Protocol):
-    """The table of an encoder in a recipe, as far as a component sees it; a `sentbed.tools.EncoderRecipe`."""
+    """An encoder in a recipe, as components see it; a `sentbed.tools.EncoderRecipe`."""
 
     @property
     def backbone(self) -> Backbone:
@@ -36,7 +37,7 @@ class EncoderParts(Protocol):
 
     @property
     def backbones(self) -> tuple[Backbone, ...]:
-        """Its backbone, and the same with other layers that prompts choose."""
+        """Its backbone, and the same with the layers that its prompts choose."""
 
     @property
     def pooler(self) -> Pooler:
@@ -48,11 +49,19 @@ class EncoderParts(Protocol):
 
     @property
     def prompts(self) -> Sequence[object]:
-        """Its prompts, one or several, also where none is written."""
+        """Its prompts, at least one: without a prompt in the recipe, the default."""
+
+    @property
+    def max_length(self) -> int:
+        """Maximum tokens per sentence."""
+
+    @property
+    def similarity(self) -> Similarity | None:
+        """Similarity that its texts are compared by; None for the cosine."""
 
 
 class Transform(Component):
-    """Affine map of sentence vectors that is computed after training, not trained."""
+    """Affine map of sentence vectors that is fitted after training instead of being trained."""
 
     __slots__ = ()
 
@@ -65,31 +74,31 @@ class Transform(Component):
         """Return the dimension of its vectors, given its input's. Raises `ModelError` if it is too small."""
 
     def texts(self, width: int) -> Sequence[str]:
-        """Return the texts to fit it on, read before training. Raises `DataError` if there are too few."""
+        """Return the texts to fit it on; called before training. Raises `DataError` if there are too few."""
         return ()
 
     @abstractmethod
     def fit(self, vectors: Any, backbone: BuiltBackbone) -> tuple[Any, Any]:
-        """Return NumPy's `mean` `(width,)` and `matrix` `(width, output_width)`: x becomes (x - mean) matrix.
+        """Return NumPy arrays `mean` `(width,)` and `matrix` `(width, output_width)` for (x - mean) @ matrix.
 
-        `vectors` `(texts, width)`, float32, are those of `texts`, before transform, cut and norm of the head.
-        Raises `ModelError` with a remedy if they allow no fit.
+        `vectors`, float32 `(texts, width)`, are the vectors of `texts` before the head's transform, cut and
+        normalisation. Raises `ModelError` with a remedy if they cannot be fitted.
         """
 
 
 WIDEST = 1 << 20
-"""Numbers of the longest vector, of any layer of a head."""
+"""Largest width of a layer in a head."""
 
 
 @attrs.frozen
 class Head:
-    """Operations after pooling: linear layers, transform, choice of dimensions, and norm, in this order.
+    """Operations after pooling: linear layers, transform, truncation and normalisation, in this order.
 
-    `projection`: width of a linear projection, or None for none; `bias`: whether it has one (Sentence-T5 has
-    none); `normalize`: L2-normalise the vector; `hidden`: widths of linear layers before the projection, with
-    its `bias`, each followed by `activation`; `dimensions`: how many of the first dimensions are kept when
-    encoding, as the loss `matryoshka` trains for, while training sees all; `transform`: a map that is fitted
-    after the last stage, which training does not see either.
+    `projection`: width of a linear projection, or None for none; `bias`: whether linear layers have a bias
+    (Sentence-T5 has none); `normalize`: L2-normalise the vector; `hidden`: widths of linear layers before the
+    projection, each followed by `activation`; `dimensions`: number of leading dimensions to keep when
+    encoding (training uses all; see the loss `matryoshka`); `transform`: an affine map that is fitted after
+    the last stage and not used in training.
     """
 
     projection: int | None = attrs.field(
@@ -120,44 +129,44 @@ class Head:
 
 
 class SharedWork:
-    """What a placed encoder has if it does work once that several texts or several encoders have in common."""
+    """Optional methods of a placed encoder that shares work between texts or between encoders."""
 
     shares_prefix: bool = False
     """Whether `encode` accepts a batch with a `prefix`."""
     twin: Path | None = None
-    """A saved encoder on the same built backbone with the same weights, whose files `save` may link."""
+    """Directory of a saved encoder with the same backbone weights, whose files `save` may hard-link."""
 
     def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
-        """Return an encoder that concatenates its own vectors and those of `others` along the width.
+        """Return an encoder that concatenates the vectors of this and `others` along the width.
 
-        All were assembled from the same built backbone, which is run once. Each vector is bit-identical to
-        that from the encoder's own `encode`; return None if that cannot be guaranteed.
+        All were assembled from the same built backbone, so that one forward pass serves all. Vectors must be
+        bit-identical to those of each encoder's `encode`; return None if that cannot be guaranteed.
         """
         return None
 
     def fingerprints(self) -> Sequence[str | None] | None:
-        """Return the fingerprints of the encoders joined by `beside`; if None, each encoder is asked."""
+        """Return the fingerprints of the encoders joined by `beside`; None to have each encoder asked."""
         return None
 
 
 class PlacedEncoder(SharedWork):
     """Encoder on an engine's device: backbone, pooler and head.
 
-    `width`, `encode`, `transformed` and `save` are the least; `encode_tokens` is for poolers of token vectors.
-    `SharedWork` is for engines that share work.
+    A subclass must have `width`, `encode`, `transformed` and `save`, and `encode_tokens` if it supports poolers
+    with `output = "tokens"`.
     """
 
     width: int
     """Dimension of a sentence vector."""
     trained_width: int | None = None
-    """Dimension in training, if it may differ from `width`: `Head.dimensions` cuts vectors when encoding, a
-    transform or a pooler may give them another width."""
+    """Dimension in training, if it may differ from `width`, because of `Head.dimensions`, a transform or the
+    pooler."""
     parameter_counts: tuple[int, int] | None = None
-    """Number of its parameters, and of those that training changes; None where the engine does not count."""
+    """Number of all parameters and of trainable ones; None if the engine does not count them."""
     fitted_on: Mapping[str, Any] | None = None
-    """What the head's transform was fitted on; None if it is not fitted."""
+    """Facts on the texts that the head's transform was fitted on; None if it is not fitted."""
     asynchronous: bool = False
-    """Whether `encode_batches` leaves the host free: texts are then tokenised ahead in a thread."""
+    """Whether `encode_batches` leaves the host idle; texts are then tokenised ahead in a thread."""
     module: Module = None
     """On PyTorch engines: backbone, pooler and head as one torch module in fp32, called as
     `module(input_ids, attention_mask, **TokenBatch.keywords)`, with the parts `backbone`, `pooler`,
@@ -166,9 +175,9 @@ class PlacedEncoder(SharedWork):
 
     @property
     def protocol(self) -> Mapping[str, Any]:
-        """Entries for every score's protocol: how vectors are computed, such as the calibration of int8.
+        """JSON-serialisable entries for every score's protocol, such as the calibration of int8 weights.
 
-        They can be written to JSON, and are added to those of `BuiltBackbone.protocol`.
+        They are added to those of `BuiltBackbone.protocol`.
         """
         return {}
 
@@ -177,7 +186,7 @@ class PlacedEncoder(SharedWork):
         raise NotImplementedError
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
-        """Return the vectors of the tokens of each text, if its pooler gives these, as `encode` does."""
+        """Return the token vectors of each text, in eval mode; for a pooler with `output = "tokens"`."""
         raise NotImplementedError
 
     def encode_batches(
@@ -185,43 +194,42 @@ class PlacedEncoder(SharedWork):
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the result of `encode` for each batch, in order.
 
-        Further batches may be consumed before the vectors of one are yielded.
+        Later batches may be consumed before the vectors of one are yielded.
         """
         return map(self.encode, batches)
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]] | None:
-        """Yield the row indices of each batch for texts of these lengths, if the device compiles each shape.
+        """Yield the row indices of each batch for texts of these lengths; None to use `plan_batches`.
 
-        If None, `plan_batches` is used.
+        For devices that compile each shape of a batch.
         """
         return None
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights and of the code between tokens and vector.
+        """Return a hash of all weights and of the code that computes vectors from tokens; None if unknown.
 
-        Encoders with equal fingerprints give equal vectors. None means unknown: the store is not used.
+        Encoders with equal fingerprints must give equal vectors, which the vector store then shares.
         """
         return None
 
     def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite.
+        """Return the name of a weight that is NaN or infinite; None if there is none, or it is not checked.
 
-        Vectors may be finite all the same: an attention kernel may take NaN for no weight at all. None means
-        that there is none, or that the engine does not look.
+        Checking vectors is not enough: an attention kernel may ignore NaN.
         """
         return None
 
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> PlacedEncoder:
-        """Return this encoder with the result of `Transform.fit`; without, one of the transform's input.
+        """Return this encoder with the result of `Transform.fit`; without `fit`, the encoder without transform.
 
-        The weights are shared; `on` becomes its `fitted_on`, which `save` keeps.
+        The weights are shared. `on` becomes `fitted_on` of the new encoder, which `save` keeps.
         """
         raise NotImplementedError
 
     def save(self, directory: Path) -> Mapping[str, str] | None:
-        """Write what `Engine.assemble(..., saved=directory)` restores; may return its files' SHA-256."""
+        """Write files from which `Engine.assemble(..., saved=directory)` restores it; may return their SHA-256."""
         raise NotImplementedError
 
 
@@ -235,9 +243,9 @@ class StepResult:
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
     interrupted: str | None = None
-    """Reason to end the run if another process of the engine was asked to; the step has been taken."""
+    """Why the run should end, if another process of the engine received a signal; the step has been taken."""
     fault: str = ""
-    """What gave the first number that is not finite, if there is one and the engine knows."""
+    """Part that produced the first NaN or infinite number, if there is one and the engine knows."""
 
 
 @attrs.frozen(eq=False)
@@ -258,16 +266,16 @@ class Training:
     ensembles: Mapping[str, tuple[int, Literal["mean", "concatenate"]]] = attrs.field(
         factory=dict
     )
-    """Encoder -> its number of prompts, and what a loss sees of a row's vectors. With several prompts, a
-    column has the texts of all rows under the first one, then under the second, and so on."""
+    """Encoder -> its number of prompts, and how a row's vectors are combined for the loss. With several prompts,
+    a column has the texts of all rows with the first prompt, then with the second, and so on."""
     ema: float | None = None
     """Decay of a moving average of the weights, for `Trainer.swap_average`; None for no average."""
 
 
 Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
-"""A batch, by column: tokens to encode with gradient; float32 `(batch, width)`, vectors of a frozen tower;
-float32 `(batch,)`, numbers; int64 `(batch,)`, class indices, and under `COLUMN.id` the numbers of a column's
-texts; or under `PROGRESS` a float32 scalar."""
+"""A batch: column -> tokens to encode with gradient, vectors of a frozen tower (float32 `(batch, width)`), numbers
+(float32 `(batch,)`), or class indices (int64 `(batch,)`); `COLUMN.id` -> the ids of a column's texts (int64
+`(batch,)`); `PROGRESS` -> a float32 scalar."""
 
 
 class Trainer:
@@ -276,33 +284,32 @@ class Trainer:
     def step(self, columns: Columns) -> StepResult:
         """Take one step: forward pass, loss, gradient, update.
 
-        `columns` is the whole batch, for any number of devices: the loss sees all vectors, as on one device.
-        A step with a non-finite loss or gradient changes no weight and no state, but counts as a step of the
-        schedule.
+        `columns` is the whole batch, also with several devices: the loss sees all vectors, as on one device.
+        A step with a NaN or infinite loss or gradient changes no weight and no state, but counts as a step of
+        the schedule.
         """
         raise NotImplementedError
 
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
-        """Return the loss of a batch and its gradients before clipping, by parameter name; take no step.
+        """Return a batch's loss and its gradients before clipping, by parameter name, without taking a step.
 
-        Names are `ENCODER.NAME` and `loss.NAME`, with the names in the torch modules. Dropout is drawn as in
-        `step`; nothing else changes: `encode` is in eval mode afterwards and the loss's state is unchanged.
-        For tests of one engine against another, and for diagnosis.
+        Names are `ENCODER.NAME` and `loss.NAME`, NAME being the torch parameter's. Dropout draws random numbers
+        as in `step`; nothing else changes. For comparing engines, and for diagnosis.
         """
         raise NotImplementedError
 
     def swap_average(self) -> None:
-        """Exchange the encoders' trained weights with their moving average; a second call changes them back.
+        """Swap the encoders' trained weights with their moving average; a second call swaps them back.
 
-        The average begins with the weights of before the first step and becomes, after each step that
-        changed weights, `ema * average + (1 - ema) * weights`. Called only if `Training.ema` is given.
+        The average starts with the initial weights. After each step that changed weights it becomes
+        `ema * average + (1 - ema) * weights`. Called only if `Training.ema` is set.
         """
         raise NotImplementedError
 
     def save(self, directory: Path) -> None:
-        """Write everything that determines further steps into the empty `directory`.
+        """Write everything that later steps depend on into the empty `directory`.
 
         This includes trained weights, the optimiser, the loss with its state, moving averages, the number of
         steps and the state of every random generator.
@@ -317,27 +324,27 @@ class Trainer:
 class Engine:
     """Places modules and encodes batches, on one or several devices.
 
-    One that also takes training steps is a `TrainingEngine`; the runtime of one that does not says so in
+    An engine that also trains is a `TrainingEngine`; the runtime of one that does not sets
     `RuntimeTraits.untrainable`. Core uses one engine in one process and passes it whole batches. An engine
-    with several devices or processes distributes the rows and gathers the vectors itself, invisibly to
-    callers. `docs/engines.md` describes the contract, and `sentbed_testing` compares engines with each other.
+    with several devices or processes distributes rows and gathers vectors itself. `docs/engines.md` describes
+    the contract, and `sentbed_testing` compares engines with each other.
     """
 
     token_budget: int
-    """Tokens per batch for encoding at which this device is fastest."""
+    """Tokens per batch at which this device encodes fastest."""
     device: Any = "cpu"
     """torch device for evaluators that train a classifier."""
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Register `say`, which is called with messages for the user, such as that a batch was halved."""
+        """Set a callback for messages to the user, such as that a batch was halved for want of memory."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return the device, `precision` (recorded with every score) and threads in effect."""
         raise NotImplementedError
 
     def counters(self) -> Mapping[str, float]:
-        """Return counters so far: peak `device_memory_gib`, `compiled_shapes` and `compile_seconds` if the
-        engine compiles, and others of the engine."""
+        """Return counters so far: peak `device_memory_gib`; `compiled_shapes` and `compile_seconds` if the
+        engine compiles; and the engine's own."""
         raise NotImplementedError
 
     def seed(self, seed: int) -> None:
@@ -371,30 +378,30 @@ class TrainingEngine(Engine):
 
 @attrs.frozen(eq=False)
 class EncodingWork:
-    """What a run encodes, for a runtime that chooses another one by it."""
+    """The encoding that a run will do, for a runtime that chooses another runtime for it."""
 
     recipe: Any
     """The recipe, a `sentbed.tools.Recipe`; it can be pickled."""
     texts: Callable[[], Mapping[str, Sequence[str]]]
-    """Returns the texts of the evaluations by the encoder that reads them, which may be none."""
+    """Returns encoder -> texts of its evaluations; there may be none."""
     say: Callable[[str], None]
-    """Called with messages for the user, as the choice may take minutes."""
+    """Callback for messages to the user, since the choice may take minutes."""
 
 
 @attrs.frozen
 class RuntimeChoice:
-    """Runtime that a run takes."""
+    """The runtime that a run uses."""
 
     runtime: Runtime
     facts: Mapping[str, Any] = attrs.field(factory=dict)
-    """Why it was chosen, for `runtime_choice` in the run's manifest; JSON-serialisable, empty without choice."""
+    """JSON-serialisable reasons for `runtime_choice` in the run's manifest; empty if nothing was chosen."""
 
 
 class Runtime(Component):
     """Device and precision on which a recipe runs.
 
-    A run calls `launch`, `serve` and `chosen` before `build`; the first two are for runtimes with several
-    processes, the third for one that chooses another.
+    A run calls `launch`, `serve` and `chosen` before `build`. The first two are for runtimes with several
+    processes, the third for a runtime that chooses another one.
     """
 
     __slots__ = ()
@@ -405,9 +412,10 @@ class Runtime(Component):
         return RuntimeTraits()
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
-        """Yield why encoders of these parts cannot run on it as it is set, each a sentence with a remedy.
+        """Yield reasons why it cannot run an encoder of these parts, each a sentence with a remedy.
 
-        Asked for each encoder of a recipe, and before an encoder is loaded, without heavy imports.
+        Called for each encoder of a recipe, and before an encoder is loaded. It must not import heavy
+        libraries.
         """
         return iter(())
 
@@ -416,22 +424,22 @@ class Runtime(Component):
         """Claim the device and return its engine. Raises `RuntimeUnavailableError` if that is impossible."""
 
     def unavailable(self) -> str | None:
-        """Return why nothing can run on it here, with a remedy; None if nothing is known to prevent it.
+        """Return why it cannot be used on this machine, with a remedy; None if it probably can.
 
-        It is asked before anything is run, and where a recipe is only checked, which may be meant for another
-        machine: without heavy imports, and without claiming the device.
+        Called before a run, and by `sentbed check`, whose recipe may be meant for another machine. It must
+        neither import heavy libraries nor claim the device.
         """
         return None
 
     def variants(self) -> Iterable[Runtime]:
-        """Return the runtime in each of the settings that the runtime `fastest` tries, such as its precisions.
+        """Return the settings of this runtime that the runtime `fastest` tries, such as its precisions.
 
-        It is asked of the runtime with default settings. One that cannot be built here is left out there.
+        Called on the runtime with default fields. `fastest` skips variants that cannot be built here.
         """
         return (self,)
 
     def chosen(self, work: EncodingWork) -> RuntimeChoice:
-        """Return the runtime that a run builds in its place, by default itself.
+        """Return the runtime that a run uses instead; by default this one.
 
         Called once a run, after the data have been read and before anything is built. Raises `RunError` or
         `RuntimeUnavailableError`.
@@ -439,9 +447,9 @@ class Runtime(Component):
         return RuntimeChoice(self)
 
     def with_threads(self, threads: int) -> Runtime:
-        """Return the runtime limited to `threads` threads, for one of several workers.
+        """Return this runtime limited to `threads` threads, for one of several workers on a machine.
 
-        Return itself if it has no such limit, or the recipe sets the number of threads.
+        Return it unchanged if it has no such limit, or the recipe sets the number of threads.
         """
         return self
 
@@ -453,8 +461,8 @@ class Runtime(Component):
         return None
 
     def serve(self) -> bool:
-        """Serve the engine of the first process if this is another one of several.
+        """In any but the first of several processes, serve the first one's engine, then return True.
 
-        Return True after serving. Only the first process runs the recipe and writes files.
+        In the first process, or the only one, return False: it runs the recipe and writes the files.
         """
         return False

@@ -1,4 +1,4 @@
-"""Evaluators, their two halves (texts to encode, scores of the vectors), results, and stores of vectors."""
+"""Evaluators, in two halves (texts to encode, scores of their vectors), their results, and vector stores."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ PartProgress: TypeAlias = Callable[[str, int, int], None]
 
 @attrs.frozen
 class TextTask:
-    """What texts are encoded for: encoders may have a prompt for it, as instruct models do."""
+    """Task for which texts are encoded; an encoder may have a prompt for it, as instruct models do."""
 
     name: str = ""
-    """The task, such as `SciFact`; empty if the evaluator has one only."""
+    """Name of the task, such as `SciFact`; empty if the evaluator has only one."""
     type: str = ""
-    """The type of the task, such as `Retrieval`; empty for the evaluator's name."""
+    """Type of the task, such as `Retrieval`; empty for the evaluator's name."""
     side: Literal["", "query", "document"] = ""
-    """Whether they are queries or documents; empty where texts of both sides are alike."""
+    """Whether the texts are queries or documents; empty if the task does not distinguish them."""
     instruction: str = ""
-    """What the task asks for, such as `Given a claim, find documents that support it`."""
+    """Instruction for the task, such as `Given a claim, find documents that support it`."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -65,16 +65,16 @@ class TextTask:
 
 
 class TextEncoder(ABC):
-    """Encoder passed to an evaluation that drives the encoder itself (`DrivesEncoder`)."""
+    """Encoder as evaluations use it."""
 
     __slots__ = ()
 
     backbone: BuiltBackbone | None = None
-    """Tokenizer and transformer, if it is an encoder of sentbed."""
+    """Tokenizer and transformer, if it is one of sentbed's encoders."""
     output: Output = "vector"
-    """What it gives of a text. Of `tokens`, `encode_tokens` is called in the place of `encode`."""
+    """Its output for a text. With `tokens`, `encode_tokens` is called instead of `encode`."""
     similarity: Similarity | None = None
-    """Similarity that its texts are compared by; None for the cosine."""
+    """Similarity for comparing its texts; None for the cosine."""
 
     @property
     def second(self) -> TextEncoder | None:
@@ -99,11 +99,11 @@ class TextEncoder(ABC):
         """Return one vector per text, `(n, width)`, in order."""
 
     def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
-        """Return the vectors of the tokens of each text, in order, if `output` is `tokens`."""
+        """Return the token vectors of each text, in order; for `output == "tokens"`."""
         raise NotImplementedError
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Report the progress of a part of the evaluation; `encode` reports its own."""
+        """Report the progress of a part of the evaluation; `encode` reports its own progress."""
         return
 
     def for_task(self, task: TextTask) -> TextEncoder:
@@ -113,46 +113,45 @@ class TextEncoder(ABC):
     def at_length(self, max_length: int) -> TextEncoder | None:
         """Return the encoder with texts cut to `max_length` tokens, including special tokens.
 
-        It computes every requested vector and reports no progress, so that it can be timed. Return None if
-        the encoder has no maximum length.
+        That encoder uses no vector store and reports no progress, so that it can be timed. Return None if the
+        encoder has no maximum length.
         """
         return None
 
     def through(
         self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
     ) -> TextEncoder | None:
-        """Return the encoder with `wrap(placed)` for its placed part, which is handed every batch.
+        """Return the encoder with its placed encoder replaced by `wrap(placed)`, to count or time its batches.
 
-        It computes every requested vector and reports no progress, so that it can be counted and timed.
-        Return None if there is no placed encoder.
+        That encoder uses no vector store and reports no progress. Return None if there is no placed encoder.
         """
         return None
 
 
 def score_digits(values: Iterable[float]) -> int:
-    """Return decimals to print: two on the papers' scale of 100, three for small ones such as alignment."""
+    """Return the number of decimals to print: 2 for scores on a scale of 100, 3 if all are below 10."""
     largest = max(map(abs, filter(math.isfinite, values)), default=100.0)
     return 2 if largest >= 10 else 3
 
 
 @attrs.frozen
 class Score:
-    """One number and how it was obtained."""
+    """A score and how it was obtained."""
 
     task: str = attrs.field(converter=printable)
     metric: str = attrs.field(converter=printable)
     value: float
     """Value on the papers' scale: correlations and accuracies x 100."""
     protocol: Mapping[str, Any]
-    """Everything that affects comparability. An evaluator gives its own part: id, aggregation, split, text
-    rules, data hash; a mean over tasks names them in `of`. The runner makes it
+    """All settings that affect comparability. An evaluator gives its own part: id, aggregation, split, text
+    rules, data hash; a mean over tasks lists them in `of`. The runner turns that into
     `{"encoder": how texts are encoded, "evaluator": that part}`."""
     encoder: str = ""
     """Name of the encoder, set by the runner."""
     evaluator: str = ""
     """Name of the evaluator, set by the runner together with the encoder's part of the protocol."""
     items: Items | None = attrs.field(default=None, eq=False, repr=False)
-    """Items it was computed from; None if it cannot be resampled."""
+    """Items from which it was computed; None if it cannot be resampled."""
     plugin: str = ""
     """Distribution and version of the evaluator, set by the runner; not part of the protocol."""
     direction: Direction = "higher"
@@ -160,15 +159,15 @@ class Score:
     note: str = ""
     """Remark on the result, such as why it is 0; not part of the protocol."""
     degenerate: str = ""
-    """Why it says nothing about the encoder, such as constant predictions; tables then give it no marks."""
+    """Why it says nothing about the encoder, such as constant predictions; tables then do not mark it."""
     skipped: tuple[str, ...] = ()
-    """Tasks of its row that were left out for want of data: a mean over the row is one over a part of it."""
+    """Tasks of its row that were left out for want of data, so that a mean over the row covers only a part."""
     axis: Literal["", "x", "y", "cost"] = ""
     """Axis of this score if the report plots two scores of a task and protocol against each other, such as
-    alignment over uniformity; `cost` of what an encoder takes, against which a study plots other scores."""
+    alignment over uniformity; `cost` for a cost of the encoder, against which a study plots other scores."""
     transform: Mapping[str, Any] = attrs.field(factory=dict)
-    """What was done to the vectors before they were scored, such as whitening; the runner adds it to the
-    encoder's part of the protocol."""
+    """Transformation of the vectors before scoring, such as whitening; the runner adds it to the encoder's part
+    of the protocol."""
 
     @property
     def evaluator_protocol(self) -> Mapping[str, Any]:
@@ -182,7 +181,7 @@ class Score:
 
     @property
     def protocol_name(self) -> str:
-        """Short name of the protocol for tables: its id, and how subsets were aggregated."""
+        """Short name of the protocol for tables: its id and the aggregation of subsets."""
         protocol = self.evaluator_protocol
         return " ".join(
             str(protocol[key]) for key in ("id", "aggregation") if key in protocol
@@ -210,8 +209,8 @@ class Evaluation:
     scatters: tuple[Scatter, ...] = ()
 
 
-def _untold(what: str, done: int, total: int) -> None:
-    """Ignore the progress."""
+def _ignore_progress(what: str, done: int, total: int) -> None:
+    """Do nothing."""
 
 
 @attrs.frozen(eq=False)
@@ -223,10 +222,10 @@ class Texts:
 
     first: Sequence[str] = ()
     second: Sequence[str] = ()
-    """Second sentences of pairs, for a `two_sided` evaluator. A second encoder, if given, encodes them
-    separately; otherwise one pass encodes both sides, these last."""
+    """Second sentences of pairs, for a `two_sided` evaluator. A second encoder, if there is one, encodes them
+    separately; otherwise one pass encodes `first`, then `second`."""
     task: TextTask = TextTask()
-    """What they are encoded for, such as the queries of a task of retrieval."""
+    """Task for which they are encoded, such as the queries of a retrieval task."""
 
     def __len__(self) -> int:
         return len(self.first) + len(self.second)
@@ -257,7 +256,7 @@ def text_encoder(encoder: TextEncoder | Any) -> TextEncoder:
 class Vectors:
     """Mapping from the names of prepared lists to their vectors.
 
-    A list is encoded on access, and its vectors are not kept here: an evaluator that finishes one list before
+    A list is encoded on each access, and its vectors are not kept: an evaluator that finishes one list before
     accessing the next needs memory for only one.
     """
 
@@ -269,17 +268,17 @@ class Vectors:
     """Encoder of the second side; None means `encoder`."""
     device: str = "cpu"
     """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
-    progress: PartProgress = _untold
-    """Callback for the progress of a part of the evaluation; encoding reports its own."""
+    progress: PartProgress = _ignore_progress
+    """Callback for the progress of a part of the evaluation; encoding reports its own progress."""
 
     @property
     def output(self) -> Output:
-        """What the encoder gives of a text. Of `tokens`, `tokens(name)` has the vectors."""
+        """The encoder's output for a text. With `tokens`, use `tokens(name)` for the vectors."""
         return self.encoder.output
 
     @property
     def similarity(self) -> Similarity | None:
-        """Similarity that the encoder's texts are compared by; None for the cosine."""
+        """Similarity for comparing the encoder's texts; None for the cosine."""
         return self.encoder.similarity
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
@@ -294,7 +293,7 @@ class Vectors:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def tokens(self, name: str) -> RaggedVectors:
-        """Return the vectors of the tokens of each text of a list: first side, then second.
+        """Return the token vectors of each text of a list: first side, then second.
 
         Raises `RunError` if two encoders give vectors of different widths.
         """
@@ -303,7 +302,7 @@ class Vectors:
         return RaggedVectors.join(parts)
 
     def _passes(self, name: str) -> Iterator[tuple[TextEncoder, list[str]]]:
-        """Yield the encoders of a list, each with its texts."""
+        """Yield each encoder of a list with its texts."""
         texts = self.lists[name]
         if self.second is None:
             yield self.encoder.for_task(texts.task), texts.both
@@ -331,9 +330,9 @@ class Prepared:
     """Name -> texts."""
     score: Callable[[Vectors], Evaluation]
     item_texts: Callable[[], Mapping[str, Sequence[tuple[str, ...]]]] = dict
-    """Returns `TASK`, or `TASK/METRIC`, of scores that have `Items` -> the texts of each item, in the order of
-    the items: the sentence, both of a pair, the query. By them it is known which items an encoder was trained
-    on. Tasks that are left out are not asked for."""
+    """Returns `TASK` or `TASK/METRIC` of a score with `Items` -> the texts of each item, in the order of the
+    items: the sentence, both sentences of a pair, the query. They serve to find items that an encoder was
+    trained on; tasks without an entry are not searched."""
 
     @property
     def size(self) -> int:
@@ -349,7 +348,7 @@ class Prepared:
     ) -> Evaluation:
         """Encode with any text encoders, or anything with `encode(texts)`, and score."""
         return self.score(
-            Vectors(self.lists, encoder, second, device, progress or _untold)
+            Vectors(self.lists, encoder, second, device, progress or _ignore_progress)
         )
 
 
@@ -374,30 +373,30 @@ Preparation: TypeAlias = Prepared | DrivesEncoder
 class Evaluator(Component):
     """Encoder -> named scores, each with its protocol, in two halves.
 
-    `prepare` reads the data and returns the texts to encode, with a function that scores the vectors. The
-    first score of a task is the one papers print; tables list tasks in the order of the scores.
+    `prepare` reads the data and returns the texts to encode, with a function that scores their vectors. The
+    first score of a task is the one that papers print; tables list tasks in the order of the scores.
     """
 
     __slots__ = ()
 
     task_types: ClassVar[tuple[str, ...]] = ()
-    """Types of the tasks that it names to encoders (`TextTask`); none if its own name is all that it says."""
+    """Values of `TextTask.type` that it uses; empty if it uses only its name."""
 
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether it may select checkpoints and prompts, and other capabilities.
 
-        By default those of the evaluators in its fields, as what `misfits` yields and `files` returns.
+        By default those of its inner evaluators; likewise `misfits` and `files`.
         """
         return EvaluatorTraits.of(*inner_parts(self, Evaluator))
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
-        """Yield why it cannot score an encoder of these parts, each with a remedy."""
+        """Yield reasons why it cannot score an encoder of these parts, each with a remedy."""
         for inner in inner_parts(self, Evaluator):
             yield from inner.misfits(backbone, pooler, head)
 
     def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield why it cannot score an encoder that names this similarity, each with a remedy."""
+        """Yield reasons why it cannot score an encoder with this similarity, each with a remedy."""
         return iter(())
 
     @abstractmethod
@@ -415,16 +414,19 @@ class Evaluator(Component):
 
 
 class VectorStore(ABC):
-    """Keeps vectors for later evaluations, and changes no bit of any."""
+    """Cache of vectors for later evaluations; it never changes a bit of them."""
 
     taken: int
-    """Number of distinct texts whose vectors were found."""
+    """Number of distinct texts whose vectors were in the cache."""
     encoded: int
     """Number of distinct texts that had to be encoded."""
 
     @abstractmethod
     def space(self, encoder: AnyEncoder) -> Any:
-        """Return what determines the vectors of an encoder apart from the texts; asked once an evaluation."""
+        """Return the key of an encoder: all that determines its vectors besides the texts.
+
+        Called once per evaluation.
+        """
 
     @abstractmethod
     def encode(
@@ -437,6 +439,6 @@ class VectorStore(ABC):
     ) -> NDArray[np.float32]:
         """Return the vectors of `texts`, bit-identical to `encode(texts)`, float32 `(len(texts), width)`.
 
-        `space` is what the method `space` returned for the encoder. A store that does not call `encode` calls
-        `progress` with the number of texts finished since its last call.
+        `space` is the result of the method `space` for the encoder. For texts that it does not pass to
+        `encode`, the store calls `progress` with the number of texts finished since the last call.
         """

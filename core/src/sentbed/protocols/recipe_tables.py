@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
+
+if TYPE_CHECKING:
+    from sentbed.protocols.recipe_parts import InstalledPlugins, RecipeParts
 
 CORE_TABLES = frozenset(
     {
@@ -86,9 +89,9 @@ class RecipeTable:
     traits: ClassVar[TableTraits] = TableTraits()
 
     def problems(
-        self, recipe: Any, plugins: Any, look: bool
+        self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield (path below the table, message) per problem with the recipe (`sentbed.tools.Recipe`).
+        """Yield (path below the table, message) for each problem with the recipe.
 
         Without `look`, no file may be read.
         """

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from sentbed.protocols.evaluation import Scatter, Score
+from sentbed.protocols.recipe_parts import RecipeParts
 
 RunStatus: TypeAlias = Literal["finished", "interrupted", "failed"]
 """How a run ended."""
@@ -26,8 +27,7 @@ class Run:
 
     name: str
     directory: Path
-    recipe: Any
-    """The recipe, a `sentbed.tools.Recipe`."""
+    recipe: RecipeParts
     facts: Mapping[str, Any]
     """Content of the manifest so far: versions, machine, data, engine, counters."""
 

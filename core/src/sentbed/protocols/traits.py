@@ -17,8 +17,8 @@ Pooling: TypeAlias = Literal[
 ]
 
 Output: TypeAlias = Literal["vector", "tokens", "sparse"]
-"""What an encoder gives of a text: `vector`, one vector; `tokens`, a vector of each token; `sparse`, one vector
-with a number for each token of the vocabulary, most of them 0."""
+"""Output of an encoder for a text: `vector`, one vector; `tokens`, one vector per token; `sparse`, one vector
+with a number per token of the vocabulary, most of them 0."""
 
 _OUTPUTS: Any = deep_iterable(in_(get_args(Output)), instance_of(frozenset))
 _WORDS: Any = deep_iterable(instance_of(str), instance_of(frozenset))
@@ -27,7 +27,7 @@ _TEXT: Any = optional(instance_of(str))
 
 
 class HasTraits(Protocol):
-    """A component, as far as `ComponentTraits.of` reads it."""
+    """An object with traits, such as a component."""
 
     @property
     def traits(self) -> Any:
@@ -35,7 +35,7 @@ class HasTraits(Protocol):
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """Return a trait of a whole: the union of sets, whether it is true of a part, or the first that is set."""
+    """Combine the parts' values of a trait: the union of sets, `any` of booleans, else the first that is set."""
     if isinstance(values[0], frozenset):
         return frozenset().union(*values)
     if isinstance(values[0], bool):
@@ -48,7 +48,7 @@ def _distinct(values: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _in_common(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
-    """Return what all sets have, or None if one is not known."""
+    """Return the intersection of the sets; None if one of them is unknown (None)."""
     sets = [value for value in values if value is not None]
     if len(sets) < len(values):
         return None
@@ -56,7 +56,7 @@ def _in_common(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None
 
 
 def _united(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
-    """Return what any set has, or None for everything."""
+    """Return the union of the sets; None, which means everything, if one of them is None."""
     sets = [value for value in values if value is not None]
     if len(sets) < len(values):
         return None
@@ -64,11 +64,11 @@ def _united(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
 
 
 def _unset(values: Sequence[Any]) -> None:
-    """Return None: what holds of a part does not hold of the whole."""
+    """Return None, for a trait that is not passed on from the parts to the whole."""
 
 
 JOINED = "joined"
-"""Metadata of a trait that follows from the parts' otherwise than by `_joined`."""
+"""Metadata key of a trait: the function that combines the parts' values, if it is not `_joined`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -78,20 +78,18 @@ class ComponentTraits:
     cites: tuple[str, ...] = attrs.field(
         default=(), validator=_NAMES, metadata={JOINED: _distinct}
     )
-    """Papers to cite in model cards: each a key of `sentbed/citations.bib`, or a whole BibTeX entry, which
-    begins with `@`."""
+    """Papers to cite in model cards: keys of `sentbed/citations.bib`, or BibTeX entries (beginning with `@`)."""
     untrainable: str | None = attrs.field(default=None, validator=_TEXT)
-    """Why a backbone, or anything on a runtime, cannot be trained, a sentence with a remedy; None if it can.
-
-    `check` refuses the stages that would train it with this sentence."""
+    """Why this backbone, or encoders on this runtime, cannot be trained: a sentence with a remedy, with which
+    `check` refuses the stages that would train it. None if training works."""
 
     @classmethod
     def of(cls, *parts: HasTraits, **more: Any) -> Self:
-        """Return the traits of a component that contains components of its kind, such as a pooler's pooler.
+        """Return the traits of a component that has inner components of its kind, such as a pooler in a pooler.
 
-        What a part needs, the whole needs; what is true of a part is true of the whole; of other traits, the
-        first that is set holds. `more` are the component's own: a set or a tuple is joined with those of the
-        parts, anything else takes their place.
+        Of the parts' values, sets are united, a boolean is true if it is true of any part, and of other values
+        the first that is set is taken. `more` are the component's own traits: sets and tuples are added to
+        those of the parts, other values replace them.
         """
         traits = {}
         for field in attrs.fields(cls):
@@ -111,25 +109,25 @@ class BackboneTraits(ComponentTraits):
     offers: frozenset[str] | None = attrs.field(
         default=None, validator=optional(_WORDS), metadata={JOINED: _in_common}
     )
-    """Needs of poolers that it meets, in terms of `PoolerTraits.needs`, and `span` if it can hide tokens from
-    them, for a template with the sentence twice; None skips the recipe's check."""
+    """Which of `PoolerTraits.needs` it meets, and `span` if it can hide tokens from poolers, for a template with
+    the sentence twice; None skips the recipe's check."""
     heeds: frozenset[str] | None = attrs.field(
         default=None, validator=optional(_WORDS), metadata={JOINED: _united}
     )
-    """Needs that change what it builds or computes; None means all. Encoders that differ in other needs may
-    share a pass through it."""
+    """Needs that change how it is built or what it computes; None means all. Encoders that differ only in other
+    needs may share a forward pass."""
     from_files: bool = attrs.field(default=False, metadata={JOINED: all})
-    """Whether building it uses no random numbers and no texts."""
+    """Whether it is built from files alone, without random numbers and training texts."""
     pretrained: bool = True
     """Whether its weights are pretrained instead of random."""
     runs_code: bool = False
-    """Whether building it runs Python code that comes with its model."""
+    """Whether building it runs Python code from its model's repository (`trust_remote_code`)."""
     model: str | None = attrs.field(default=None, validator=_TEXT)
-    """Model that its weights or its architecture come from: a hub id or a directory."""
+    """Model that provides its weights or its architecture: a hub id or a directory."""
     predicts: bool = False
     """Whether it has the language-modelling head of `BuiltBackbone.logits`."""
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
-    """Token that each prompt must hold once; put before the sentence's quotation mark if it does not."""
+    """Token that each prompt must contain once; if missing, it is inserted before the sentence's quotation mark."""
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
     """Template of a second prompt around each sentence; see `TokenBatch.auxiliary`."""
 
@@ -139,15 +137,15 @@ class InterventionTraits(ComponentTraits):
     """Traits of an intervention."""
 
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
-    """Token that it needs in each prompt; its embedding is random, from N(0, 1)."""
+    """Token that each prompt must contain; its embedding is drawn from N(0, 1)."""
     placeholder_spacing: Literal["stripped", "kept"] | None = None
-    """Whether the space before the placeholder goes with it. Default: as in the tokenizers of transformers 4,
-    for a token added without further settings."""
+    """Whether the tokenizer strips the space before the placeholder. Default: as transformers 4 does for a token
+    that is added without further settings."""
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
-    """Template, or the name of one, of a second prompt that is run first; see `BlockStates.auxiliary`."""
+    """Template, or name of a template, of a second prompt that runs first; see `BlockStates.auxiliary`."""
     shares_prefix: bool = False
-    """Whether states before the placeholder, or else before the last token, stay as they are and are not
-    read, so that a prefix of all texts may be computed once."""
+    """Whether it neither changes nor reads states before the placeholder (without one, before the last token),
+    so that a prefix common to all texts can be computed once."""
 
 
 @attrs.frozen(kw_only=True)
@@ -164,26 +162,26 @@ class PoolerTraits(ComponentTraits):
     normalizer: str | None = attrs.field(default=None, validator=_TEXT)
     """Default text rules of the prompt."""
     at_test: str | None = attrs.field(default=None, validator=_TEXT)
-    """Name of what it computes in eval mode, if that differs from training. A projection after it, which
-    would be trained on one and applied to the other, is refused."""
+    """Name of the pooling in eval mode, if it differs from training. A projection after it is refused, since it
+    would be trained on one and applied to the other."""
     pretrained: bool = False
     """Whether its module starts with weights from the backbone's model files; see
     `Pooler.load_pretrained`."""
     new_layer: bool = False
-    """Whether encoding uses a layer of its own that begins with new weights: before training, its vectors
-    mean nothing."""
+    """Whether encoding uses a layer of the pooler that starts with random weights: before training, its vectors
+    are meaningless."""
     pooling: Pooling | None = attrs.field(
         default=None,
         validator=optional(in_(get_args(Pooling))),
         metadata={JOINED: _unset},
     )
-    """Pooling mode of sentence-transformers that equals it in eval mode, without padding, for exporters."""
+    """Pooling mode of sentence-transformers that gives the same vectors of unpadded texts in eval mode, for exporters."""
     dense: str | None = attrs.field(
         default=None, validator=_TEXT, metadata={JOINED: _unset}
     )
-    """Attribute of its module with the linear layer after `pooling`, which is followed by tanh."""
+    """Attribute of its module that holds a linear layer after `pooling`, followed by tanh."""
     output: Output = attrs.field(default="vector", validator=in_(get_args(Output)))
-    """What it gives of a text; see `Pooler.build`."""
+    """Its output for a text; see `Pooler.build`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -195,11 +193,11 @@ class SimilarityTraits(ComponentTraits):
         validator=_OUTPUTS,
         metadata={JOINED: _in_common},
     )
-    """Outputs of poolers that it compares."""
+    """Outputs of poolers that it can compare."""
     formula: Literal["cosine", "dot"] | None = attrs.field(
         default=None, validator=optional(in_(("cosine", "dot")))
     )
-    """Whether it is the cosine or the dot product of two vectors, which evaluators compute in float64."""
+    """`cosine` or `dot` if it equals that; evaluators then compute it themselves, in float64."""
 
 
 @attrs.frozen(kw_only=True)
@@ -216,7 +214,7 @@ class LossTraits(ComponentTraits):
     classes: tuple[str, ...] = attrs.field(default=(), validator=_NAMES)
     """Class names allowed in the column `label`, for a loss that needs it."""
     numbers: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
-    """Which of the columns that it needs or takes hold numbers instead of texts, such as `{"score"}`."""
+    """Columns that must hold numbers instead of texts, such as `{"score"}`."""
     compares_texts: bool = False
     """Whether `inputs` has `COLUMN.id`, int64 `(batch,)`, for each column of texts: equal numbers for equal
     texts, across columns and steps."""
@@ -227,26 +225,26 @@ class LossTraits(ComponentTraits):
     weights are an exponential moving average, updated after each step as
     `momentum * average + (1 - momentum) * weights`."""
     scheduled: bool = False
-    """Whether `inputs` has `stage.progress`, an fp32 scalar: the part of the stage's steps that are over, from
-    0 in the first step to nearly 1 in the last. For a temperature or a weight that changes with training."""
+    """Whether `inputs` has `stage.progress`, an fp32 scalar: the share of the stage's steps that are done, from
+    0 in the first step to nearly 1 in the last. For a temperature or a weight that changes during training."""
     stateful: bool = False
     """Whether its module has `initial_state() -> dict[str, Tensor]`; see `Loss.build`."""
     keys: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Columns that the moving average encodes."""
     targets: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
-    """Columns that only frozen encoders encode, whose vectors may have another width: a teacher's."""
+    """Columns that must be encoded by a frozen encoder, such as a teacher; its width may differ."""
     predicts: bool = False
-    """Whether it trains predictions of tokens, and no sentence vectors; see `Loss.build`."""
+    """Whether it trains token predictions instead of sentence vectors; see `Loss.build`."""
     reads: frozenset[Output] = attrs.field(
         default=frozenset({"vector"}),
         validator=_OUTPUTS,
         metadata={JOINED: _in_common},
     )
-    """Outputs of poolers that it trains; see `Loss.build`."""
+    """Outputs of poolers that it can train; see `Loss.build`."""
 
     @classmethod
     def of(cls, *parts: HasTraits, **more: Any) -> Self:
-        """Return the traits of a loss that gives `parts` the columns that it is given itself."""
+        """Return the traits of a loss that passes its own columns on to the losses `parts`."""
         traits = super().of(*parts, **more)
         if traits.takes is None:
             return traits
@@ -277,7 +275,7 @@ class EvaluatorTraits(ComponentTraits):
         validator=_OUTPUTS,
         metadata={JOINED: _in_common},
     )
-    """Outputs of poolers that it scores. Of `tokens`, `Vectors` gives `RaggedVectors`."""
+    """Outputs of poolers that it can score. For `tokens`, `Vectors.tokens` returns `RaggedVectors`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -289,11 +287,10 @@ class RuntimeTraits(ComponentTraits):
     auxiliary: bool = False
     """Whether encoders accept `TokenBatch.auxiliary`."""
     marked_tokens: bool = True
-    """Whether encoders take tokens that a prompt marks: hidden from the pooler, read in layers that the
-    prompt chooses, or a placeholder."""
+    """Whether encoders accept `TokenBatch.hidden` and `TokenBatch.readings`, and placeholders in prompts."""
     predicts: bool = False
-    """Whether its engine trains predictions of tokens (`LossTraits.predicts`)."""
+    """Whether its engine can train token predictions (`LossTraits.predicts`)."""
     outputs: frozenset[Output] = attrs.field(
         default=frozenset({"vector", "sparse"}), validator=_OUTPUTS
     )
-    """Outputs of poolers that its engine encodes and trains."""
+    """Outputs of poolers that its engine supports."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
 from sentbed.errors import SentbedError
-from sentbed.protocols import Evaluator, RecipeTable, TableTraits
+from sentbed.protocols import (
+    Evaluator,
+    InstalledPlugins,
+    RecipeParts,
+    RecipeTable,
+    TableTraits,
+)
 from sentbed.tools import (
     EncoderRecipe,
     KeyPath,
@@ -50,9 +56,11 @@ class Search(RecipeTable):
     """Number of candidates to try, from the first; by default all."""
 
     def problems(
-        self, recipe: Recipe, plugins: Plugins, look: bool
+        self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
     ) -> Iterator[tuple[KeyPath, str]]:
         """Yield problems of the search with the recipe's encoders."""
+        recipe = cast(Recipe, recipe)
+        plugins = cast(Plugins, plugins)
         names = ", ".join(f"`{name}`" for name in recipe.encoders)
         if self.encoder is not None and self.encoder not in recipe.encoders:
             message = f"there is no encoder `{self.encoder}`, the recipe has {names}; name one of them"

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, gt, le
 from sentbed import FilePath, locate
 from sentbed.errors import DataError
-from sentbed.protocols import DataSource, RecipeTable, TableTraits
+from sentbed.protocols import (
+    DataSource,
+    InstalledPlugins,
+    RecipeParts,
+    RecipeTable,
+    TableTraits,
+)
 
 from sentbed_audit.clean.seen_texts import NEAR
 
@@ -32,7 +38,7 @@ class Clean(RecipeTable):
     seen."""
 
     def problems(
-        self, recipe: Any, plugins: Any, look: bool
+        self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield files that do not exist, and that there is nothing to look in."""
         if not self.training and not self.data and not (self.stages and recipe.stage):

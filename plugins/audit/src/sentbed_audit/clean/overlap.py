@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import locate
 from sentbed.helpers import identities
-from sentbed.protocols import DataSource, Evaluator, Prepared, Score
-from sentbed.tools import Recipe
+from sentbed.protocols import DataSource, Evaluator, Prepared, RecipeParts, Score
 
 from sentbed_audit.clean.clean_config import Clean
 from sentbed_audit.clean.seen_texts import NEAR, SeenTexts
@@ -32,7 +31,7 @@ class Training:
 
     @classmethod
     def of(
-        cls, recipes: Iterable[Recipe], files: Iterable[Path], stages: bool = False
+        cls, recipes: Iterable[RecipeParts], files: Iterable[Path], stages: bool = False
     ) -> Training:
         """Return files, and the training texts that recipes name in `[clean]`.
 
