@@ -2,11 +2,11 @@
 
 A plugin is a module (or a class, when it keeps state during a run) named by an entry point of the group
 `sentbed`; it implements any of these with `@sentbed.hookimpl`. It may leave out arguments that it does not
-use. Kind hooks are called once, when plugins are loaded; they return component classes, or names with a
-`Lazy` each, which is imported when a recipe uses it. Importing the plugin must not import a tensor library.
-Lifecycle hooks are called by the runner and return nothing. If one raises, a warning names its plugin, and
-the run goes on without it; with `required = True` in the module or class, the run ends. A `SentbedError` in
-`run_started` or `run_resumed` always ends it.
+use. Hooks for components are called once, when plugins are loaded. They return component classes, or a mapping
+from names to `Lazy`, whose targets are imported when a recipe uses them. Importing the plugin must not import
+a tensor library. Lifecycle hooks are called by the runner. If one raises, the run warns and goes on without
+the plugin; with `required = True` in the module or class, the run ends. A `SentbedError` in `run_started` or
+`run_resumed` always ends it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ hookimpl = pluggy.HookimplMarker("sentbed")
 # mypy: disable-error-code="empty-body"
 
 
-# --- kinds: what a plugin offers --------------------------------------------------------------------------
+# --- components -------------------------------------------------------------------------------------------
 
 
 @hookspec
@@ -137,7 +137,7 @@ def executors() -> Sequence[type[Executor]] | Mapping[str, Lazy]:
     """Return executor classes: who does the tasks of a long job, on this machine or on others."""
 
 
-# --- what a plugin adds to recipes and to the command line ------------------------------------------------
+# --- recipe tables, commands and other offers ---------------------------------------------------------------
 
 
 @hookspec
@@ -179,7 +179,7 @@ def vector_store(run: Run, warn: Callable[[str], None]) -> VectorStore | None:
     """
 
 
-# --- lifecycle: what a tracker follows ---------------------------------------------------------------------
+# --- lifecycle of a run --------------------------------------------------------------------------------------
 
 
 @hookspec

@@ -25,9 +25,9 @@ class Kind:
     base_name: str
     """Name of the base class of its components, in `sentbed.protocols`."""
     example: str
-    """Its position in a recipe or on the command line, with `{}` for its table or name."""
+    """Its place in a recipe or on the command line, with `{}` for its table or name."""
     by_name: bool = False
-    """Whether a recipe may have a name in the place of a table with `use`."""
+    """Whether a recipe may have just a name instead of a table with `use`."""
 
     @property
     def base(self) -> type[Component]:

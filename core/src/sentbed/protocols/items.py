@@ -1,9 +1,9 @@
-"""The items that a score was computed from, with the score, its influences and its interval."""
+"""The items from which a score was computed. They give the score again, its influence values and interval."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -24,7 +24,7 @@ _COUNTS_AT_ONCE = 1 << 17
 """Maximum number of counts of resamples held at a time."""
 
 _ROUNDING = 1e-9
-"""Standard error, in the unit of the score, that is none: of sums in another order."""
+"""Standard errors up to this, in the unit of the score, are rounding errors."""
 
 
 @attrs.frozen(eq=False)
@@ -32,7 +32,7 @@ class ItemGroup:
     """The items of one group of `Items`; of all items if these are not grouped."""
 
     members: NDArray[np.int64]
-    """`(size,)`: their places among all items."""
+    """`(size,)`: indices into all items."""
     share: float
     """Weight of the group in the score; those of all groups sum to 1."""
     columns: tuple[Floats, ...]
@@ -41,15 +41,15 @@ class ItemGroup:
 
 @attrs.frozen(eq=False)
 class Items:
-    """Items from which a score was computed: they give the score again, and its interval.
+    """Items from which a score was computed, with the score and its confidence interval.
 
     Encoders scored on the same data by the same protocol have the same items in the same order.
     """
 
     statistic: str | Callable[..., float] = attrs.field(converter=statistic_by_name)
     """Statistic of the items that gives the score: `mean` of `x`; `spearman`, `pearson`, `matthews`, `f1`,
-    `average-precision` or `v-measure` of `x` and `y`; the function of such a name (`sentbed.statistics`); or a
-    function of a module, `f(x)` or `f(x, y)`."""
+    `average-precision` or `v-measure` of `x` and `y`; one of these functions from `sentbed.statistics`; or
+    another module-level function, `f(x)` or `f(x, y)`."""
     x: NDArray[np.float64]
     """`(n,)`: for `mean` the value of each item, such as 1 if it is correct; otherwise the gold value."""
     y: NDArray[np.float64] | None = None
@@ -61,10 +61,9 @@ class Items:
     scale: float = 100.0
     """Factor from the statistic to the score."""
     clusters: NDArray[np.int64] | None = None
-    """`(n,)`: identities of what is drawn independently, by `sentbed.helpers.identities`. Items of one
-    identity, such as several pairs from one passage, are drawn together; an item that several tasks have has
-    the same identity in each, so that it counts once in their mean. None if each item is on its own, in this
-    task alone."""
+    """`(n,)`: cluster of each item, from `sentbed.helpers.identities`. Items of a cluster, such as pairs from one
+    passage, are resampled together. An item that occurs in several tasks has the same cluster in each, so that
+    it counts once in their mean. None if all items are independent and occur in this task only."""
 
     def value(self) -> float:
         """Return the score: the mean over groups of the statistic, times `scale`.
@@ -81,14 +80,14 @@ class Items:
     def interval(
         self, level: float = 0.95, draws: int = 500, seed: int = 0
     ) -> tuple[float, float] | None:
-        """Return the interval of the score over its items that studies report: Student's, from `components`.
+        """Return the score's confidence interval over its items: Student's t, with variance from `components`.
 
-        It ends where the statistic does, such as at 0 and 100 for F1. `level` is between 0 and 1. Only the
-        statistic of a plugin needs `draws`, and the `seed` of their generator. None if nothing is known of the
-        spread: every group has one item, or all items are alike.
+        It is cut to the range of the statistic, such as 0 and 100 for F1. `draws` and `seed` are for statistics
+        of plugins, which are resampled. None if the spread is unknown: every group has one item, or all items
+        are equal.
 
         Raises:
-            RunError: if the items cannot be used, or the level or number of draws is none.
+            RunError: if the items cannot be used, `level` is not between 0 and 1, or `draws` is below 2.
         """
         if not 0 < level < 1:
             raise RunError(
@@ -106,9 +105,9 @@ class Items:
         return max(low, least), min(high, most)
 
     def range(self) -> tuple[float, float]:
-        """Return the least and the largest value that the score can have; infinite where they are not known.
+        """Return the smallest and the largest possible value of the score; infinite if unknown.
 
-        A mean of items that are 0 or 1, such as right or wrong, is a share.
+        A mean of items that are all 0 or 1, such as wrong or right, lies between 0 and 1 times `scale`.
         """
         import numpy as np
 
@@ -121,14 +120,13 @@ class Items:
         return min(ends), max(ends)
 
     def influences(self) -> Floats:
-        """Return how much each item moves the score, `(n,)`: the derivative with respect to its count.
+        """Return the influence value of each item, `(n,)`: the score's derivative with respect to its count.
 
-        The values of a group sum to 0. Zero where the statistic is not defined, as a correlation with a
-        constant.
+        The values of a group sum to 0. They are 0 where the statistic is undefined, such as a correlation with
+        a constant.
 
         Raises:
-            RunError: if the items cannot be used, or the statistic is a plugin's, of whose derivatives nothing
-                is known.
+            RunError: if the items cannot be used, or the statistic is a plugin's, whose derivatives are unknown.
         """
         import numpy as np
 
@@ -145,9 +143,9 @@ class Items:
         return values
 
     def components(self, draws: int = 500, seed: int = 0) -> ItemComponents | None:
-        """Return the part of the score that is due to the choice of items; None if every group has one item.
+        """Return the components of the score's variance over items; None if every group has one item.
 
-        They are made of influences, or for the statistic of a plugin of `draws` resamples.
+        They are computed from influence values, or, for a plugin's statistic, from `draws` resamples.
 
         Raises:
             RunError: if the items cannot be used.
@@ -169,28 +167,33 @@ class Items:
             if names is not None:
                 names, cluster_of_item = np.unique(names, return_inverse=True)
                 values = np.bincount(cluster_of_item, values)
-        # The variance of each group's part, if those of single items are alike; of one item it is not known.
-        variances = [1 / size for size in repeated]
-        if self.weighted:
-            variances = [*repeated]
-        degrees = satterthwaite(
-            [(part, size - 1) for part, size in zip(variances, repeated, strict=True)]
-        )
-        # The squares of n influence values, and resamples of n items, give (n - 1) / n of the variance.
-        seen = sum(
-            part * (size - 1) / size
-            for part, size in zip(variances, repeated, strict=True)
-        )
-        values = values * math.sqrt(sum(variances) / seen)
-        return ItemComponents(values, (Block(len(values), degrees),), names)
+        degrees, correction = self._degrees_and_correction(repeated)
+        return ItemComponents(values * correction, (Block(len(values), degrees),), names)
+
+    def _degrees_and_correction(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """Return degrees of freedom and the factor that makes the components' variance unbiased.
+
+        `sizes` are the numbers of items of the groups with several.
+        """
+        total = 0.0
+        biased = 0.0
+        parts = []
+        for size in sizes:
+            # Variance of the group's part of the score, if all items have the same variance.
+            variance = float(size) if self.weighted else 1 / size
+            total += variance
+            # The squares of n influence values, and resamples of n items, give (n - 1) / n of the variance.
+            biased += variance * (size - 1) / size
+            parts.append((variance, size - 1.0))
+        return satterthwaite(parts), math.sqrt(total / biased)
 
     def resample(self, draws: int, seed: int = 0) -> Floats:
-        """Draw the items anew, with replacement and within each group, and return the score of each draw.
+        """Return the scores of bootstrap samples of the items, `(draws,)`.
 
-        Items of one cluster are drawn together. `(draws,)`.
+        Items are drawn with replacement within each group, and those of a cluster together.
 
         Raises:
-            RunError: if the items cannot be used, or there are fewer than two draws.
+            RunError: if the items cannot be used, or `draws` is below 2.
         """
         import numpy as np
 
@@ -203,15 +206,13 @@ class Items:
         groups = self.by_group()
         scores = []
         for width in _blocks(len(self.x), draws):
-            for count in self._draw_counts(rng, groups, width).T:
-                drawn = [
-                    tuple(
-                        np.repeat(column, count[group.members])
-                        for column in group.columns
-                    )
-                    for group in groups
-                ]
-                scores.append(self._score(groups, drawn))
+            for counts in self._draw_counts(rng, groups, width).T:
+                samples = []
+                for group in groups:
+                    times = counts[group.members]
+                    sample = [np.repeat(column, times) for column in group.columns]
+                    samples.append(tuple(sample))
+                scores.append(self._score(groups, samples))
         return np.array(scores)
 
     def by_group(self) -> list[ItemGroup]:
@@ -235,15 +236,15 @@ class Items:
 
     @property
     def statistic_name(self) -> str:
-        """Name of the statistic; that of a plugin's function is `MODULE:FUNCTION`."""
+        """Name of the statistic; `MODULE:FUNCTION` for a plugin's function."""
         if not callable(self.statistic):
             return self.statistic
-        # An object that can be called has no name of its own.
+        # A callable object that is not a function has no `__qualname__`.
         name = getattr(self.statistic, "__qualname__", repr(self.statistic))
         return f"{self.statistic.__module__}:{name}"
 
     def require_usable(self) -> None:
-        """Raise `RunError` if there is no score: unknown statistic, columns of unlike length, not finite."""
+        """Raise `RunError` if the statistic is unknown, or columns differ in length or are not finite."""
         import numpy as np
 
         name = self.statistic_name
@@ -283,7 +284,7 @@ class Items:
     def _score(
         self, groups: list[ItemGroup], columns: list[tuple[Floats, ...]]
     ) -> float:
-        """Return the score of columns, one tuple a group."""
+        """Return the score of some columns, one tuple per group."""
         statistic = self.statistic
         if isinstance(statistic, str):
             statistic = STATISTICS[statistic]
@@ -293,7 +294,7 @@ class Items:
         return self.scale * total
 
     def _independent(self, group: ItemGroup) -> int:
-        """Return the number of independent items of a group: its clusters, or its items."""
+        """Return the number of independent items of a group: of its clusters, or else of its items."""
         import numpy as np
 
         if self.clusters is None:
@@ -303,7 +304,7 @@ class Items:
     def _draw_counts(
         self, rng: np.random.Generator, groups: list[ItemGroup], width: int
     ) -> NDArray[np.int64]:
-        """Return the number of times each item was drawn, `(n, width)`."""
+        """Return how often each item is in each of `width` bootstrap samples, `(n, width)`."""
         import numpy as np
 
         counts = np.empty((len(self.x), width), np.int64)
@@ -321,7 +322,7 @@ class Items:
 
 
 def _blocks(count: int, draws: int) -> Iterator[int]:
-    """Yield how many resamples of `count` items to hold at a time."""
+    """Divide `draws` bootstrap samples of `count` items into blocks that fit into memory; yield their sizes."""
     size = max(1, _COUNTS_AT_ONCE // count)
     for start in range(0, draws, size):
         yield min(size, draws - start)

@@ -27,7 +27,7 @@ CORE_TABLES = frozenset(
         "tracker",
     }
 )
-"""Top-level keys of a recipe that belong to core; no plugin offers a table of such a name."""
+"""Top-level keys of a recipe that belong to core; plugins cannot offer tables with these names."""
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class Lazy:
     target: str
     """`package.module:name`."""
     summary: str
-    """One line for `sentbed plugins` and `--help`; of a component, the first line of its docstring."""
+    """One line for `sentbed plugins` and `--help`; for a component, the first line of its docstring."""
 
 
 @attrs.frozen
@@ -45,39 +45,39 @@ class TableTraits:
     """Traits of a plugin's recipe table."""
 
     decides: bool = True
-    """Whether a run's scores depend on it: it must then be unchanged when a run is resumed."""
+    """Whether a run's scores depend on it, so that a run cannot be resumed after it has changed."""
     resolved: bool = True
     """Whether a run's resolved recipe includes it."""
     variants: bool = False
     """Whether it turns a recipe into several; `RecipeTable.variants` and `variant` are then implemented."""
     no_run: str = ""
-    """Sentence on why `sentbed run` does not run a recipe with it, and what does; empty if it runs."""
+    """Why `sentbed run` does not run a recipe with it, and which command does; empty if it does."""
 
 
 @attrs.frozen(eq=False)
 class Variants:
-    """Recipes that a recipe with such a table expands to."""
+    """The recipes into which a table expands a recipe, such as the cells of a study."""
 
     noun: str
     """Plural noun for them, such as `cells`."""
     names: tuple[str, ...]
     """Names of those that can be run."""
     excluded: Mapping[str, str]
-    """Name -> reason, for those that cannot work."""
+    """Name -> reason, for those that cannot be run."""
     recipes: tuple[Any, ...] = ()
-    """The recipes that can be run, structured; `sentbed check` asks their components for remarks."""
+    """The recipes that can be run (`sentbed.tools.Recipe`), whose components `sentbed check` asks for remarks."""
     remarks: tuple[str, ...] = ()
-    """What to know of the table itself, one sentence each; `sentbed check` prints it."""
+    """Remarks on the table itself, one sentence each, which `sentbed check` prints."""
 
 
 @attrs.frozen(eq=False)
 class Variant:
-    """One of the recipes that a recipe expands to."""
+    """One of the recipes into which a recipe expands."""
 
     document: Any
     """The recipe as a document; see `sentbed.tools.Document`."""
     setters: Mapping[tuple[str | int, ...], tuple[str, ...]]
-    """Path of each value that it sets -> path below the table that sets it."""
+    """Path of each value that differs from the base recipe -> path in the table that sets it."""
 
 
 class RecipeTable:
@@ -99,7 +99,7 @@ class RecipeTable:
 
     @classmethod
     def variants(cls, document: Any, plugins: Any, base: Path) -> Variants:
-        """Structure and check every recipe that this one expands to. Raises `RecipeError`."""
+        """Structure and check every recipe into which this one expands. Raises `RecipeError`."""
         raise NotImplementedError(
             f"`{cls.__qualname__}` says that it has `variants`, and does not give them"
         )

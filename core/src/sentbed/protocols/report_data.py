@@ -34,7 +34,7 @@ class Run:
 
 @attrs.frozen
 class ExpectedRow:
-    """Number that the recipe expects, with the one the run found."""
+    """Number that the recipe expects, and the number that the run measured."""
 
     key: str
     """Key in the recipe's `[expected]` table."""
@@ -44,12 +44,12 @@ class ExpectedRow:
     source: str
     """Publication of the number."""
     found: float | None
-    """Number found; None if the run did not measure it, or several scores match the key."""
+    """Measured number; None if the run did not measure it, or several scores match the key."""
     fits: int = 1
     """Number of scores that match the key."""
     contradicted: str = ""
-    """Why what computes the number found is not to meet it, such as another publication that has another
-    value of the same; empty if it is. It then has no `tolerance`."""
+    """Why the measured number is not expected to agree, such as that another publication contradicts this one;
+    there is then no `tolerance`. Otherwise empty."""
 
     @property
     def decides(self) -> bool:
@@ -58,12 +58,12 @@ class ExpectedRow:
 
     @property
     def difference(self) -> float | None:
-        """Found minus expected; None if nothing was found."""
+        """Measured minus expected; None if nothing was measured."""
         return None if self.found is None else self.found - self.value
 
     @property
     def met(self) -> bool | None:
-        """Whether found and expected agree within tolerance; None if nothing was found or decided."""
+        """Whether both numbers agree within tolerance; None without measurement or tolerance."""
         if self.difference is None or self.tolerance is None:
             return None
         return abs(self.difference) <= self.tolerance + _ROUNDING
@@ -71,12 +71,12 @@ class ExpectedRow:
 
 @attrs.frozen(eq=False)
 class Watched:
-    """Results of one `watch` of a stage for one encoder. Lists have one entry per evaluation."""
+    """Results of one `watch` of a stage for one encoder; the lists have one entry per evaluation."""
 
     encoder: str
     evaluator: str
     scores: tuple[Score, ...]
-    """Scores of the first evaluation; give task, metric and protocol of each value."""
+    """Scores of the first evaluation, for task, metric and protocol of each value."""
     steps: list[int] = attrs.field(factory=list)
     """Number of optimiser steps before each evaluation."""
     primary: list[float] = attrs.field(factory=list)
@@ -109,14 +109,14 @@ class ReportSection:
     """Table that a plugin adds to a run's report."""
 
     key: str
-    """Key in `sections` of `report.json`: letters, digits and `-`. Of two sections with one key the second is
-    left out, with a warning."""
+    """Key in `sections` of `report.json`: letters, digits and `-`. If two sections have the same key, the second
+    is left out, with a warning."""
     title: str
     columns: tuple[str, ...]
     rows: tuple[
         tuple[str | int | float | tuple[tuple[str, float], ...] | None, ...], ...
     ]
-    """Rows, with one value per column; labels with shares in [0, 1] are drawn as bars."""
+    """Rows, with one value per column; a tuple of labels with shares in [0, 1] is drawn as bars."""
     note: str = ""
     """Sentence below the table."""
 

@@ -22,22 +22,22 @@ Module: TypeAlias = Any
 class TokenIds:
     """Ragged tokens of `n` texts: text `i` has the ids `ids[offsets[i]:offsets[i + 1]]`.
 
-    What a backbone is told of a token or a text besides its id stands in a field of its own, which is None
-    where there is nothing to tell. `join`, `share_prefix`, `sentbed.helpers.pad`, `TokenBatch.select` and
-    `TokenBatch.widened` keep every field with its tokens; no other code cuts, joins or pads texts.
+    Anything else that a backbone needs to know of a token or a text is in a field of its own, None if unused.
+    `join`, `share_prefix`, `sentbed.helpers.pad`, `TokenBatch.select` and `TokenBatch.widened` keep all fields
+    aligned with the tokens; no other code cuts, joins or pads texts.
     """
 
     ids: NDArray[np.int32]
-    """Concatenated ids, `(total,)`: numbers of tokens in the vocabulary."""
+    """Concatenated token ids, `(total,)`."""
     offsets: NDArray[np.int64]
     """Offsets into `ids`, `(n + 1,)`, starting at 0."""
     hidden: NDArray[np.bool_] | None = None
     """`(total,)`, whether a token is hidden from the pooler; see `Tokenizer.encode_marked`."""
     readings: NDArray[np.int32] | None = None
-    """`(n,)`, the layers that a text chooses: their place in `BuildContext.readings`, from 1, or 0 for the
-    backbone's own."""
+    """`(n,)`, the layers to read for a text: an index into `BuildContext.readings`, from 1, or 0 for the
+    backbone's own layers."""
     prefix: TokenIds | None = None
-    """One text, whose tokens precede those of every text and are not repeated there; see `share_prefix`."""
+    """A single text whose tokens precede those of every text; see `share_prefix`."""
     auxiliary: TokenIds | None = None
     """The same texts in the prompt of `BackboneTraits.auxiliary`."""
 
@@ -48,8 +48,8 @@ class TokenIds:
     def join(cls, parts: Iterable[TokenIds]) -> TokenIds:
         """Concatenate the texts of all parts.
 
-        A field that only some parts have is filled for the others: none of their tokens is hidden, and they
-        read the backbone's own layers.
+        A field that only some parts have is filled with zeros for the others: no token is hidden, and the
+        backbone's own layers are read.
 
         Raises:
             ValueError: if a part has a prefix, or only some have auxiliary prompts.
@@ -83,15 +83,15 @@ class TokenIds:
         return attrs.evolve(joined, auxiliary=cls.join(auxiliary))
 
     def share_prefix(self, count: int) -> TokenIds:
-        """Return the texts without their first `count` tokens, which are alike in all, and these as `prefix`.
+        """Move the first `count` tokens, which must be equal in all texts, into `prefix`.
 
-        The auxiliary prompts stay as they are.
+        The auxiliary prompts are not changed.
         """
         import numpy as np
 
         kept = np.ones(len(self.ids), bool)
-        for place in range(count):
-            kept[self.offsets[:-1] + place] = False
+        for position in range(count):
+            kept[self.offsets[:-1] + position] = False
         hidden, prefix_hidden = self.hidden, None
         if hidden is not None:
             hidden, prefix_hidden = hidden[kept], hidden[:count]
@@ -113,7 +113,7 @@ class TokenIds:
 def _concatenated(
     arrays: Sequence[NDArray[Any] | None], lengths: Sequence[int]
 ) -> NDArray[Any] | None:
-    """Join the arrays of one field, with zeros of these lengths for those that are None."""
+    """Concatenate the arrays of a field; an array that is None becomes zeros of its length."""
     import numpy as np
 
     present = [array for array in arrays if array is not None]
@@ -134,27 +134,26 @@ class TokenBatch:
     attention_mask: NDArray[np.int64] | None
     """`(batch, length)`, 1 for a token and 0 for padding; None if nothing is padded."""
     prefix: NDArray[np.int64] | None = None
-    """`(shared,)`: ids that precede every row and are not repeated in it, or None. Only for an encoder with
-    `shares_prefix`."""
+    """`(shared,)`: ids that precede every row, or None. Only for an encoder with `shares_prefix`."""
     auxiliary: TokenBatch | None = None
     """The same texts in the prompt of `BackboneTraits.auxiliary`; the backbone's inference module takes its
     `input_ids` and `attention_mask` as the keyword `auxiliary`, a pair."""
     hidden: NDArray[np.bool_] | None = None
     """`(batch, shared + length)`, whether a token of the prefix or of the row is hidden from the pooler."""
     readings: NDArray[np.int64] | None = None
-    """`(batch,)`, the layers that a row chooses; see `TokenIds.readings`."""
+    """`(batch,)`, the layers to read for a row; see `TokenIds.readings`."""
 
     @property
     def keywords(self) -> dict[str, NDArray[Any]]:
-        """The fields that a backbone's module takes as keywords of their names, those that are not None.
+        """Further keyword arguments for the backbone's module: the fields that are not None.
 
-        An engine hands all of them over; only the module of a backbone whose tokenizer gives them takes them.
+        Engines pass them all. They are set only if the backbone's own tokenizer fills them.
         """
         fields = {"hidden": self.hidden, "readings": self.readings}
         return {name: values for name, values in fields.items() if values is not None}
 
     def select(self, rows: NDArray[np.int64] | slice) -> TokenBatch:
-        """Return these rows, a slice or indices, with the same prefix."""
+        """Return the batch of some rows (a slice or indices), with the same prefix."""
         auxiliary = self.auxiliary
         if auxiliary is not None:
             auxiliary = auxiliary.select(rows)
@@ -168,10 +167,10 @@ class TokenBatch:
         )
 
     def widened(self, rows: int, length: int, pad_id: int) -> TokenBatch:
-        """Return the batch padded on the right to that shape, with a mask, for a device that compiles shapes.
+        """Return the batch with a mask, padded on the right to this shape, for a device that compiles shapes.
 
-        A row that is added has one token, since a row without any has no mean and no attention; its vector is
-        to be dropped. Auxiliary prompts get as many rows, and keep their length.
+        An added row has one token, since mean and attention of an empty row are undefined; the caller drops
+        its vector. Auxiliary prompts get as many rows, and keep their length.
         """
         import numpy as np
 
@@ -205,29 +204,29 @@ def _rows_of(
 def _with_zeros(
     array: NDArray[Any] | None, more: Sequence[tuple[int, int]]
 ) -> NDArray[Any] | None:
-    """Return an array with so many zeros before and behind it along each axis."""
+    """Pad an array with zeros; `more` is the width before and after it, for each axis."""
     import numpy as np
 
     return None if array is None else np.pad(array, more)
 
 
 def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
-    """Return these texts as one batch, without a mask if they have equal lengths."""
+    """Return the texts `rows` as one batch, without a mask if they have equal lengths."""
     import numpy as np
 
     lengths = tokens.lengths[rows]
     length = int(lengths.max())
     columns = np.arange(length)
-    places = tokens.offsets[rows][:, None] + columns
+    positions = tokens.offsets[rows][:, None] + columns
     if int(lengths.min()) == length:
-        batch = TokenBatch(tokens.ids[places].astype(np.int64), None)
+        batch = TokenBatch(tokens.ids[positions].astype(np.int64), None)
     else:
         mask = columns < lengths[:, None]
-        # Any token may stand behind a text: it is replaced.
-        places = np.where(mask, places, 0)
-        ids = np.where(mask, tokens.ids[places], pad_id)
+        # Padding reads the token at 0, which is then replaced.
+        positions = np.where(mask, positions, 0)
+        ids = np.where(mask, tokens.ids[positions], pad_id)
         batch = TokenBatch(ids.astype(np.int64), mask.astype(np.int64))
-    fields = _padded_fields(tokens, rows, places, batch.attention_mask)
+    fields = _padded_fields(tokens, rows, positions, batch.attention_mask)
     if tokens.auxiliary is not None:
         fields["auxiliary"] = pad(tokens.auxiliary, rows, pad_id)
     if not fields:
@@ -238,12 +237,12 @@ def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
 def _padded_fields(
     tokens: TokenIds,
     rows: NDArray[np.int64],
-    places: NDArray[np.int64],
+    positions: NDArray[np.int64],
     mask: NDArray[np.int64] | None,
 ) -> dict[str, Any]:
     """Return the fields of a batch that are not None, besides ids, mask and auxiliary prompts.
 
-    `rows` are its texts, and `places`, `(batch, length)`, those of their tokens in `tokens`.
+    `rows` are the texts of the batch; `positions`, `(batch, length)`, are indices of their tokens in `tokens`.
     """
     import numpy as np
 
@@ -253,7 +252,7 @@ def _padded_fields(
     if tokens.readings is not None:
         fields["readings"] = tokens.readings[rows].astype(np.int64)
     if tokens.hidden is not None:
-        hidden = tokens.hidden[places]
+        hidden = tokens.hidden[positions]
         if mask is not None:
             hidden &= mask == 1
         if tokens.prefix is not None and tokens.prefix.hidden is not None:
@@ -264,7 +263,7 @@ def _padded_fields(
 
 
 class TokenizerForPrompts:
-    """What a tokenizer has for prompts besides `encode`: `truncate`, and the rest if its backbone says so."""
+    """Methods of a tokenizer for prompts: `truncate`, and others that only some backbones need."""
 
     @property
     def mask_token(self) -> str | None:
@@ -272,7 +271,7 @@ class TokenizerForPrompts:
         return None
 
     def shareable(self, ids: NDArray[np.int32]) -> int:
-        """Return how many of a text's first ids may be a shared prefix: those before a placeholder."""
+        """Return how many of a text's first ids may belong to a shared prefix: those before a placeholder."""
         return len(ids)
 
     def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
@@ -285,11 +284,11 @@ class TokenizerForPrompts:
         starts: Sequence[int] | None,
         layers: tuple[int, ...] | None,
     ) -> TokenIds:
-        """Tokenise without limit, and tell the backbone's module more of a text than its tokens.
+        """Tokenise without truncation, and set `TokenIds.hidden` and `TokenIds.readings`.
 
-        `TokenIds.hidden` has the tokens of text `i` that end before character `starts[i]`, but never its last
-        one: the module gives them a 0 in `TokenStates.attention_mask`. `TokenIds.readings` has the place of
-        `layers`, one of `BuildContext.readings`.
+        Hidden are the tokens of text `i` that end before character `starts[i]`, but never its last token: the
+        backbone's module sets their `TokenStates.attention_mask` to 0. `readings` is the index of `layers` in
+        `BuildContext.readings`.
         """
         raise NotImplementedError
 
@@ -302,9 +301,9 @@ class TokenizerForPrompts:
 
 
 class Tokenizer(TokenizerForPrompts):
-    """Text -> token ids, in bulk: what it must have, and a fingerprint for the store of vectors.
+    """Text -> token ids, for many texts at once. A subclass must have `pad_id` and `encode`.
 
-    With prompts, `TokenizerForPrompts` has what serves them.
+    `TokenizerForPrompts` has further methods, which prompts need.
     """
 
     @property
@@ -314,7 +313,7 @@ class Tokenizer(TokenizerForPrompts):
 
     @property
     def fingerprint(self) -> str | None:
-        """Hash of everything that determines a text's ids, or None if unknown. See `PlacedEncoder`."""
+        """Hash of everything that determines a text's ids; None if unknown. The vector store needs it."""
         return None
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
@@ -331,23 +330,23 @@ class TokenStates(NamedTuple):
     last_hidden_state: Tensor
     """`(batch, length, width)`, the last layer, or the mean of the layers that the backbone selects."""
     attention_mask: Tensor | None
-    """`(batch, length)`, 0 for padding, on either side, and hidden tokens, else 1; None without them."""
+    """`(batch, length)`, 0 for padding (on either side) and hidden tokens, else 1; None if all are 1."""
     layers: tuple[Tensor, ...] | None = None
     """Embeddings, then every layer, each `(batch, length, width)`; for a pooler that needs `layers`."""
     decoder_state: Tensor | None = None
     """`(batch, width)`, the decoder's first output; for a pooler that needs `decoder`."""
     mask_state: Tensor | None = None
-    """`(batch, width)`, the state of the last mask token; for a pooler that needs `mask-token`. If it also
-    needs `template-alone`, less that of the template without a sentence, whose second part has the positions
-    that it has behind the sentence; with `template-alone-from-0`, the template's positions start at 0."""
+    """`(batch, width)`, the state of the last mask token; for a pooler that needs `mask-token`. If the pooler
+    also needs `template-alone`, the state of the template without a sentence is subtracted; there the part
+    after the sentence keeps its positions. With `template-alone-from-0`, positions run on without a gap."""
 
 
 @attrs.frozen(eq=False)
 class TokenVectors:
-    """Vectors of the tokens of `n` texts, padded to one length; what a pooler of `tokens` gives."""
+    """Token vectors of `n` texts, padded to one length: the output of a pooler with `output = "tokens"`."""
 
     vectors: Tensor
-    """`(n, length, width)`; of a token that does not count, anything."""
+    """`(n, length, width)`; arbitrary where `mask` is False."""
     mask: Tensor
     """`(n, length)`, bool: whether a token counts."""
 
@@ -366,13 +365,14 @@ class TokenVectors:
 
 @attrs.frozen(eq=False)
 class RaggedVectors:
-    """Vectors of the tokens of `n` texts in NumPy: text `i` has `rows[offsets[i]:offsets[i + 1]]`.
+    """Token vectors of `n` texts in NumPy: text `i` has `rows[offsets[i]:offsets[i + 1]]`.
 
-    `len`, an index, a slice, an array of indices and iteration are those of a list of texts.
+    It behaves like a list of texts: it has a length, and can be iterated over and indexed, also with a slice or
+    an array.
     """
 
     rows: NDArray[np.float32]
-    """Vectors of all tokens, one after the other, `(total, width)`."""
+    """Concatenated vectors of all tokens, `(total, width)`."""
     offsets: NDArray[np.int64]
     """Offsets into `rows`, `(n + 1,)`, starting at 0."""
 
@@ -437,10 +437,7 @@ class RaggedVectors:
         return cls(np.concatenate([part.rows for part in parts]), offsets)
 
     def padded(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return vectors `(n, longest, width)`, 0 behind the last of a text, and a mask `(n, longest)`.
-
-        `longest` is 1 or more.
-        """
+        """Return zero-padded vectors `(n, longest, width)` and a mask `(n, longest)`; `longest` is at least 1."""
         import numpy as np
 
         mask = np.arange(self.lengths.max(initial=1)) < self.lengths[:, None]
@@ -463,7 +460,7 @@ class BlockStates(NamedTuple):
     last: Tensor
     """`(batch,)`, index of the last token of each row."""
     placeholder: Tensor | None = None
-    """`(batch,)`, index of the first placeholder of each row; for an intervention that has one."""
+    """`(batch,)`, index of the first placeholder in each row; for an intervention with a placeholder."""
     auxiliary: Tensor | None = None
-    """`(batch, width)`, the state of the auxiliary prompt's last token at the same point, where the prompt
-    runs without the intervention; for an intervention that has one."""
+    """`(batch, width)`, state of the auxiliary prompt's last token at the same point, computed without the
+    intervention; for an intervention with an auxiliary prompt."""

@@ -1,9 +1,9 @@
 """An estimated difference whose variance has several sources, each with degrees of freedom of its own.
 
 The critical value is Banerjee's (1960): the root mean square of the critical values of Student's t for each
-source, weighted by its variance. Whatever the true variances, it is exceeded with at most the probability
-that is asked for. Others find too much where a source with few degrees of freedom varies more than the rest:
-with two seeds, up to 2.1 % at a level of 1 % (Cochran and Cox, 1950). With one source it is Student's t.
+source, weighted by variance. It keeps the error rate below the level for all true variances; with one source
+it is Student's t. The method of Cochran and Cox (1950) does not: if a source with few degrees of freedom has
+the largest variance, its error rate is up to 2.1 % at a level of 1 % (with two seeds).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Source:
     """A source of variance of an estimate."""
 
     variance: float
-    """Variance of the estimate that is due to it, above 0."""
+    """Variance of the estimate due to this source, above 0."""
     degrees: float
-    """Degrees of freedom of that variance; `math.inf` where it is known."""
+    """Degrees of freedom of that variance; `math.inf` if it is known exactly."""
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class EstimatedDifference:
         return math.sqrt(self.variance)
 
     def critical(self, level: float) -> float:
-        """Return the standard errors that are exceeded with at most probability `level` < 0.5 on one side."""
+        """Return the one-sided critical value at `level` < 0.5, in standard errors."""
         from scipy import special
 
         if not self.sources:
@@ -75,7 +75,7 @@ class EstimatedDifference:
         return self._beyond(margin - self.value)
 
     def _beyond(self, distance: float) -> float:
-        """Return the one-sided level at which a distance from the estimate is critical."""
+        """Return the one-sided p-value of a distance from the estimate."""
         if self.error <= 0:
             if distance == 0:
                 return 0.5
@@ -86,7 +86,7 @@ class EstimatedDifference:
 
 
 def _level(critical: Callable[[float], float], value: float) -> float:
-    """Return the level, from 1e-300 to 0.5, at which a value is critical, to 13 digits."""
+    """Return the level, from 1e-300 to 0.5, with this critical value, to 13 digits, by bisection."""
     low, high = math.log(_LEAST), math.log(0.5)
     while high - low > 1e-13:
         middle = (low + high) / 2

@@ -1,12 +1,12 @@
-"""Influence values: how much each item moves the statistic of a score, for its variance over items.
+"""Influence values: the effect of each item on a statistic, from which its variance over items follows.
 
 The influence of an item is the derivative of the statistic with respect to the item's count, at the data: the
 infinitesimal jackknife (Jaeckel, 1972; Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter
-21). The sum of its squares over independent items is the variance of the statistic. For a mean it is that of
-the t-test; for Spearman's correlation of few items it is nearer to the true variance than that of resamples,
-where an item that is drawn twice ties with itself.
+21). The variance of the statistic is the sum of squared influences over independent items. For a mean it is
+the variance of the t-test. For Spearman's correlation of few items it is nearer to the true variance than the
+bootstrap's, in which an item that is drawn twice ties with itself.
 
-All values sum to 0.
+The influences of all items sum to 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STEP = 1e-4
 def influence_values(statistic: str, x: Floats, y: Floats | None = None) -> Floats:
     """Return the influence of each item on a statistic of `STATISTICS`, `(n,)`.
 
-    Zero where the statistic is not defined, as a correlation with a constant.
+    They are 0 where the statistic is undefined, such as a correlation with a constant.
     """
     if y is None:
         of_mean: Floats = (x - x.mean()) / len(x)
@@ -45,9 +45,9 @@ def _pearson(x: Floats, y: Floats) -> Floats:
 
 
 def _spearman(x: Floats, y: Floats) -> Floats:
-    """Return the influences on Pearson's correlation of the ranks, which change with the counts, too."""
+    """Return the influences on Pearson's correlation of the ranks, which depend on the counts, too."""
     rx, ry = centred_ranks(x), centred_ranks(y)
-    # Another item of a value raises the rank of all higher values by half, and lowers that of lower ones.
+    # One more item of a value raises the ranks of all higher values by 1/2, and lowers those of lower ones.
     product = rx * ry - centred_ranks(x, ry) - centred_ranks(y, rx)
     of_x = rx * rx - 2 * centred_ranks(x, rx)
     of_y = ry * ry - 2 * centred_ranks(y, ry)
@@ -70,24 +70,23 @@ def _of_correlation(
 
 
 def _average_precision(x: Floats, y: Floats) -> Floats:
-    """Return the influences on the sum over values of y of precision times positives, over all positives."""
+    """Return the influences on average precision: (sum over values of y of precision * positives) / positives."""
     import numpy as np
 
     positive = (x > 0).astype(float)
     total = positive.sum()
     if total == 0:
         return np.zeros_like(x)
-    _, place = np.unique(-y, return_inverse=True)
-    positives = np.bincount(place, positive)
-    upto, ranked = np.cumsum(positives), np.cumsum(np.bincount(place))
+    _, value = np.unique(-y, return_inverse=True)
+    positives = np.bincount(value, positive)
+    upto, ranked = np.cumsum(positives), np.cumsum(np.bincount(value))
     score = (positives * upto / ranked).sum() / total
-    # What an item adds to its own value, and to all that come after it.
+    # An item changes the term of its own value of y and the terms of all lower ones.
     later_positives = np.cumsum((positives / ranked)[::-1])[::-1]
     later_items = np.cumsum((positives * upto / ranked**2)[::-1])[::-1]
     of_positive = upto / ranked + later_positives
-    change: Floats = (
-        positive * (of_positive[place] - score) - later_items[place]
-    ) / total
+    gain = positive * (of_positive[value] - score)
+    change: Floats = (gain - later_items[value]) / total
     return change
 
 
@@ -95,14 +94,14 @@ def _by_numerical_derivatives(statistic: str, x: Floats, y: Floats) -> Floats:
     """Return the influences by numerical derivatives, one for each distinct pair of x and y."""
     import numpy as np
 
-    pairs, place, counts = np.unique(
+    pairs, pair_of_item, counts = np.unique(
         np.stack([x, y]), axis=1, return_inverse=True, return_counts=True
     )
     score = BY_COUNTS[statistic](pairs[0], pairs[1])
     steps = _STEP * np.eye(len(counts))
-    change = (score(counts[:, None] + steps) - score(counts[:, None] - steps)) / (
-        2 * _STEP
-    )
-    of_items: Floats = change[place.reshape(-1)]
+    above = score(counts[:, None] + steps)
+    below = score(counts[:, None] - steps)
+    change = (above - below) / (2 * _STEP)
+    of_items: Floats = change[pair_of_item.reshape(-1)]
     of_items -= of_items.mean()
     return of_items

@@ -1,9 +1,8 @@
-"""The part of a score that is due to the choice of its items, as a vector: `ItemComponents`.
+"""Components of a score's variance over its items: a vector whose squares sum to that variance.
 
-Each independent item, or cluster of items, has a component, and the sum of their squares is the variance of
-the score over items. Scores on the same items have components in the same order, so that the components of a
-difference or a mean of such scores are the difference or the mean of theirs. In the mean of several tasks an
-item that several of them have is one item: its components are added before they are squared.
+Each independent item, or cluster of items, has one component. Scores on the same items have components in the
+same order, so that those of a difference or a mean of scores are the difference or the mean of theirs. If an
+item occurs in several tasks, its components in their mean are added before they are squared.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ class ItemComponents:
     values: Floats
     """`(components,)`, in the unit of the score, task after task."""
     blocks: tuple[Block, ...]
-    """One a task, in the order of `values`."""
+    """One per task, in the order of `values`."""
     names: NDArray[np.int64] | None
-    """Identities of items or clusters, of one task; None if they have none, or there are several tasks."""
+    """Identities of the items or clusters of a single task; None without identities or for several tasks."""
     shared: NDArray[np.int64] | None = None
-    """Number of the item that each component belongs to, where tasks share items."""
+    """Index of the item that each component belongs to, if tasks share items."""
 
     def variance(self, values: Floats) -> float:
-        """Return the variance of a score with these components, which are on the same items."""
+        """Return the variance of a score over the same items with the components `values`."""
         import numpy as np
 
         if self.shared is not None:
@@ -54,8 +53,8 @@ class ItemComponents:
     def degrees(self, values: Floats) -> float:
         """Return the degrees of freedom of `variance(values)`; infinite if it is 0.
 
-        Of tasks that share no items they are Satterthwaite's; otherwise the least of any task, as one sum
-        over all items knows no less than one over those of a task.
+        They are Satterthwaite's if tasks share no items; otherwise the smallest of any task, which is a lower
+        bound.
         """
         parts = []
         start = 0
@@ -70,7 +69,9 @@ class ItemComponents:
 
 
 def satterthwaite(parts: Sequence[tuple[float, float]]) -> float:
-    """Return Satterthwaite's degrees of freedom of a sum of variances, each with its own degrees."""
+    """Return Satterthwaite's degrees of freedom of a sum of variances; `parts` are variances with degrees."""
     total = sum(variance for variance, _ in parts)
-    below = sum(variance**2 / degrees for variance, degrees in parts)
-    return total**2 / below if below > 0 else math.inf
+    denominator = sum(variance**2 / degrees for variance, degrees in parts)
+    if denominator <= 0:
+        return math.inf
+    return total**2 / denominator

@@ -1,4 +1,4 @@
-"""The statistics that items may name: gold values and predictions -> the score, without its scale."""
+"""The statistics that `Items` may name: functions of gold values and predictions."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ if TYPE_CHECKING:
 
 
 def mean(x: ArrayLike) -> float:
-    """Return the mean of one value an item, `(n,)`."""
+    """Return the mean of the items' values, `(n,)`."""
     return float(_floats(x).mean())
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Return Pearson's correlation, from -1 to 1; 0 where a side is constant."""
+    """Return Pearson's correlation, from -1 to 1; 0 if x or y is constant."""
     x, y = centred(_floats(x)), centred(_floats(y))
     spread = math.sqrt(float(x @ x) * float(y @ y))
     return float(x @ y) / spread if spread > 0 else 0.0
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> float:
-    """Return Spearman's correlation, from -1 to 1; equal values share their mean rank, and a constant gives 0."""
+    """Return Spearman's correlation, from -1 to 1; equal values get their mean rank, and a constant gives 0."""
     return pearson(centred_ranks(_floats(x)), centred_ranks(_floats(y)))
 
 
 def matthews(x: ArrayLike, y: ArrayLike) -> float:
-    """Return Matthews' correlation of classes x and predicted classes y; 0 where a side has one class.
+    """Return Matthews' correlation of classes x and predicted classes y; 0 if x or y has one class only.
 
-    Of more than two classes it is that of Gorodkin (2004).
+    For more than two classes, see Gorodkin (2004).
     """
     return _of_each_once("matthews", x, y)
 
 
 def f1(x: ArrayLike, y: ArrayLike) -> float:
-    """Return the F1 score of class 1, of classes x and predicted classes y; 0 where neither has the class."""
+    """Return the F1 score of class 1 for classes x and predictions y; 0 if neither has that class."""
     return _of_each_once("f1", x, y)
 
 
 def v_measure(x: ArrayLike, y: ArrayLike) -> float:
-    """Return the harmonic mean of homogeneity and completeness of clusters y, of classes x.
+    """Return the V-measure (Rosenberg and Hirschberg, 2007) of clusters y against classes x.
 
-    Rosenberg and Hirschberg, 2007. Both are 1 where there is one class, or one cluster.
+    It is the harmonic mean of homogeneity, 1 if there is one class, and completeness, 1 if there is one cluster.
     """
     return _of_each_once("v-measure", x, y)
 
 
 def average_precision(x: ArrayLike, y: ArrayLike) -> float:
-    """Return the mean precision at the items with x > 0, by falling y; equal values of y count together.
+    """Return the mean precision at the positive items (x > 0), ranked by descending y, as in scikit-learn.
 
-    As that of scikit-learn; 0 where no item has x > 0.
+    Items with equal y are ranked together. 0 if no item is positive.
     """
     import numpy as np
 
-    _, place = np.unique(-_floats(y), return_inverse=True)
-    positives = np.bincount(place, _floats(x) > 0)
-    precision = np.cumsum(positives) / np.cumsum(np.bincount(place))
+    _, value = np.unique(-_floats(y), return_inverse=True)
+    positives = np.bincount(value, _floats(x) > 0)
+    precision = np.cumsum(positives) / np.cumsum(np.bincount(value))
     return float((precision * positives).sum() / max(positives.sum(), 1))
 
 
@@ -74,7 +74,7 @@ def _floats(values: ArrayLike) -> Floats:
 
 
 def _of_each_once(name: str, x: ArrayLike, y: ArrayLike) -> float:
-    """Return a statistic of counts where each item counts once."""
+    """Return a statistic of `BY_COUNTS` with every count 1."""
     import numpy as np
 
     x, y = _floats(x), _floats(y)
@@ -82,9 +82,9 @@ def _of_each_once(name: str, x: ArrayLike, y: ArrayLike) -> float:
 
 
 def centred(values: Floats) -> Floats:
-    """Return values less their mean; exactly 0 where they are constant."""
+    """Return values minus their mean; exactly 0 if they are constant."""
     less_mean: Floats = values - values.mean()
-    # Of a constant, rounding is left, which is constant, too.
+    # A constant may leave a rounding error, which is constant, too.
     again: Floats = less_mean - less_mean.mean()
     if again @ again <= 1e-12 * (less_mean @ less_mean):
         again[:] = 0
@@ -92,18 +92,18 @@ def centred(values: Floats) -> Floats:
 
 
 def centred_ranks(values: Floats, weights: Floats | None = None) -> Floats:
-    """Return each item's rank less the mean rank, `(n,)`; equal values share the mean of their ranks.
+    """Return each item's rank minus the mean rank, `(n,)`; equal values get their mean rank.
 
-    With `weights` of the items: half the weights of lower values, less half those of higher ones.
+    With `weights` of the items: half the sum of weights of lower values, minus half that of higher ones.
     """
     import numpy as np
 
-    _, place = np.unique(values, return_inverse=True)
-    of_value = np.bincount(place, weights)
+    _, value_of_item = np.unique(values, return_inverse=True)
+    of_value = np.bincount(value_of_item, weights)
     upto = np.cumsum(of_value)
     lower, higher = upto - of_value, upto[-1] - upto
     ranks: Floats = (lower - higher) / 2
-    return ranks[place]
+    return ranks[value_of_item]
 
 
 def _matthews(x: Floats, y: Floats) -> OfCounts:
@@ -118,13 +118,10 @@ def _matthews(x: Floats, y: Floats) -> OfCounts:
     def score(counts: Floats) -> Floats:
         total = counts.sum(axis=0)
         of_gold, of_predicted = gold @ counts, predicted @ counts
-        spread = (total**2 - (of_gold**2).sum(axis=0)) * (
-            total**2 - (of_predicted**2).sum(axis=0)
-        )
-        return _ratio(
-            (right @ counts) * total - (of_gold * of_predicted).sum(axis=0),
-            np.sqrt(spread),
-        )
+        covariance = (right @ counts) * total - (of_gold * of_predicted).sum(axis=0)
+        gold_variance = total**2 - (of_gold**2).sum(axis=0)
+        predicted_variance = total**2 - (of_predicted**2).sum(axis=0)
+        return _ratio(covariance, np.sqrt(gold_variance * predicted_variance))
 
     return score
 
@@ -141,9 +138,9 @@ def _v_measure(x: Floats, y: Floats) -> OfCounts:
     import numpy as np
 
     def entropy_of(*values: Floats) -> OfCounts:
-        _, place = np.unique(np.stack(values), axis=1, return_inverse=True)
-        place = place.reshape(-1)
-        members = (place == np.arange(place.max() + 1)[:, None]).astype(float)
+        _, number = np.unique(np.stack(values), axis=1, return_inverse=True)
+        number = number.reshape(-1)
+        members = (number == np.arange(number.max() + 1)[:, None]).astype(float)
 
         def entropy(counts: Floats) -> Floats:
             shares: Floats = members @ counts / counts.sum(axis=0)
@@ -153,11 +150,9 @@ def _v_measure(x: Floats, y: Floats) -> OfCounts:
 
         return entropy
 
-    entropy_of_classes, entropy_of_clusters, entropy_of_both = (
-        entropy_of(x),
-        entropy_of(y),
-        entropy_of(x, y),
-    )
+    entropy_of_classes = entropy_of(x)
+    entropy_of_clusters = entropy_of(y)
+    entropy_of_both = entropy_of(x, y)
 
     def score(counts: Floats) -> Floats:
         classes, clusters = entropy_of_classes(counts), entropy_of_clusters(counts)
@@ -184,7 +179,7 @@ BY_COUNTS: dict[str, Callable[[Any, Any], OfCounts]] = {
     "f1": _f1,
     "v-measure": _v_measure,
 }
-"""Statistics as functions of how often each item counts, for derivatives with respect to that."""
+"""Statistics as functions of the items' counts, for derivatives with respect to these."""
 
 STATISTICS: Mapping[str, Callable[..., float]] = MappingProxyType(
     {
@@ -209,13 +204,13 @@ RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "v-measure": (0.0, 1.0),
     }
 )
-"""Name of a statistic -> its least and its largest value. A mean has none."""
+"""Name of a statistic -> its smallest and its largest value. A mean is unbounded."""
 
 
 def statistic_by_name(
     statistic: str | Callable[..., float],
 ) -> str | Callable[..., float]:
-    """Return the name of a function of `STATISTICS`; anything else as it is."""
+    """Return the name of a function in `STATISTICS`; anything else unchanged."""
     for name, function in STATISTICS.items():
         if statistic is function:
             return name
