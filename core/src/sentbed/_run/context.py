@@ -21,14 +21,14 @@ from sentbed.protocols import Run, VectorStore
 
 @attrs.frozen
 class Kept:
-    """The weights kept so far of a stage."""
+    """The weights of a stage that are kept so far."""
 
     paths: Mapping[str, Path] = attrs.field(factory=dict)
     """Encoder -> its directory; empty if nothing has been kept."""
     sums: Mapping[str, str] = attrs.field(factory=dict)
     """Encoder -> SHA-256 of its directory."""
     step: int = 0
-    """Number of steps after which they were kept."""
+    """Number of steps after which the encoders had them."""
     score: float | None = None
     """Their validation score."""
     misses: int = 0
@@ -51,11 +51,13 @@ class Kept:
         """Create from what `table` returned. Raises `ValueError` if a directory changed or is elsewhere."""
         paths, sums = {}, {}
         for name, (place, expected) in table["paths"].items():
-            if not leads_inside(run / place, run):
+            path = run / place
+            if not leads_inside(path, run):
                 raise ValueError(f"`{place}` is not in the run directory")
-            if not (run / place).is_dir() or sha256(run / place) != expected:
+            if not path.is_dir() or sha256(path) != expected:
                 raise ValueError(f"`{place}` is not what was written")
-            paths[name], sums[name] = run / place, expected
+            paths[name] = path
+            sums[name] = expected
         return cls(paths, sums, table["step"], table["score"], table["misses"])
 
 
@@ -77,19 +79,19 @@ class RunContext:
     stepped: bool = False
     """Whether this process has taken a training step."""
     stages: int | None = None
-    """Number of stages to run, without any evaluation after them; other runs continue from the final state.
-    None means all."""
+    """Number of stages to run, without evaluating afterwards, for other runs that continue from there; None
+    means all."""
     share: (
         Callable[
             [VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore
         ]
         | None
     ) = None
-    """Called with store, built encoders and `warn`; returns a store that is filled for other runs too."""
+    """Function from vector store, encoders and `warn` to the store to use, which may serve other runs, too."""
     built: Mapping[str, Encoder] = attrs.field(factory=dict)
-    """The recipe's encoders, if another run has built and not trained them, or has left them `loaded`."""
+    """Encoders to use instead of building them: untrained ones of another run, or trained ones if `loaded`."""
     loaded: bool = False
-    """Whether `built` are encoders of a finished run, which are only evaluated, not fitted or saved."""
+    """Whether `built` are encoders of a finished run, to be evaluated but neither fitted nor saved."""
     stop: Stop = attrs.field(factory=Stop)
     """Signal handling: whether the run was asked to end."""
     evaluations: Evaluations = attrs.field(factory=Evaluations)
@@ -110,14 +112,12 @@ class RunContext:
     @property
     def begun(self) -> Recipe:
         """The recipe, cut to the stages that are run."""
-        return (
-            self.recipe
-            if self.stages is None
-            else first_stages(self.recipe, self.stages)
-        )
+        if self.stages is None:
+            return self.recipe
+        return first_stages(self.recipe, self.stages)
 
     def source(self, encoder: str) -> Any:
-        """Return everything that determines an encoder's current weights, JSON-serialisable."""
+        """Return a JSON-serialisable description of an encoder's current weights, for keys."""
         stage = self.sources.get(encoder, PRETRAINED)
         kept_weights = None
         if stage in self.kept:

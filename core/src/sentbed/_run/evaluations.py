@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, get_type_hints
 
@@ -36,11 +37,11 @@ class EvaluationFile:
     path: Path
     sha256: str
     chooses: bool
-    """Whether a validation chooses weights by it."""
+    """Whether a validation reads it to choose weights."""
 
     @property
     def name(self) -> str:
-        """Evaluator and name of the file, which identify it: data may move."""
+        """Evaluator and file name, which stay the same if the data is moved."""
         return f"{self.evaluator} {self.path.name}"
 
 
@@ -51,15 +52,11 @@ def files_of_evaluations(recipe: Recipe) -> list[EvaluationFile]:
         evaluator = entry.evaluator.name
         chooses = isinstance(entry, Validate) and entry.chooses
         for path in _files_of(entry.evaluator):
-            listed = files.get((evaluator, path))
-            if listed is not None:
-                files[evaluator, path] = attrs.evolve(
-                    listed, chooses=listed.chooses or chooses
-                )
-            elif path.exists():
-                files[evaluator, path] = EvaluationFile(
-                    evaluator, path, sha256(path), chooses
-                )
+            key = evaluator, path
+            if key not in files and path.exists():
+                files[key] = EvaluationFile(evaluator, path, sha256(path), chooses)
+            elif key in files and chooses:
+                files[key] = attrs.evolve(files[key], chooses=True)
     return list(files.values())
 
 
@@ -73,31 +70,26 @@ def _entries(recipe: Recipe) -> Iterator[Entry]:
 
 
 def _files_of(evaluator: Evaluator) -> Iterator[Path]:
-    """Yield the files that an evaluator says it reads, and those that its fields name."""
-    listed = _listed_files(evaluator)
+    """Yield the files that `evaluator.files` returns, then those that its fields name."""
+    listed: list[Path] = []
+    with suppress(SentbedError):  # a missing file is reported when it is read
+        listed = [Path(path) for path in evaluator.files()]
     yield from listed
     for name, kind in get_type_hints(type(evaluator)).items():
+        if not mentions(kind, FilePath):
+            continue
         value = getattr(evaluator, name, None)
         locations = value if isinstance(value, tuple) else (value,)
         for location in locations:
-            if not (
-                isinstance(location, str) and mentions(kind, FilePath)
-            ) or location.startswith("hub:"):
+            if not isinstance(location, str) or location.startswith("hub:"):
                 continue
             try:
                 path = locate(location)
             except SentbedError:
-                continue  # a missing file is reported where it is read
-            # Of a directory, the evaluator may say which files it reads.
+                continue  # as above
+            # If a field names a directory, `evaluator.files` may list the files in it that are read.
             if not any(file.is_relative_to(path) for file in listed):
                 yield path
-
-
-def _listed_files(evaluator: Evaluator) -> list[Path]:
-    try:
-        return [Path(path) for path in evaluator.files()]
-    except SentbedError:
-        return []  # a missing file is reported where it is read
 
 
 @attrs.define(eq=False)
@@ -106,7 +98,7 @@ class Evaluations:
 
     plugins: Plugins | None = None
     store: VectorStore | None = None
-    """Store for the vectors of the evaluations before and after training."""
+    """Vector store for the evaluations before and after training; those during training use none."""
     _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(
         factory=list, init=False
     )
@@ -126,7 +118,7 @@ class Evaluations:
         return preparation
 
     def texts(self, recipe: Recipe) -> dict[str, list[str]]:
-        """Return the texts that the evaluations of a recipe encode, by encoder."""
+        """Return encoder -> the texts that it encodes in a recipe's evaluations."""
         texts: dict[str, list[str]] = {}
         for entry in recipe.evaluate:
             first = entry.encoder or recipe.main_encoder
@@ -152,7 +144,7 @@ class Evaluations:
     def observe(
         self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str
     ) -> Evaluation:
-        """Evaluate during a stage, by default the encoder `trained`; no vectors are kept."""
+        """Evaluate during a stage, by default the encoder `trained`, without the vector store."""
         name = entry.encoder or trained
         return self.evaluate(
             encoders, entry, name, pair_name(name, entry.second), keep=False
@@ -172,9 +164,9 @@ class Evaluations:
 
         With `keep`, vectors are read from and written to the store.
         """
-        second = (
-            None if entry.second is None else (entry.second, encoders[entry.second])
-        )
+        second = None
+        if entry.second is not None:
+            second = entry.second, encoders[entry.second]
         store = self.store if keep else None
         return encoders[name].evaluate(
             entry.evaluator,

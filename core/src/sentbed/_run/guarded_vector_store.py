@@ -1,4 +1,4 @@
-"""A vector store whose faults cost what it keeps, and not the run."""
+"""Wrapper of a vector store: if the store fails, the run goes on without it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GuardedVectorStore(VectorStore):
-    """A plugin's store, which is not asked again once it has failed; vectors are then computed."""
+    """A plugin's vector store, which is no longer used after its first failure; vectors are then computed."""
 
     def __init__(self, store: VectorStore, warn: Callable[[str], None]) -> None:
         self.store = store

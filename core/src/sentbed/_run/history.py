@@ -53,28 +53,28 @@ class History:
     @hookimpl
     def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Restore the history from the checkpoint."""
-        if (state := states.get(STATE)) is None:
+        state = states.get(STATE)
+        if state is None:
             return
         self._started = datetime.fromisoformat(state["started"])
         self._clock = time.monotonic() - state["seconds"]
         self.scores = _restored(state["scores"])
-        self._scatters = [
-            _scatter(encoder, table) for encoder, table in state["scatters"]
-        ]
+        for encoder, table in state["scatters"]:
+            self._scatters.append(_scatter(encoder, table))
         self._stages = [_stage(table) for table in state["stages"]]
         self._warnings = list(map(str, state["warnings"]))
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
         """Return the whole history."""
+        scatters = []
+        for encoder, scatter in self._scatters:
+            scatters.append((encoder, _scatter_table(scatter)))
         return STATE, {
             "started": self._started.isoformat(),
             "seconds": time.monotonic() - self._clock,
             "scores": _tables(self.scores),
-            "scatters": [
-                (encoder, _scatter_table(scatter))
-                for encoder, scatter in self._scatters
-            ],
+            "scatters": scatters,
             "stages": [_stage_table(stage) for stage in self._stages],
             "warnings": self._warnings,
         }
@@ -123,46 +123,39 @@ class History:
         """Record the scores, but not the scatters, which would take too much space."""
         if not evaluation.scores:
             return
-        measures = _measures(evaluation.scores)
-        for watched in self._stages[-1].watched:
-            if watched.encoder == encoder and _measures(watched.scores) == measures:
-                break
-        else:
-            watched = Watched(
-                encoder, evaluation.scores[0].evaluator, evaluation.scores
-            )
-            self._stages[-1].watched.append(watched)
+        watched = self._watched(encoder, evaluation.scores)
         watched.steps.append(step)
         watched.primary.append(float(evaluation.primary))
         watched.values.append([float(score.value) for score in evaluation.scores])
 
+    def _watched(self, encoder: str, scores: tuple[Score, ...]) -> Watched:
+        """Return the curves of these scores in the current stage, new if this is their first evaluation."""
+        curves = self._stages[-1].watched
+        identity = _identity(scores)
+        for watched in curves:
+            if watched.encoder == encoder and _identity(watched.scores) == identity:
+                return watched
+        curves.append(Watched(encoder, scores[0].evaluator, scores))
+        return curves[-1]
+
     def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
-        """Yield each number of `[expected]` with the number found."""
+        """Yield each number of `[expected]` with the measured number."""
         final = [score for score in self.scores if not score.encoder.endswith(START)]
-        # A task that was skipped for want of data, and a mean over it, are shown and decide nothing.
-        skipped_keys: set[str] = set()
-        for score in final:
-            if score.skipped:
-                for task in (*score.skipped, "AVG"):
-                    skipped_keys |= _keys(attrs.evolve(score, task=task))
+        skipped_keys = _skipped_keys(final)
         for key, expected in recipe.expected.items():
-            named = [score for score in final if key in _keys(score)]
-            # Without a metric, the key means the evaluator's first metric of the task.
-            bare = [s for s in named if key in (s.task, f"{s.encoder}/{s.task}")]
-            first = {s.evaluator: s.metric for s in reversed(bare)}
-            fitting = [s for s in bare if s.metric == first[s.evaluator]] or named
-            # Two matches are ambiguous: the key must be more specific.
-            value = fitting[0].value if len(fitting) == 1 else None
+            matches = _matches(key, final)
             tolerance = expected.tolerance
-            if not fitting and key in skipped_keys:
+            if not matches and key in skipped_keys:
                 tolerance = None
+            # Two matches are ambiguous: the key must be more specific.
+            value = matches[0].value if len(matches) == 1 else None
             yield ExpectedRow(
                 key,
                 expected.value,
                 tolerance,
                 expected.source,
                 value,
-                fits=len(fitting),
+                fits=len(matches),
             )
 
     def report_data(
@@ -188,8 +181,36 @@ class History:
         )
 
 
-def _measures(scores: Sequence[Score]) -> list[Any]:
-    """Return what identifies each score's series, without notes on a single evaluation."""
+def _matches(key: str, scores: Sequence[Score]) -> list[Score]:
+    """Return the scores that match a key of `[expected]`; without a metric, those in the task's first one."""
+    matches = [score for score in scores if key in _keys(score)]
+    first_metrics: dict[str, str] = {}
+    in_first_metric = []
+    for score in matches:
+        if key not in (score.task, f"{score.encoder}/{score.task}"):
+            continue
+        metric = first_metrics.setdefault(score.evaluator, score.metric)
+        if score.metric == metric:
+            in_first_metric.append(score)
+    return in_first_metric or matches
+
+
+def _skipped_keys(scores: Sequence[Score]) -> set[str]:
+    """Return keys of tasks skipped for want of data, and of means over them: these are not judged."""
+    keys: set[str] = set()
+    for score in scores:
+        if score.skipped:
+            for task in (*score.skipped, "AVG"):
+                keys |= _keys(attrs.evolve(score, task=task))
+    return keys
+
+
+def _identity(scores: Sequence[Score]) -> list[Any]:
+    """Return evaluator, task, metric and protocol of each score.
+
+    Evaluations that agree in them are points of the same curves. Notes are not included: they may differ from
+    one evaluation to the next.
+    """
     return [
         (score.evaluator, score.task, score.metric, plain(score.protocol))
         for score in scores
@@ -198,14 +219,13 @@ def _measures(scores: Sequence[Score]) -> list[Any]:
 
 def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
     """Return scores as JSON-serialisable tables, without their items."""
-    return [
-        {
-            **score_record(score),
-            "value": float(score.value),
-            "protocol": plain(score.protocol),
-        }
-        for score in scores
-    ]
+    tables = []
+    for score in scores:
+        table = score_record(score)
+        table["value"] = float(score.value)
+        table["protocol"] = plain(score.protocol)
+        tables.append(table)
+    return tables
 
 
 def _scatter_table(scatter: Scatter) -> dict[str, Any]:
@@ -229,12 +249,12 @@ def _stage_table(stage: StageCurve) -> dict[str, Any]:
 
 def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
     """Restore scores from the tables of a history's state. Raises `TypeError` for values of other types."""
-    scores = [
-        Score(**{**table, "skipped": tuple(table.get("skipped", ()))})
-        for table in tables
-    ]
-    for score in scores:
+    scores = []
+    for table in tables:
+        skipped = tuple(table.get("skipped", ()))
+        score = Score(**{**table, "skipped": skipped})
         require_types(score)
+        scores.append(score)
     return scores
 
 
@@ -253,31 +273,23 @@ def _stage(table: Mapping[str, Any]) -> StageCurve:
     """Restore a stage from a history's state. Raises as `_restored`, and `ValueError`."""
     watched = []
     for series_table in table["watched"]:
-        watched.append(
-            Watched(
-                **{**series_table, "scores": tuple(_restored(series_table["scores"]))}
-            )
-        )
-    stage = StageCurve(
-        **{
-            **table,
-            "validations": [*map(tuple, table["validations"])],
-            "watched": watched,
-        }
-    )
+        scores = tuple(_restored(series_table["scores"]))
+        watched.append(Watched(**{**series_table, "scores": scores}))
+    validations = [*map(tuple, table["validations"])]
+    stage = StageCurve(**{**table, "validations": validations, "watched": watched})
     require_types(stage)
     for values in (stage.losses, stage.learning_rates, *stage.metrics.values()):
         _require_length(values, len(stage.steps))
     for series in stage.watched:
         _require_length(series.primary, len(series.steps))
         _require_length(series.values, len(series.steps))
-        for scores in series.values:
-            _require_length(scores, len(series.scores))
+        for values_of_step in series.values:
+            _require_length(values_of_step, len(series.scores))
     return stage
 
 
 def _require_length(values: Sequence[Any], length: int) -> None:
-    """Raise `ValueError` if a series has not one value for each step, or for each score."""
+    """Raise `ValueError` if a series does not have `length` values (one per step, or one per score)."""
     if len(values) != length:
         raise ValueError(
             f"a series of the history has {len(values)} values, expected {length}"

@@ -17,7 +17,7 @@ SCHEMA = 2
 
 
 def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
-    """Return `report.json`, with the keys `more`; non-finite numbers become null, as JSON has no NaN."""
+    """Return the text of `report.json`, with further keys `more`. NaN and infinite numbers become null."""
     document = {
         "schema": SCHEMA,
         **fields(data, "name status error warnings started seconds"),
@@ -41,7 +41,7 @@ def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as dict, list, str, int, finite float, bool and None; other objects become strings."""
+    """Return `value` with JSON's types only; NaN and infinity become None, and other objects their `str`."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
 
 
 def score_record(score: Score) -> dict[str, Any]:
-    """Return a score as a table without its items; plugin, note, degenerate, skipped and axis only if set."""
+    """Return a score as a table, without items; plugin, note, degenerate, skipped and axis only if set."""
     names = "encoder evaluator plugin task metric value direction note degenerate skipped axis protocol"
     record = fields(score, names)
     for name in ("plugin", "note", "degenerate", "skipped", "axis"):
@@ -88,8 +88,7 @@ def _stage(stage: StageCurve) -> dict[str, Any]:
 def _watched(watched: Watched) -> dict[str, Any]:
     series = []
     for index, score in enumerate(watched.scores):
-        values = [values[index] for values in watched.values]
-        series.append(
-            {**fields(score, "task metric direction protocol axis"), "values": values}
-        )
+        table = fields(score, "task metric direction protocol axis")
+        table["values"] = [values[index] for values in watched.values]
+        series.append(table)
     return {**fields(watched, "encoder evaluator steps primary"), "series": series}

@@ -54,7 +54,7 @@ FACTS_ADDED_TO: Mapping[str, type] = {
     "trained_tokens": int,
     "weights": dict,
 }
-"""Facts of a run that is resumed, to which what follows adds, and their types in a state."""
+"""Facts of a resumed run that are updated in place, with the types that they must have in a state."""
 
 
 def resume(
@@ -80,72 +80,28 @@ def resume(
     """
     directory = Path(directory)
     plugins = plugins or load_plugins()
-    try:
-        manifest = read_json(directory / MANIFEST)
-        status = manifest["status"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one"
-        ) from error
-    if status == "finished":
-        _tidy_again(directory)
-        raise RunError(
-            f"the run in `{directory}` has finished; there is nothing to resume"
-        )
+    manifest = _unfinished_manifest(directory)
     recipe = recipe or own_recipe(directory, (), trust_remote_code, plugins)
-    left_out = left_out_sentence(recipe)
     context = RunContext(
         recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages
     )
     newest, damaged = newest_state(context)
     state = newest or State(directory, 0, 0)
     with restoring(state):
-        before = tomli.loads(
-            state.content.get("recipe") or read_file(directory / RESOLVED).decode()
-        )
-        _require_types_of_facts(state.content.get("facts", {}))
-        context.facts.update(state.content.get("facts", {}))
-    after = tomli.loads(resolved_toml(recipe, directory))
-    before, after = (with_absolute_paths(table, directory) for table in (before, after))
-    before = _with_moved_files(before, after)
-    for table in (before, after):
-        _remove_what_changes_no_score(table, recipe, plugins)
-    changes = [f"  {change}" for change in differences(before, after)]
-    if changes and not allow_changes:
-        raise RunError(
-            "\n".join(
-                [
-                    f"the recipe is not the one that the run in `{directory}` was started with:",
-                    *changes,
-                    "go on without these changes, or allow them (`--allow-changes`)",
-                ]
-            )
-        )
-    _require_same_encoders(changes, state)
-    if _begun(before, state) != _begun(after, state):
-        raise RunError(
-            f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "
-            "undo that, or start a new run"
-        )
+        text = state.content.get("recipe") or read_file(directory / RESOLVED).decode()
+        before = tomli.loads(text)
+        facts = state.content.get("facts", {})
+        _require_types_of_facts(facts)
+        context.facts.update(facts)
+
     warnings = [f"{what}; going on from an older state" for what in damaged]
+    left_out = left_out_sentence(recipe)
     if left_out is not None:
         warnings.append(left_out)
-    if changes:
-        heading = "the recipe has changed since the run was started:"
-        warnings.append("\n".join([heading, *changes]))
-    with restoring(state):
-        edited = _edited_code(recipe, plugins, context.facts.get("code", {}))
-    if edited:
-        message = (
-            f"code is not what it was when the run was started: {'; '.join(edited)}"
-        )
-        if not allow_changes:
-            raise RunError(
-                f"{message}; put it back, start a new run, or allow changes to go on with it "
-                "(`--allow-changes`)"
-            )
-        warnings.append(message)
+    warnings += _changes_of_recipe(context, plugins, state, before)
+    warnings += _changes_of_code(context, plugins, state)
     warnings += _other_versions(context.facts, describe(plugins, None))
+
     # The state lacks the resumptions since it was written.
     resumptions = manifest.get("resumed", [])
     if not isinstance(resumptions, list):
@@ -157,8 +113,58 @@ def resume(
     return execute(context, plugins, state, warnings)
 
 
-def _require_same_encoders(changes: Sequence[str], state: State) -> None:
-    """Raise `RunError` if changes of the recipe give an encoder another backbone than the state has."""
+def _unfinished_manifest(directory: Path) -> dict[str, Any]:
+    """Return the manifest of a run that can be resumed. Raises `RunError` if there is no such run."""
+    try:
+        manifest: dict[str, Any] = read_json(directory / MANIFEST)
+        status = manifest["status"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one"
+        ) from error
+    if status == "finished":
+        _tidy_again(directory)
+        raise RunError(
+            f"the run in `{directory}` has finished; there is nothing to resume"
+        )
+    return manifest
+
+
+def _changes_of_recipe(
+    context: RunContext, plugins: Plugins, state: State, before: dict[str, Any]
+) -> Iterator[str]:
+    """Yield a warning of the differences between the recipe and `before`, the recipe of the run so far.
+
+    Raises:
+        RunError: if changes are not allowed, or the run cannot go on with them.
+    """
+    directory, recipe = context.directory, context.recipe
+    after = tomli.loads(resolved_toml(recipe, directory))
+    after = with_absolute_paths(after, directory)
+    before = with_absolute_paths(before, directory)
+    before = _with_moved_files(before, after)
+    _remove_what_changes_no_score(before, recipe, plugins)
+    _remove_what_changes_no_score(after, recipe, plugins)
+    changes = [f"  {change}" for change in differences(before, after)]
+    if changes and not context.changes_allowed:
+        heading = (
+            f"the recipe is not the one that the run in `{directory}` was started with:"
+        )
+        fix = "go on without these changes, or allow them (`--allow-changes`)"
+        raise RunError("\n".join([heading, *changes, fix]))
+    _require_same_backbones(changes, state)
+    if _begun(before, state) != _begun(after, state):
+        raise RunError(
+            f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "
+            "undo that, or start a new run"
+        )
+    if changes:
+        heading = "the recipe has changed since the run was started:"
+        yield "\n".join([heading, *changes])
+
+
+def _require_same_backbones(changes: Sequence[str], state: State) -> None:
+    """Raise `RunError` if a change of the recipe concerns a backbone, whose weights the state has."""
     backbones = []
     for change in changes:
         if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change):
@@ -169,8 +175,36 @@ def _require_same_encoders(changes: Sequence[str], state: State) -> None:
         raise RunError("\n".join([heading, *backbones, fix]))
 
 
+def _changes_of_code(
+    context: RunContext, plugins: Plugins, state: State
+) -> Iterator[str]:
+    """Yield a warning if the code that computes has changed since the run was started.
+
+    A component that the recipe no longer uses, or uses only now, is a change of the recipe.
+
+    Raises:
+        RunError: if changes are not allowed.
+    """
+    now = computing_code(components_of(context.recipe), plugins)
+    with restoring(state):
+        before = hashed(context.facts.get("code", {}))
+        common = [name for name in before if name in now]
+        earlier = {name: before[name] for name in common}
+        current = {name: now[name] for name in common}
+        edited = list(code_differences(earlier, current))
+    if not edited:
+        return
+    message = f"code is not what it was when the run was started: {'; '.join(edited)}"
+    if not context.changes_allowed:
+        raise RunError(
+            f"{message}; put it back, start a new run, or allow changes to go on with it "
+            "(`--allow-changes`)"
+        )
+    yield message
+
+
 def _other_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a warning for each kind of code whose versions are not those in the facts of a run's start."""
+    """Yield a warning if versions of plugins, or of libraries, differ between two manifests."""
     earlier, current = _versions(before), _versions(now)
     for kind in sorted(earlier.keys() & current.keys()):
         other = "; ".join(differences(earlier[kind], current[kind]))
@@ -179,7 +213,10 @@ def _other_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
 
 
 def _versions(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the versions that a manifest names: kind -> name -> version. It may be of an earlier version."""
+    """Return the versions in a manifest: `plugins` or `libraries` -> name -> version.
+
+    An earlier version of sentbed may have written the manifest.
+    """
     versions = {}
     if isinstance(facts.get("plugins"), list):
         named = (plugin for plugin in facts["plugins"] if isinstance(plugin, Mapping))
@@ -195,7 +232,7 @@ def _versions(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _require_types_of_facts(facts: Mapping[str, Any]) -> None:
-    """Raise `TypeError` if a fact of a state that the rest of the run adds to is not what was written."""
+    """Raise `TypeError` if a fact of a state that the run updates has another type."""
     for name, kind in FACTS_ADDED_TO.items():
         if name in facts and type(facts[name]) is not kind:
             raise TypeError(
@@ -208,56 +245,41 @@ def _remove_what_changes_no_score(
 ) -> None:
     """Remove from the TOML data of a recipe, in place, what affects no score.
 
-    Dropout that several processes draw is the exception.
+    The number of processes is removed, too, although each of them draws its own dropout.
     """
     for key in ("name", "cache"):
         table.get("run", {}).pop(key, None)
-    undecisive = [
-        key
-        for key in table
-        if key in plugins.tables and not plugins.tables[key].value.traits.decides
-    ]
-    for key in (*UNDECISIVE, *undecisive):
+    for key in UNDECISIVE:
         table.pop(key, None)
+    for key in [*table]:
+        offer = plugins.tables.get(key)
+        if offer is not None and not offer.value.traits.decides:
+            del table[key]
     remove_machine_settings(table, recipe)
 
 
 def _with_moved_files(before: Any, after: Any) -> Any:
-    """Return the data of a run's recipe with the paths of `after` for files that are no longer there.
+    """Return the recipe `before` with the paths of missing files replaced by those of `after`.
 
-    A run that was moved without its project names places where nothing is. Files of the same name take their
-    places; data and weights with other content are refused when they are read.
+    A path is replaced only by one with the same file name, for runs that were moved without their project.
+    Data and weights with other content are refused when they are read.
     """
     if isinstance(before, dict) and isinstance(after, dict):
-        return {
-            key: _with_moved_files(value, after.get(key))
-            for key, value in before.items()
-        }
-    if (
-        isinstance(before, list)
-        and isinstance(after, list)
-        and len(before) == len(after)
-    ):
+        moved = {}
+        for key, value in before.items():
+            moved[key] = _with_moved_files(value, after.get(key))
+        return moved
+    if isinstance(before, list) and isinstance(after, list):
+        if len(before) != len(after):
+            return before
         return [_with_moved_files(*pair) for pair in zip(before, after, strict=True)]
     if isinstance(before, str) and isinstance(after, str):
-        paths = Path(before), Path(after)
-        are_paths = all(path.is_absolute() for path in paths)
+        old, new = Path(before), Path(after)
+        are_one_file = old.is_absolute() and new.is_absolute() and old.name == new.name
         # `Path.exists` raises for a name that is too long.
-        if are_paths and paths[0].name == paths[1].name and not os.path.exists(before):  # noqa: PTH110
+        if are_one_file and not os.path.exists(before):  # noqa: PTH110
             return after
     return before
-
-
-def _edited_code(
-    recipe: Recipe, plugins: Plugins, before: Mapping[str, str]
-) -> list[str]:
-    """Return how the code that a run computes with differs from what was noted when it was started.
-
-    What the recipe no longer uses, or uses now, is a change of the recipe.
-    """
-    now = computing_code(components_of(recipe), plugins)
-    in_use = {name: text for name, text in hashed(before).items() if name in now}
-    return list(code_differences(in_use, {name: now[name] for name in in_use}))
 
 
 def own_recipe(
@@ -266,7 +288,7 @@ def own_recipe(
     trust_remote_code: bool,
     plugins: Plugins | None = None,
 ) -> Recipe:
-    """Return the recipe in a run directory, without its settings of the machine; `overrides` may give them.
+    """Return the recipe in a run directory, without its machine settings, which `overrides` may replace.
 
     Raises:
         RecipeError: if the recipe has problems.
@@ -275,7 +297,7 @@ def own_recipe(
     plugins = plugins or load_plugins()
     base = directory.resolve()
     document = read_document(directory / RESOLVED)
-    # Without the checks of components: what is left out must not be looked at.
+    # The machine settings are not trusted: without `look`, components do not check the paths in them.
     whole = structure_recipe(document, plugins, base, look=False)
     document = apply_overrides(without_machine_settings(document, whole), overrides)
     recipe = structure_recipe(document, plugins, base)
@@ -291,34 +313,33 @@ def own_recipe(
 
 
 def _tidy_again(directory: Path) -> None:
-    """Tidy a finished run whose process was killed while it did so."""
+    """Tidy a finished run whose process was killed while tidying."""
     if not any((directory / name).exists() for name in (states.STATES, VECTORS)):
         return
     with alone(directory):
         kept = {}
         for newest in states.saved_states(directory)[:1]:
-            with suppress(
-                ValueError, KeyError
-            ):  # half removed, and then the kept weights are tidied
+            # If the state is partly removed, the kept weights have been tidied already.
+            with suppress(ValueError, KeyError):
                 tables = states.read(newest).content["kept"]
-                kept = {
-                    stage: Kept.of(directory, table) for stage, table in tables.items()
-                }
-        # A run of the first stages, from which others go on, has no encoder.
+                for stage, table in tables.items():
+                    kept[stage] = Kept.of(directory, table)
+        # A run of the first stages only, from which others go on, has no encoder.
         tidy(directory, kept, (directory / ENCODER).exists())
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """Yield `PATH: BEFORE -> AFTER` for every difference between two recipes as TOML data; stages by name."""
+    """Yield `PATH: BEFORE -> AFTER` for each difference between the TOML data of two recipes.
+
+    In a path, a stage has its name, if that is the same in both recipes, and otherwise its index.
+    """
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
             inner_path = f"{path}.{key}" if path else key
             yield from differences(before.get(key), after.get(key), inner_path)
-    elif (
-        isinstance(before, list)
-        and isinstance(after, list)
-        and len(before) == len(after)
-    ):
+        return
+    are_lists = isinstance(before, list) and isinstance(after, list)
+    if are_lists and len(before) == len(after):
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
             part = _shared_name(old, new) or index
             yield from differences(old, new, f"{path}.{part}")
@@ -343,14 +364,14 @@ def _shown(value: Any) -> str:
 
 
 def _count_begun(state: State) -> int:
-    """Return how many stages have begun by a state."""
+    """Return how many stages had begun when a state was written."""
     if state.step > 0:
         return state.stage + 1
     return state.stage
 
 
 def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]]]:
-    """Return name and trained encoders of each stage that has begun by a state; `recipe` is TOML data."""
+    """Return name and trained encoders of each stage that had begun; `recipe` is TOML data."""
     stages = recipe.get("stage", [])[: _count_begun(state)]
     encoders = list(recipe.get("encoders", [MAIN_ENCODER]))
     return [(stage["name"], stage["train"] or encoders) for stage in stages]
@@ -363,40 +384,52 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
         RunError: if there are states, but none is intact.
     """
     damaged = []
-    for place in states.saved_states(context.directory):
+    for saved in states.saved_states(context.directory):
         try:
-            state = states.read(place)
-            needed, kept = _needed(context.recipe, state), {}
-            for name, table in state.content["kept"].items():
-                try:
-                    kept[name] = Kept.of(context.directory, table)
-                except ValueError:
-                    if name in needed:
-                        raise
-            if state.step:
-                Kept.of(context.directory, state.content["keeper"])
+            state = states.read(saved)
+            kept = _kept_weights(context, state)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            why = error if isinstance(error, ValueError) else reason_of(error)
-            damaged.append(f"the checkpoint `{place.path}` is damaged: {why}")
+            reason = str(error) if isinstance(error, ValueError) else reason_of(error)
+            damaged.append(f"the checkpoint `{saved.path}` is damaged: {reason}")
             continue
         context.kept.update(kept)
         return state, damaged
     if damaged:
+        reasons = "; ".join(damaged)
         raise RunError(
-            "; ".join(damaged)
-            + "; no other is left, start the run again with another `--out`"
+            f"{reasons}; no other is left, start the run again with another `--out`"
         )
     return None, damaged
 
 
+def _kept_weights(context: RunContext, state: State) -> dict[str, Kept]:
+    """Return finished stage -> its kept weights, without damaged ones that are no longer needed.
+
+    Raises `ValueError` if weights are damaged that are still needed.
+    """
+    needed = _needed(context.recipe, state)
+    kept = {}
+    for name, table in state.content["kept"].items():
+        try:
+            kept[name] = Kept.of(context.directory, table)
+        except ValueError:
+            if name in needed:
+                raise
+    if state.step:
+        # The stage that is under way has kept weights, too.
+        Kept.of(context.directory, state.content["keeper"])
+    return kept
+
+
 def _needed(recipe: Recipe, state: State) -> set[str]:
-    """Return the finished stages whose weights a run needs that goes on from a state."""
-    begun = recipe.stage[state.stage : _count_begun(state)]
-    # Within a stage, the state itself has the weights that the stage trains.
-    inside = {name for stage in begun for name in recipe.trained(stage)}
-    return {
-        source
-        for index in range(state.stage, len(recipe.stage) + 1)
-        for name, source in sources_of(recipe, index).items()
-        if index > state.stage or name not in inside
-    }
+    """Return the finished stages whose weights are needed to go on from a state."""
+    needed = set()
+    for index in range(state.stage, len(recipe.stage) + 1):
+        sources = sources_of(recipe, index)
+        if index == state.stage and state.step > 0:
+            # Within a stage, the state itself has the weights that the stage trains.
+            for stage in recipe.stage[index : index + 1]:
+                for name in recipe.trained(stage):
+                    sources.pop(name, None)
+        needed |= set(sources.values())
+    return needed

@@ -37,13 +37,14 @@ from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
-from sentbed._run.checkpoints import prune, write_state
+from sentbed._run.checkpoints import prune
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.evaluations import Evaluations, files_of_evaluations
 from sentbed._run.guarded_vector_store import GuardedVectorStore
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
+from sentbed._run.state_saver import write_state
 from sentbed._run.trackers import following
 from sentbed._run.trainer_inputs import VECTORS, require_data
 from sentbed._run.training_loop import require_fit, train_stage

@@ -27,11 +27,11 @@ RETURNS: Mapping[str, Any] = {
     "report_sections": Sequence,
     "write_report": Path,
 }
-"""Hook whose results are used -> the type of a result that is not None."""
+"""Hook -> the type of its result, if it is not None; other hooks return nothing."""
 
 
 def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
-    """Yield why an object that a tracker's `build` returned cannot follow a run, each with a remedy."""
+    """Yield the faults of an object that a tracker's `build` returned, each with a remedy."""
     manager = pluggy.PluginManager("sentbed")
     hook_count = 0
     for name, method in inspect.getmembers(tracker, callable):
@@ -67,13 +67,13 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
 def following(
     context: RunContext, plugins: Plugins, history: History
 ) -> Iterator[None]:
-    """Register the history and the recipe's trackers, and guard every plugin's hooks, during the run.
+    """Within the context, register history and trackers, and turn errors in hooks into warnings.
 
     Raises:
         PluginError: if a tracker is built that cannot follow a run.
     """
     manager = plugins.manager
-    whose: dict[Any, str] = {info.key: info.label for info in plugins.plugins}
+    owners: dict[Any, str] = {info.key: info.label for info in plugins.plugins}
     with ExitStack() as stack:
         manager.register(history)
         stack.callback(manager.unregister, history)
@@ -88,9 +88,8 @@ def following(
                 wrong = "returned an object equal to another tracker's; let its class compare by identity"
                 raise fault(tracker, "build", wrong) from error
             stack.callback(manager.unregister, built)
-            whose[name] = (
-                f"the tracker `{tracker.name}` of {release_of(type(tracker).__module__)}"
-            )
+            release = release_of(type(tracker).__module__)
+            owners[name] = f"the tracker `{tracker.name}` of {release}"
         failed: set[str] = set()
         for hook in LIFECYCLE:
             for implementation in getattr(manager.hook, hook).get_hookimpls():
@@ -98,11 +97,10 @@ def following(
                     continue
                 if implementation.wrapper or implementation.hookwrapper:
                     continue
-                stack.callback(
-                    setattr, implementation, "function", implementation.function
-                )
+                function = implementation.function
+                stack.callback(setattr, implementation, "function", function)
                 name = implementation.plugin_name
-                owner = whose.get(name, f"the plugin `{name}`")
+                owner = owners.get(name, f"the plugin `{name}`")
                 implementation.function = _guarded(
                     context, hook, implementation, owner, failed
                 )
@@ -113,10 +111,10 @@ def _guarded(
     context: RunContext,
     hook: str,
     implementation: pluggy.HookImpl,
-    whose: str,
+    owner: str,
     failed: set[str],
 ) -> Callable[..., Any]:
-    """Return a hook's function that warns of an error instead, and does nothing from then on."""
+    """Return a hook's function that warns instead of raising, and is not called again after that."""
     function: Callable[..., Any] = implementation.function
     plugin = implementation.plugin
 
@@ -131,11 +129,11 @@ def _guarded(
             deliberate = isinstance(error, SentbedError)
             if deliberate and (required or hook in ("run_started", "run_resumed")):
                 raise
-            module = (
-                plugin.__name__ if inspect.ismodule(plugin) else type(plugin).__module__
-            )
+            module = type(plugin).__module__
+            if inspect.ismodule(plugin):
+                module = plugin.__name__
             reason = " ".join(reason_of(error).split())
-            failure = f"{whose} failed in `{hook}`: {reason}"
+            failure = f"{owner} failed in `{hook}`: {reason}"
             if place := place_of(error, module):
                 failure += f" @ {place}"
             if required:
@@ -163,7 +161,7 @@ def _checked(hook: str, result: Any) -> Any:
     ):
         raise TypeError(f"it returned {result!r:.80}, expected several `ReportSection`")
     if hook == "tracker_state":
-        # What cannot be written must not end the run when a checkpoint is.
+        # Fail here, in the tracker's hook: a state that cannot be written must not end the run.
         name, state = result
         json.dumps({name: state})
     return result

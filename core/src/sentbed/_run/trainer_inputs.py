@@ -26,7 +26,9 @@ from sentbed.errors import DataError, RunError, suggest
 from sentbed.protocols import PROGRESS, Columns, Dataset, TokenIds, Tokenizer
 
 VECTORS = "vectors"
+"""Directory of cached vectors of frozen encoders, in that of the run."""
 LARGEST = float(np.finfo(np.float32).max)
+"""Largest number that a column of numbers may have."""
 
 
 class Feed:
@@ -50,32 +52,15 @@ class Feed:
                 continue
             path = None
             if stage.cache_frozen:
-                # Includes what `source` lacks: a resumed run may have been allowed a changed recipe.
-                parts = (encoder.recipe, context.recipe.runtime, context.recipe.run)
-                settings = [unstructure(part) for part in parts]
-                source = context.source(tower)
-                key = [
-                    dataset.fingerprint,
-                    source,
-                    settings,
-                    column,
-                    length,
-                    stage.normalize_text,
-                ]
-                name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
-                path = (
-                    context.directory
-                    / VECTORS
-                    / f"{stage.name}-{column}-{name}.records"
-                )
+                path = _cache_file(context, stage, column, encoder, dataset)
             self.frozen[column] = FrozenColumn.of(
                 encoder, length, stage.normalize_text, dataset, path
             )
 
     def __call__(self, batch: Batch, progress: float) -> Columns:
-        """Return tokens, vectors of frozen encoders and class indices, by column.
+        """Return tokens, vectors of frozen encoders, class indices and numbers, by column.
 
-        `progress` is the part of the stage's steps that are over.
+        `progress` is the share of the stage's steps that are done.
         """
         columns: dict[str, Any] = {}
         if self.stage.loss.traits.scheduled:
@@ -100,20 +85,37 @@ class Feed:
         return columns
 
 
+def _cache_file(
+    context: RunContext, stage: Stage, column: str, encoder: Encoder, dataset: Dataset
+) -> Path:
+    """Return the file for a column's vectors; its name has a hash of everything that determines them."""
+    tower = context.recipe.towers(stage)[column]
+    # The settings are part of the key, since a resumed run may have been allowed a changed recipe.
+    parts = (encoder.recipe, context.recipe.runtime, context.recipe.run)
+    key = [
+        dataset.fingerprint,
+        context.source(tower),
+        [unstructure(part) for part in parts],
+        column,
+        length_of(stage, encoder),
+        stage.normalize_text,
+    ]
+    digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
+    return context.directory / VECTORS / f"{stage.name}-{column}-{digest}.records"
+
+
 def require_data(stage: Stage) -> None:
     """Raise `DataError` or `RunError` if a stage's data lacks rows or columns, or has an unusable value."""
     dataset = open_data(stage)
     sampler = sampler_of(stage, dataset, (0, 0))
-    value_columns = [
-        column for column in stage.columns_used if column not in stage.texts
-    ]
+    value_columns = set(stage.columns_used) - set(stage.texts)
     if not value_columns:
         return
     for start in range(0, len(dataset), WINDOW):
         rows = np.arange(start, min(start + WINDOW, len(dataset)))
-        columns = sampler.fetch(rows)
-        for column in value_columns:
-            values_of(stage, column, columns[column], rows)
+        for column, values in sampler.fetch(rows).items():
+            if column in value_columns:
+                values_of(stage, column, values, rows)
 
 
 def open_data(stage: Stage) -> Dataset:
@@ -175,7 +177,7 @@ class FrozenColumn:
     max_length: int
     normalize: bool
     cache: Path | None = None
-    """File with one record per row of the data: `vector`, and `sum`, the hash of its text and vector."""
+    """File with one record per row of the data: `vector`, and `sum`, a checksum of text and vector."""
 
     @classmethod
     def of(
@@ -197,7 +199,7 @@ class FrozenColumn:
     def vectors(
         self, rows: NDArray[np.int64], texts: Sequence[str]
     ) -> NDArray[np.float32]:
-        """Return the vectors of these rows with the texts `texts`, `(batch, width)`."""
+        """Return the vectors of these rows, whose texts are `texts`, `(batch, width)`."""
         if self.cache is None:
             return self._encode(texts)
         records = np.zeros(len(rows), _record(self.encoder.width))
@@ -219,14 +221,14 @@ class FrozenColumn:
 
 def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return a positive hash of each text, `(texts,)`; equal texts have equal numbers."""
-    digests = (
-        hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-        for text in texts
-    )
-    numbers: NDArray[np.int64] = np.frombuffer(b"".join(digests), "<i8") & np.int64(
-        2**63 - 1
-    )
-    return np.maximum(numbers, 1)
+    digests = [_digest(text.encode(errors="surrogatepass")) for text in texts]
+    hashes = np.frombuffer(b"".join(digests), "<i8")
+    positive: NDArray[np.int64] = hashes & np.int64(2**63 - 1)
+    return np.maximum(positive, 1)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=8).digest()
 
 
 def _record(width: int) -> np.dtype[Any]:
@@ -234,12 +236,10 @@ def _record(width: int) -> np.dtype[Any]:
 
 
 def _sums(texts: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the hash of each text and its vector, `(texts,)`."""
-    pairs = zip(text_numbers(texts), vectors, strict=True)
-    digests = (
-        hashlib.blake2b(x.tobytes() + y.tobytes(), digest_size=8).digest()
-        for x, y in pairs
-    )
+    """Return a checksum of each text and its vector, `(texts,)`."""
+    digests = []
+    for number, vector in zip(text_numbers(texts), vectors, strict=True):
+        digests.append(_digest(number.tobytes() + vector.tobytes()))
     return np.frombuffer(b"".join(digests), "<i8")
 
 

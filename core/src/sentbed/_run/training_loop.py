@@ -13,8 +13,9 @@ from sentbed._recipe.checks import loss_of
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
-from sentbed._run.checkpoints import Keeper, Saver
+from sentbed._run.checkpoints import Keeper
 from sentbed._run.context import Kept, RunContext
+from sentbed._run.state_saver import Saver
 from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
@@ -39,7 +40,7 @@ def train_stage(
     encoders: Mapping[str, Encoder],
     resumed: State | None = None,
 ) -> None:
-    """Train stage `index` of the run's recipe; its encoders then have the kept weights.
+    """Train stage `index` of the run's recipe, and leave the kept weights in its encoders.
 
     With `resumed`, continue from that state. If an error or an interruption ends the stage early, the best
     weights so far are restored before the exception is re-raised.
@@ -65,10 +66,10 @@ def train_stage(
 
 
 def _training_engine(runtime: Runtime, engine: Engine) -> TrainingEngine:
-    """Return the engine as one that trains.
+    """Return the engine as a `TrainingEngine`.
 
     Raises:
-        PluginError: if it only encodes, which `check` has not been told.
+        PluginError: if it only encodes, although the runtime's traits do not say so to `check`.
     """
     if not callable(getattr(engine, "trainer", None)):
         wrong = "returned an engine that only encodes, and `untrainable` of the runtime's traits is None"
@@ -90,50 +91,18 @@ class _Loop:
         self.stage = stage = context.recipe.stage[index]
         self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
         dataset = _open(context, stage)
-        if len(dataset) < stage.batch_size and resumed is None:
-            context.warn(
-                f"the data of stage `{stage.name}` has {len(dataset)} rows, fewer than its `batch_size` of "
-                f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
-            )
         self.feed = Feed(context, stage, encoders, dataset)
         self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
-        self.total_steps = stage.steps or self.sampler.batches_an_epoch * (
-            stage.epochs or 1
-        )
+        epochs = stage.epochs or 1
+        self.total_steps = stage.steps or self.sampler.batches_an_epoch * epochs
         if resumed is None:
-            rows = stage.rows_taken(len(dataset))
-            for remark in sentences(
-                stage.loss.without_effect(rows), stage.loss, "without_effect"
-            ):
-                context.warn(f"stage `{stage.name}`: {remark}")
-            for remark in without_effect(stage, self.total_steps):
-                context.warn(remark)
-        towers = context.recipe.towers(stage)
+            self._warn_of_settings(len(dataset))
         first = next(iter(self.trained.values()))
         engine = _training_engine(context.recipe.runtime, first.engine)
-        # The stage's random numbers do not depend on what ran before it, or on whether it was resumed.
+        # The stage's random numbers must not depend on what ran before it, or on whether it was resumed.
         engine.seed(derive(context.recipe.run.seed, "stage", index))
-        self.trainer = engine.trainer(
-            {name: encoder.placed for name, encoder in self.trained.items()},
-            Training(
-                loss=loss_of(stage, first.similarity),
-                optimizer=stage.optimizer,
-                schedule=stage.schedule,
-                total_steps=self.total_steps,
-                towers={
-                    column: name
-                    for column, name in towers.items()
-                    if name in self.trained
-                },
-                max_grad_norm=stage.max_grad_norm,
-                micro_batch=stage.micro_batch,
-                ensembles={
-                    n: (len(e.recipe.prompts), e.recipe.ensemble)
-                    for n, e in self.trained.items()
-                },
-                ema=stage.ema,
-            ),
-        )
+        placed = {name: encoder.placed for name, encoder in self.trained.items()}
+        self.trainer = engine.trainer(placed, self._training())
         self.keeper = Keeper(context, stage, encoders, self.trained)
         self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper)
         self.step = 0
@@ -150,21 +119,59 @@ class _Loop:
                 "give it more"
             )
 
+    def _warn_of_settings(self, rows: int) -> None:
+        """Warn of settings of the stage that do not suit data with `rows` rows."""
+        stage, warn = self.stage, self.context.warn
+        if rows < stage.batch_size:
+            warn(
+                f"the data of stage `{stage.name}` has {rows} rows, fewer than its `batch_size` of "
+                f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
+            )
+        remarks = stage.loss.without_effect(stage.rows_taken(rows))
+        for remark in sentences(remarks, stage.loss, "without_effect"):
+            warn(f"stage `{stage.name}`: {remark}")
+        for remark in without_effect(stage, self.total_steps):
+            warn(remark)
+
+    def _training(self) -> Training:
+        """Return the arguments of the trainer."""
+        stage = self.stage
+        towers = {}
+        for column, name in self.context.recipe.towers(stage).items():
+            if name in self.trained:
+                towers[column] = name
+        ensembles = {}
+        for name, encoder in self.trained.items():
+            recipe = encoder.recipe
+            ensembles[name] = len(recipe.prompts), recipe.ensemble
+        first = next(iter(self.trained.values()))
+        return Training(
+            loss=loss_of(stage, first.similarity),
+            optimizer=stage.optimizer,
+            schedule=stage.schedule,
+            total_steps=self.total_steps,
+            towers=towers,
+            max_grad_norm=stage.max_grad_norm,
+            micro_batch=stage.micro_batch,
+            ensembles=ensembles,
+            ema=stage.ema,
+        )
+
     def begin(self) -> None:
         """Evaluate before the first step, or load the state of a resumed stage."""
         if self.resumed is None:
-            # The weights that the stage begins with are among those that it may keep.
+            # The stage may keep its initial weights, so they are validated, too.
             with self._averaged():
                 self.keeper.validate(0, last=False)
             self._watch()
             return
-        # Last, since building may have drawn random numbers.
+        # The random generators' states come last, since building may have drawn random numbers.
         with restoring(self.resumed):
             self.trainer.load(self.resumed.trainer)
-        self.keeper.at = self.step
+        self.keeper.current_step = self.step
         self.ended = self.step == self.total_steps
         if not self.resumed.content.get("looked", True):
-            # An interrupted run saved its state before the step was evaluated.
+            # The run was interrupted after the step, before its evaluations.
             self._evaluate_step()
 
     def train(self) -> None:
@@ -172,7 +179,7 @@ class _Loop:
         stop = self.context.stop
         while not self.ended:
             self.step += 1
-            self.keeper.at = self.step
+            self.keeper.current_step = self.step
             with stop.patient():
                 interrupted = self._take_step()
                 if (reason := stop.asked or interrupted) is not None:
@@ -215,14 +222,12 @@ class _Loop:
         """Train on one batch; return the reason if another process of the engine was asked to end."""
         batch = self.sampler.next()
         columns = self.feed(batch, (self.step - 1) / self.total_steps)
-        facts = self.context.facts
         result = self.trainer.step(columns)
-        tokens = sum(
-            len(column.ids)
-            for column in columns.values()
-            if isinstance(column, TokenIds)
-        )
-        facts["trained_tokens"] = facts.get("trained_tokens", 0) + tokens
+        facts = self.context.facts
+        facts.setdefault("trained_tokens", 0)
+        for column in columns.values():
+            if isinstance(column, TokenIds):
+                facts["trained_tokens"] += len(column.ids)
         self.context.stepped = True
         self._require_finite(result, batch)
         event = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
@@ -240,7 +245,7 @@ class _Loop:
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:
-        """Give the encoders the moving average of their weights, if the stage has one."""
+        """Within the context, use the moving average of the trained weights, if the stage has one."""
         if self.stage.ema is None:
             yield
             return
@@ -266,7 +271,7 @@ class _Loop:
             self.context.hooks.observed(**event, encoder=who, evaluation=evaluation)
 
     def _interrupt(self, reason: str, looked: bool = False) -> NoReturn:
-        """Save the state after this step and end the run."""
+        """Save the state after this step and end the run; `looked` as in `Saver.save`."""
         self.saver.save(self.step, looked)
         error = KeyboardInterrupt(f"ended by {reason}")
         error.add_note(
@@ -276,43 +281,50 @@ class _Loop:
         raise error
 
     def _require_finite(self, result: StepResult, batch: Batch) -> None:
-        for what, value in (("loss", result.loss), ("gradient norm", result.grad_norm)):
-            if not math.isfinite(value):
-                rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
-                more = ", ..." if len(batch.rows) > FIRST_ROWS else ""
-                remedy = f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
-                if self.step == 1:
-                    remedy = (
-                        "no step has been taken, so look at these rows, and test the components with "
-                        "`sentbed_testing.check_component`"
-                    )
-                raise RunError(
-                    f"the {what} of stage `{self.stage.name}` is {value} at step {self.step} of "
-                    f"{self.total_steps} (batch {batch.number} of epoch {batch.epoch + 1}, "
-                    f"rows {rows}{more}); {result.fault}{result.fault and '; '}{remedy}"
-                )
+        """Raise `RunError` if loss or gradient norm is NaN or infinite."""
+        if not math.isfinite(result.loss):
+            culprit = f"loss of stage `{self.stage.name}` is {result.loss}"
+        elif not math.isfinite(result.grad_norm):
+            culprit = (
+                f"gradient norm of stage `{self.stage.name}` is {result.grad_norm}"
+            )
+        else:
+            return
+        rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
+        if len(batch.rows) > FIRST_ROWS:
+            rows += ", ..."
+        remedy = f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
+        if self.step == 1:
+            remedy = (
+                "no step has been taken, so look at these rows, and test the components with "
+                "`sentbed_testing.check_component`"
+            )
+        if result.fault:
+            remedy = f"{result.fault}; {remedy}"
+        raise RunError(
+            f"the {culprit} at step {self.step} of {self.total_steps} "
+            f"(batch {batch.number} of epoch {batch.epoch + 1}, rows {rows}); {remedy}"
+        )
 
 
 def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
     """Raise `RunError` or `ModelError` if a stage cannot work with the encoders as built."""
     for stage in recipe.stage:
-        towers, free = recipe.towers(stage), stage.loss.traits.targets
-        widths = {
-            tower: encoders[tower].width
-            for column, tower in towers.items()
-            if column not in free
-        }
-        for tower in widths.keys() & set(recipe.trained(stage)):
+        towers = recipe.towers(stage)
+        trained = recipe.trained(stage)
+        widths = {}
+        for column, tower in towers.items():
+            if column in stage.loss.traits.targets:
+                continue  # the width of a teacher may differ
             encoder = encoders[tower]
-            widths[tower] = (
-                encoder.placed.trained_width or encoder.placed.width
-            ) * encoder.recipe.joined
+            width = encoder.placed.width
+            if tower in trained and encoder.placed.trained_width:
+                width = encoder.placed.trained_width
+            widths[tower] = width * encoder.recipe.joined
         if len(set(widths.values())) > 1:
-            listed = " and ".join(
-                f"`{tower}` gives {width}" for tower, width in widths.items()
-            )
+            listed = [f"`{tower}` gives {width}" for tower, width in widths.items()]
             raise RunError(
-                f"the vectors of stage `{stage.name}` have several widths: {listed}; "
+                f"the vectors of stage `{stage.name}` have several widths: {' and '.join(listed)}; "
                 "give one of them `head = { projection = N }` with the other's width"
             )
         for tower in towers.values():

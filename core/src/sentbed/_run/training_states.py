@@ -26,22 +26,25 @@ from sentbed._files import (
 from sentbed.errors import PluginError, RunError, foreign
 
 STATES = "states"
+"""Directory of the states, in that of the run."""
 STATE_FILE = "state.json"
 TRAINER = "trainer"
+"""Directory that the trainer fills, in that of a state."""
 SCHEMA = 1
+"""Version of the format of states."""
 
 
 @attrs.frozen
 class State:
-    """Training state: the next step is step `step` + 1 of `stage`."""
+    """Training state after step `step` of stage `stage`."""
 
     path: Path
     stage: int
     """Index of the stage; the number of stages if all have finished."""
     step: int
-    """Number of steps of the stage done; at 0 the stage has not begun."""
+    """Number of finished steps of the stage; at 0 the stage has not begun."""
     content: Mapping[str, Any] = attrs.field(factory=dict)
-    """Content as passed to `write`."""
+    """Content as passed to `write_state`; empty if it has not been read."""
 
     @property
     def trainer(self) -> Path:
@@ -106,19 +109,19 @@ def read(state: State) -> State:
 
 
 def restoring(state: State) -> AbstractContextManager[None]:
-    """Return a context in which whatever a state's content makes the code raise becomes a `RunError`."""
+    """Return a context that turns any exception into a `RunError` that names the state as the cause."""
     advice = "remove it, to go on from an older one, or start a new run"
     return foreign(RunError, f"the state `{state.path}` cannot be restored", advice)
 
 
 def prune(run: Path, last: State, keep: int) -> None:
-    """Remove all states but `keep`: the last one written and the newest before it.
+    """Keep `last` and the newest `keep` - 1 states before it, and remove all others.
 
     States newer than `last` are damaged, or the run would have been resumed from them.
     """
     states = saved_states(run)
-    place = [state.path for state in states].index(last.path)
-    for state in states[:place] + states[place + keep :]:
+    index = [state.path for state in states].index(last.path)
+    for state in states[:index] + states[index + keep :]:
         remove_directory(state.path)
     # Temporary directories left by processes killed while writing.
     for left in (run / STATES).glob(".*"):

@@ -168,7 +168,9 @@ class Items:
                 names, cluster_of_item = np.unique(names, return_inverse=True)
                 values = np.bincount(cluster_of_item, values)
         degrees, correction = self._degrees_and_correction(repeated)
-        return ItemComponents(values * correction, (Block(len(values), degrees),), names)
+        return ItemComponents(
+            values * correction, (Block(len(values), degrees),), names
+        )
 
     def _degrees_and_correction(self, sizes: Sequence[int]) -> tuple[float, float]:
         """Return degrees of freedom and the factor that makes the components' variance unbiased.

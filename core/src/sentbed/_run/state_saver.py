@@ -1,0 +1,84 @@
+"""When to write training states, and their content."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from sentbed._files import write_atomic
+from sentbed._recipe.recipe import RESOLVED, resolved_toml
+from sentbed._run import training_states as states
+from sentbed._run.batch_sampling import Sampler
+from sentbed._run.checkpoints import Keeper, prune
+from sentbed._run.context import RunContext
+from sentbed._run.report_json import plain
+from sentbed.errors import PluginError
+from sentbed.protocols import Trainer
+
+
+@attrs.define(eq=False)
+class Saver:
+    """Saves the training state at the intervals of `[checkpoint]`."""
+
+    context: RunContext
+    index: int
+    trainer: Trainer
+    sampler: Sampler
+    keeper: Keeper
+    last_time: float = attrs.field(factory=time.monotonic, init=False)
+    """Time of the last state."""
+
+    def save_if_due(self, step: int) -> None:
+        """Write a state after step `step`, if due."""
+        rule = self.context.recipe.checkpoint
+        is_due = rule.every is not None and step % rule.every == 0
+        if is_due or time.monotonic() - self.last_time >= rule.minutes * 60:
+            self.save(step)
+
+    def save(self, step: int, looked: bool = True) -> None:
+        """Write a state after step `step`; `looked` says whether the evaluations due at it are done."""
+        stage_content = {
+            "sampler": self.sampler.state(),
+            "keeper": self.keeper.kept.table(self.context.directory),
+            "looked": looked,
+        }
+        write_state(self.context, self.index, step, stage_content, self.trainer)
+        prune(self.context.directory, self.keeper.stage.name, self.keeper.kept)
+        self.last_time = time.monotonic()
+
+
+def write_state(
+    context: RunContext,
+    stage: int,
+    step: int,
+    stage_content: Mapping[str, Any] | None = None,
+    trainer: Trainer | None = None,
+) -> None:
+    """Write a training state of the run and remove old ones."""
+    trackers = context.hooks.tracker_state(run=context.run)
+    tracker_states: dict[str, Any] = {}
+    for name, tracker_state in trackers:
+        if name in tracker_states:
+            raise PluginError(
+                f"two trackers keep a state under the name `{name}`; give each its own (`tracker_state`)"
+            )
+        tracker_states[name] = tracker_state
+    kept = {}
+    for name, weights in context.kept.items():
+        kept[name] = weights.table(context.directory)
+    recipe = resolved_toml(context.recipe, context.directory)
+    content = {
+        "facts": plain(context.facts),
+        "kept": kept,
+        "trackers": tracker_states,
+        "recipe": recipe,
+        **(stage_content or {}),
+    }
+    # If the run was resumed with a changed recipe, it is this one from now on.
+    write_atomic(context.directory / RESOLVED, recipe)
+    fill = None if trainer is None else trainer.save
+    state = states.write_state(context.directory, stage, step, content, fill)
+    states.prune(context.directory, state, context.recipe.checkpoint.keep)
