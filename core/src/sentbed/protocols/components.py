@@ -215,7 +215,7 @@ class Backbone(Component):
         return None
 
     def reading(self, layers: tuple[int, ...]) -> Backbone | None:
-        """Return this backbone with other layers as its output, for a prompt that sets them; None if it cannot."""
+        """Return this backbone with other layers as output, for a prompt that sets them; None if it cannot."""
         return None
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:

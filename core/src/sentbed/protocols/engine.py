@@ -229,7 +229,7 @@ class PlacedEncoder(SharedWork):
         raise NotImplementedError
 
     def save(self, directory: Path) -> Mapping[str, str] | None:
-        """Write files from which `Engine.assemble(..., saved=directory)` restores it; may return their SHA-256."""
+        """Write files that `Engine.assemble(..., saved=directory)` restores; may return their SHA-256."""
         raise NotImplementedError
 
 
@@ -273,9 +273,9 @@ class Training:
 
 
 Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
-"""A batch: column -> tokens to encode with gradient, vectors of a frozen tower (float32 `(batch, width)`), numbers
-(float32 `(batch,)`), or class indices (int64 `(batch,)`); `COLUMN.id` -> the ids of a column's texts (int64
-`(batch,)`); `PROGRESS` -> a float32 scalar."""
+"""A batch: column -> tokens to encode with gradient, vectors of a frozen tower (float32 `(batch, width)`),
+numbers (float32 `(batch,)`), or class indices (int64 `(batch,)`); `COLUMN.id` -> the ids of a column's texts
+(int64 `(batch,)`); `PROGRESS` -> a float32 scalar."""
 
 
 class Trainer:

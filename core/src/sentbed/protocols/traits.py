@@ -127,7 +127,7 @@ class BackboneTraits(ComponentTraits):
     predicts: bool = False
     """Whether it has the language-modelling head of `BuiltBackbone.logits`."""
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
-    """Token that each prompt must contain once; if missing, it is inserted before the sentence's quotation mark."""
+    """Token that each prompt must contain once; if missing, it is put before the sentence's quotation mark."""
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
     """Template of a second prompt around each sentence; see `TokenBatch.auxiliary`."""
 
@@ -175,7 +175,7 @@ class PoolerTraits(ComponentTraits):
         validator=optional(in_(get_args(Pooling))),
         metadata={JOINED: _unset},
     )
-    """Pooling mode of sentence-transformers that gives the same vectors of unpadded texts in eval mode, for exporters."""
+    """Pooling mode of sentence-transformers that equals it for unpadded texts in eval mode, for exporters."""
     dense: str | None = attrs.field(
         default=None, validator=_TEXT, metadata={JOINED: _unset}
     )
