@@ -14,26 +14,26 @@ from typing import Any, BinaryIO
 from sentbed.errors import DataError, RunError, printable
 
 LONGEST_LINE = 1 << 20
-"""Bytes of the longest line of a text file, and characters of the longest text."""
+"""Largest number of bytes of a line in a text file, and of characters in a text."""
 
 LARGEST_JSON = 1 << 30
-"""Bytes of the largest JSON file that we write: the record of a study with every score."""
+"""Largest number of bytes of a JSON file, which is more than the record of a large study has."""
 
 _BLOCK = 1 << 20
-"""Bytes that are read at a time."""
+"""Number of bytes to read at a time."""
 
 LARGEST_UNALLOCATED = 1 << 30
-"""Bytes of the largest file that may be nearly all holes."""
+"""Size in bytes up to which a file may be sparse."""
 
 MOST_HOLES = 100
-"""How many times larger than its space on the disk a file is that is nearly all holes."""
+"""Ratio of size to allocated space above which a larger file is refused as sparse."""
 
 SUMS_FILE = "checksums.json"
 """File with the SHA-256 of every file below its directory; see `write_sums`."""
 
 
 def is_device(path: Path) -> bool:
-    """Whether a path is a pipe, a socket or a device, whose reading may never end."""
+    """Whether a path is a pipe, a socket or a device, from which reading may never end."""
     return path.exists() and not (path.is_file() or path.is_dir())
 
 
@@ -41,8 +41,8 @@ def open_file(path: Path) -> BufferedReader:
     """Open a file for reading.
 
     Raises:
-        DataError: for a pipe or a device, and for a file that is nearly all holes: it takes no room and may
-            take days to read.
+        DataError: for a pipe or a device, and for a sparse file, which takes no space and may take days to
+            read.
         OSError: as `open` does.
     """
     if is_device(path):
@@ -51,7 +51,7 @@ def open_file(path: Path) -> BufferedReader:
             path,
         )
     stream = path.open("rb")
-    if _is_hollow(stream.fileno()):
+    if _is_sparse(stream.fileno()):
         stream.close()
         raise DataError(
             "nearly all of this file is holes, which hold nothing; get it again", path
@@ -59,26 +59,22 @@ def open_file(path: Path) -> BufferedReader:
     return stream
 
 
-def _is_hollow(descriptor: int) -> bool:
-    """Whether a large file has next to no content on its disk, which is not merely compressed."""
+def _is_sparse(descriptor: int) -> bool:
+    """Whether a large file consists nearly of holes only; False for one that the file system compresses."""
     state = os.fstat(descriptor)
     allocated = getattr(state, "st_blocks", None)
-    if (
-        state.st_size <= LARGEST_UNALLOCATED
-        or allocated is None
-        or not hasattr(os, "SEEK_HOLE")
-    ):
+    if state.st_size <= LARGEST_UNALLOCATED or allocated is None:
         return False
-    if 512 * allocated * MOST_HOLES >= state.st_size:
+    if 512 * allocated * MOST_HOLES >= state.st_size or not hasattr(os, "SEEK_HOLE"):
         return False
-    # Where a file system knows no holes, or says nothing of blocks, the first hole is the end of the file.
+    # On a file system without holes, the first hole is the end of the file.
     first_hole = os.lseek(descriptor, 0, os.SEEK_HOLE)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return first_hole < state.st_size
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:
-    """Return the error for a file that is open and not read, which the system's own error does not name."""
+    """Return the error for a failed read of an open file; the system's error does not name the file."""
     return DataError(
         f"the file cannot be read ({error.strerror}); look at its disk, or get it again",
         path,
@@ -89,13 +85,13 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
     """Return the content of a file.
 
     Raises:
-        DataError: as `open_file`, for more than `most` bytes, and if the disk does not give the content.
+        DataError: as `open_file`, for more than `most` bytes, and if reading fails.
         OSError: if the file cannot be opened.
     """
     content = bytearray()
     with open_file(path) as stream:
         try:
-            # In blocks: one call takes the memory for `most` bytes, however small the file is.
+            # In blocks, since a single call would allocate `most` bytes for the smallest file.
             while block := stream.read(min(_BLOCK, most + 1 - len(content))):
                 content += block
         except OSError as error:
@@ -108,11 +104,11 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
 
 
 def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
-    """Return what a JSON file holds; `most` is the number of bytes of the largest one.
+    """Return the content of a JSON file of at most `most` bytes.
 
     Raises:
         OSError: if the file cannot be opened.
-        ValueError: if it is not JSON, or nested more deeply than Python reads.
+        ValueError: if it is not JSON, or nested too deeply for Python.
         DataError: as `read_file`.
     """
     content = read_file(path, most)
@@ -127,9 +123,9 @@ def sha256(path: Path) -> str:
     import hashlib
 
     digest = hashlib.sha256()
-    files = (
-        sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    )
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
     for file in files:
         if path.is_dir():
             digest.update(file.relative_to(path).as_posix().encode() + b"\0")
@@ -144,23 +140,19 @@ def sha256(path: Path) -> str:
 def write_sums(directory: Path, hashes: Mapping[str, str] | None = None) -> None:
     """Write the SHA-256 of every file below a directory, for `verified_sums`.
 
-    `hashes` has those of some files, which are not computed again.
+    `hashes` may have hashes of files that are known already.
     """
-    names = sorted(
-        path.relative_to(directory).as_posix()
-        for path in directory.rglob("*")
-        if path.is_file()
-    )
-    sums = {
-        name: (hashes or {}).get(name) or sha256(directory / name)
-        for name in names
-        if name != SUMS_FILE
-    }
-    write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1))
+    known_sums = hashes or {}
+    sums = {}
+    for path in directory.rglob("*"):
+        name = path.relative_to(directory).as_posix()
+        if path.is_file() and name != SUMS_FILE:
+            sums[name] = known_sums.get(name) or sha256(path)
+    write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1, sort_keys=True))
 
 
 def verified_sums(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file that `write_sums` found, read again and compared.
+    """Return the SHA-256 of each file that `write_sums` recorded, after verifying it.
 
     Raises:
         ValueError: if a file is missing or damaged; the message names it.
@@ -186,7 +178,7 @@ def verified_sums(directory: Path) -> dict[str, str]:
 
 
 def _read_sums(directory: Path) -> dict[str, str]:
-    """Return the content of a directory's checksums. Raises `ValueError` if it is no table."""
+    """Return the recorded checksums of a directory, unverified. Raises `ValueError` if they are damaged."""
     try:
         sums = read_json(directory / SUMS_FILE)
     except ValueError as error:
@@ -197,9 +189,9 @@ def _read_sums(directory: Path) -> dict[str, str]:
 
 
 def require_links_within(directory: Path) -> None:
-    """Raise `RunError` if a link below a directory that is to be written to leads out of it.
+    """Raise `RunError` if a symbolic link below a directory leads out of it.
 
-    What is written would change files elsewhere. Links between files of the directory are allowed.
+    Writing into the directory could then change files elsewhere. Links within the directory are allowed.
     """
     root = directory.resolve()
     for place, subdirectories, files in os.walk(root):
@@ -213,7 +205,7 @@ def require_links_within(directory: Path) -> None:
 
 
 def leads_inside(path: Path, directory: Path) -> bool:
-    """Whether a path, with its links followed, is a directory or below it; a circle of links is nowhere."""
+    """Whether a path, with links resolved, is `directory` or below it; False for a circle of links."""
     try:
         return path.resolve().is_relative_to(directory.resolve())
     except (OSError, RuntimeError):
@@ -222,9 +214,9 @@ def leads_inside(path: Path, directory: Path) -> bool:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for writing that replaces `path` atomically at the end of the block.
+    """Open a temporary file for writing, which replaces `path` atomically at the end of the block.
 
-    A link is replaced as well, not what it leads to: in a directory of a stranger that may be any file.
+    If `path` is a link, the link is replaced and not its target, which may be any file of the user's.
 
     Raises:
         RunError: if the disk is full or `path` cannot be written; what was at `path` is unchanged.
@@ -232,7 +224,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     import tempfile
 
     named, path = path, path.parent.resolve() / path.name
-    # A link to a directory is replaced, one to a device is what a user named.
+    # A link to a directory is replaced; a link to a device is refused, as the device is.
     if is_device(path) or (path.is_dir() and not path.is_symlink()):
         raise RunError(f"`{named}` is not a plain file; choose another place")
     try:
@@ -251,15 +243,15 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise RunError(cannot_write(named, error)) from error
     finally:
-        # On a disk that has become read-only this fails too, and would hide why.
+        # On a read-only disk this fails as well, and would hide the first error.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a file atomically, a text without what controls a terminal. Raises `RunError`.
+    """Write a file atomically (see `atomic_file`), a text with its control characters escaped (`printable`).
 
-    See `atomic_file` and `printable`.
+    Raises `RunError`.
     """
     if isinstance(content, str):
         content = printable(content).encode()
@@ -298,9 +290,9 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory with all that is in it, as far as that can be done, or what else has its name.
+    """Remove a directory with its content, or a file of this name, ignoring errors; a link is left.
 
-    `shutil.rmtree` opens what it is given, and so waits for ever at a pipe. A link is left as it is.
+    `shutil.rmtree` alone would open a pipe of this name, and wait for ever.
     """
     import shutil
 
@@ -315,19 +307,19 @@ def remove_directory(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Hold the lock file `path`; yield whether it was free. The lock is released if the process dies.
+    """Acquire the lock file `path`; yield whether that succeeded. It is released if the process dies.
 
-    With `wait`, another process's lock is waited for, however long that is.
+    With `wait`, wait without limit until another process releases the lock.
 
     Raises:
         RunError: if the file cannot be created or written.
     """
-    # Imported here: most commands lock nothing.
+    # Imported here, since most commands lock nothing.
     from filelock import FileLock, Timeout
 
-    # Without a limit is -1.
-    timeout = -1 if wait else 0
-    lock, free = FileLock(path, timeout=timeout), True
+    timeout = -1 if wait else 0  # -1: without limit
+    lock = FileLock(path, timeout=timeout)
+    free = True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -345,19 +337,15 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
 
 def cannot_write(path: Path, error: OSError) -> str:
     """Return the message for a full disk or a path that cannot be written."""
-    full = error.errno in (
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-    ) or "No space left" in str(error)
-    advice = (
-        "free some space, or choose another place" if full else "choose another place"
-    )
+    advice = "choose another place"
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    if error.errno in full or "No space left" in str(error):
+        advice = "free some space, or choose another place"
     return f"cannot write `{path}`: {error.strerror or error}; nothing that was there is lost; {advice}"
 
 
 def _mode(mode: int) -> int:
-    """Return the mode that a plain `open` would give; temporary files are private by default."""
+    """Return the mode with the umask applied, as `open` does; temporary files are private by default."""
     mask = os.umask(0)
     os.umask(mask)
     return mode & ~mask

@@ -22,13 +22,13 @@ ModelId = NewType("ModelId", str)
 
 DATA_VARIABLE = "SENTBED_DATA"
 HUB = "hub:"
-"""Before a hub's id, or before a directory that takes its place."""
+"""Scheme of a hub's id, or of a local directory with the same content."""
 
 
 def absolute(location: str, base: Path) -> str:
     """Make a plain path absolute against `base`; return locations with a scheme (`pkg:` etc.) unchanged.
 
-    A directory behind `hub:`, which starts with `.`, `/` or `~`, becomes absolute, too.
+    After `hub:`, a directory, which starts with `.`, `/` or `~`, becomes absolute, too.
     """
     scheme, _, rest = location.partition(":")
     if scheme == "hub" and rest.startswith((".", "/", "~")):
@@ -39,14 +39,14 @@ def absolute(location: str, base: Path) -> str:
 
 
 class WrittenPath(str):
-    """Absolute path that a recipe has in another form: relative, or in a home directory.
+    """Absolute path that is relative in the recipe, or begins with `~`.
 
-    What is written of the recipe has that form again, so that it holds wherever the files are moved together.
+    Recipes that a run writes have the path in its original form, so that they can be moved with their files.
     """
 
     __slots__ = ("form",)
     form: str
-    """The path as the recipe has it."""
+    """The path as it is in the recipe."""
 
     def __new__(cls, path: str, form: str) -> WrittenPath:
         """Return an absolute path with its form in the recipe."""
@@ -58,14 +58,13 @@ class WrittenPath(str):
         return str(self), self.form
 
     def seen_from(self, directory: Path) -> str:
-        """Return the path for a file in `directory`: it starts with `./`, `../`, or `~` as in the recipe."""
+        """Return the path relative to `directory`, beginning with `./` or `../`; with `~`, as in the recipe."""
         scheme = HUB if self.startswith(HUB) else ""
         if self.form.startswith(f"{scheme}~"):
             return self.form
+        path = self.removeprefix(scheme)
         try:
-            relative = Path(
-                os.path.relpath(self.removeprefix(scheme), directory.resolve())
-            ).as_posix()
+            relative = Path(os.path.relpath(path, directory.resolve())).as_posix()
         except ValueError:  # on another drive
             return str(self)
         if relative == "..":
@@ -76,7 +75,7 @@ class WrittenPath(str):
 
 
 def placed(location: str, base: Path) -> str:
-    """Return a location as `absolute` does, with its form in the recipe if that is not absolute."""
+    """Return the absolute location; a `WrittenPath` if it is not absolute in the recipe."""
     path = absolute(location, base)
     if path == location or Path(location.removeprefix(HUB)).is_absolute():
         return path
@@ -84,7 +83,7 @@ def placed(location: str, base: Path) -> str:
 
 
 def with_absolute_paths(data: Any, directory: Path) -> Any:
-    """Return the TOML data of a file that a run has written in `directory`, with its paths made absolute."""
+    """Return TOML data, which a run has written in `directory`, with paths made absolute."""
     if isinstance(data, dict):
         return {
             key: with_absolute_paths(value, directory) for key, value in data.items()
@@ -97,7 +96,7 @@ def with_absolute_paths(data: Any, directory: Path) -> Any:
 
 
 def mentions(kind: Any, name: Any) -> bool:
-    """Whether a type is `name`, such as `FilePath`, or has it within, as `tuple[FilePath, ...]`."""
+    """Whether a type is or contains `name`: `tuple[FilePath, ...]` mentions `FilePath`."""
     return kind is name or any(mentions(part, name) for part in get_args(kind))
 
 
@@ -111,11 +110,9 @@ def locate(location: str) -> Path:
     try:
         if path.is_file() or path.is_dir():
             return path
-        fault = (
-            "is a pipe or a device, expected a file"
-            if is_device(path)
-            else "does not exist"
-        )
+        fault = "does not exist"
+        if is_device(path):
+            fault = "is a pipe or a device, expected a file"
     except OSError as error:
         raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
     file = None if str(path) == location else path
@@ -128,8 +125,8 @@ def _resolve(location: str) -> Path:
         package, _, inner = rest.partition("/")
         top, *below = package.split(".")
         try:
-            spec = importlib.util.find_spec(top)  # of `a.b` it would import `a`
-        except (ImportError, ValueError):  # not a name
+            spec = importlib.util.find_spec(top)  # for `a.b`, it would import `a`
+        except (ImportError, ValueError):  # not the name of a module
             spec = None
         places = spec.submodule_search_locations if spec else None
         for place in places or ():

@@ -14,23 +14,23 @@ from contextlib import contextmanager
 import attrs
 
 LONGEST_MESSAGE = 2000
-"""Characters of the longest message; of a longer one, beginning and end are shown."""
+"""Largest number of characters of a message; of a longer one, beginning and end are shown."""
 
 ALIKE = 20
-"""Number of problems alike but for names and numbers that are shown; the others are counted."""
+"""Number of problems of one kind (equal but for names and numbers) that are shown; the others are counted."""
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Controls of terminals (C0 but for tab and line feed, C1), of the direction of writing, and
-surrogates, which no file and no terminal can hold."""
+"""Control characters of terminals (C0 except tab and line feed, C1), bidirectional marks, and surrogates, which
+cannot be encoded."""
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters replaced by visible escapes, `\\x1b` or `\\u009b`.
+    """Return a text with control characters replaced by visible escapes, such as `\\x1b` or `\\u009b`.
 
-    All that is printed and written passes here, since names may be those of a stranger's study. Within a
-    string of JSON or TOML the escape stands for the same character.
+    Everything that is printed or written passes through it, since names may come from a recipe or study of
+    somebody else. Within a string of JSON or TOML the escape stands for the same character.
     """
     return _CONTROL.sub(_escape, text)
 
@@ -111,7 +111,7 @@ class Problem:
 
     `message` is a full sentence that ends with a remedy; `path` is the dotted path in the recipe
     (`stage.nli.loss.temperature`); `file` and `line` give the position (lines from 1, None if unknown);
-    `misfit` marks parts that are valid alone but do not fit together: a study excludes such cells.
+    `misfit` marks parts that are valid alone but do not fit together: a study leaves out such combinations.
     """
 
     message: str
@@ -131,15 +131,15 @@ class Problem:
 
 
 def shortened(text: str) -> str:
-    """Return a text, or beginning and end of one of more than `LONGEST_MESSAGE` characters."""
+    """Return a text; if it has more than `LONGEST_MESSAGE` characters, only its beginning and end."""
+    if len(text) <= LONGEST_MESSAGE:
+        return text
     half = LONGEST_MESSAGE // 2
-    return (
-        text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} [...] {text[-half:]}"
-    )
+    return f"{text[:half]} [...] {text[-half:]}"
 
 
 def shortened_lines(text: str) -> str:
-    """Return a text whose lines are `shortened`, each for itself."""
+    """Return a text with each line `shortened`."""
     return "\n".join(map(shortened, text.split("\n")))
 
 
@@ -155,7 +155,9 @@ def suggest(name: str, choices: Sequence[str]) -> str:
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:
         return f" Did you mean `{close[0]}`?"
-    return f" Choose one of {listed(sorted(choices))}." if choices else ""
+    if choices:
+        return f" Choose one of {listed(sorted(choices))}."
+    return ""
 
 
 def unknown_keys(keys: Iterable[str], choices: Sequence[str]) -> Iterator[str]:
@@ -173,26 +175,26 @@ def reason_of(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its message included
         text = ""
-    if isinstance(error, SentbedError) and text:
+    if not text:
+        return type(error).__name__
+    if isinstance(error, SentbedError):
         return text
-    return (
-        f"{type(error).__name__}: {shortened(text)}" if text else type(error).__name__
-    )
+    return f"{type(error).__name__}: {shortened(text)}"
 
 
 @contextmanager
 def foreign(
     error_of: Callable[[str], SentbedError], what: str, advice: str
 ) -> Iterator[None]:
-    """Turn any exception of a library that reads a user's file into an error that says `what` failed and why.
+    """Turn any exception that another library raises on a user's file into `error_of(message)`.
 
-    Errors of sentbed itself pass, and so do Ctrl-C and the end of the process.
+    The message says `what` failed, why, and the `advice`. Errors of sentbed, Ctrl-C and the end of the process
+    are not changed.
     """
     try:
         yield
     except (SentbedError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # a panic of a library in Rust is no `Exception`
-        raise error_of(
-            f"{what}: {' '.join(reason_of(error).split()):.400}; {advice}"
-        ) from error
+    except BaseException as error:  # a panic of a library in Rust is not an `Exception`
+        reason = " ".join(reason_of(error).split())
+        raise error_of(f"{what}: {reason:.400}; {advice}") from error

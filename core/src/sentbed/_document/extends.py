@@ -1,10 +1,10 @@
 """`extends`: recipes that build on others.
 
-Bases are read first, in order, then the file that names them; a file that is reached twice counts only the
+The bases of a file come first, in order, then the file itself; a file that is reached twice counts only the
 first time. Each file is then merged into those before it:
 
-- Tables are merged recursively, key by key. A component (a table with `use`) with a different `use` replaces
-  the earlier table: the fields of one component mean nothing to another.
+- Tables are merged recursively, key by key. But a component (a table with `use`) with a different `use`
+  replaces the earlier table, since its fields are different ones.
 - Arrays of tables with unique `name`s, such as `[[stage]]`, are merged by name; new elements are appended.
 - All other values are replaced.
 """
@@ -26,7 +26,7 @@ from sentbed.errors import Problem, RecipeError, SentbedError
 EXTENDS = "extends"
 
 LONGEST_CHAIN = 32
-"""Files in a row, each of which extends the next."""
+"""Largest number of files in a chain, each of which extends the next."""
 
 
 def extend(content: bytes, file: str, schema: int) -> Document:
@@ -54,7 +54,7 @@ def _read(
     layers: dict[Path, Document],
     schema: int,
 ) -> Iterator[Problem]:
-    """Add a file to `layers` after its bases, yielding problems; `chain` holds the files that led to it."""
+    """Add a file to `layers` after its bases, yielding problems; `chain` has the files that extend it."""
     try:
         document = parse(content, file)
     except RecipeError as error:
@@ -89,9 +89,8 @@ def _read(
                 )
                 yield document.problem(message, path)
             elif base not in layers:
-                yield from _read(
-                    read_file(base), _shown(base, location, file), chain, layers, schema
-                )
+                base_file = _shown(base, location, file)
+                yield from _read(read_file(base), base_file, chain, layers, schema)
         except OSError as error:
             message = f"cannot read the base `{location}`: {error.strerror or error}; check the path"
             yield document.problem(message, path)
@@ -105,7 +104,7 @@ def _read(
 
 
 def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield where each base of a recipe is named, and its location."""
+    """Yield the path of the key that names each base, and the base's location."""
     bases = document.data.get(EXTENDS, [])
     if not isinstance(bases, list):
         yield (EXTENDS,), bases
@@ -117,11 +116,13 @@ def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
 def _shown(base: Path, location: str, file: str) -> str:
     """Return a base's path as the user would write it: relative if the recipe's is."""
     short = os.path.normpath(Path(file).parent / location)
-    return short if Path(short).resolve() == base else str(base)
+    if Path(short).resolve() != base:
+        return str(base)
+    return short
 
 
 def _located(value: Any, directory: Path) -> Any:
-    """Mark the strings of a file in another directory than the recipe's with that directory."""
+    """Return the data with its strings marked as read from a file in `directory`."""
     if isinstance(value, dict):
         return {key: _located(item, directory) for key, item in value.items()}
     if isinstance(value, list):
@@ -133,11 +134,10 @@ class _Merge:
     """Merge of two documents that records each key's source."""
 
     def __init__(self, low: Document, high: Document) -> None:
-        self.low, self.high = low, high
-        self.below_low, self.below_high = (
-            _by_prefix(low.places),
-            _by_prefix(high.places),
-        )
+        self.low = low
+        self.high = high
+        self.below_low = _by_prefix(low.places)
+        self.below_high = _by_prefix(high.places)
         self.places = dict(low.places)
 
     def document(self) -> Document:
@@ -168,21 +168,32 @@ class _Merge:
             if "use" not in low or low["use"] == high.get("use", low["use"]):
                 self.move(at, source)
                 return self.tables(low, high, at, source)
-        elif (names := _names(low)) and (others := _names(high)):
+        elif _names(low) and _names(high):
             self.move(at, source)
-            merged = list(low)
-            for i, (name, element) in enumerate(zip(others, high, strict=True)):
-                if name in names:
-                    n = names.index(name)
-                    merged[n] = self.values(low[n], element, (*at, n), (*source, i))
-                else:
-                    self.take((*at, len(merged)), (*source, i))
-                    merged.append(element)
-            return merged
+            return self.arrays(low, high, at, source)
         for path in self.below_low.get(at, ()):
             del self.places[path]
         self.take(at, source)
         return high
+
+    def arrays(
+        self, low: list[Any], high: list[Any], at: KeyPath, source: KeyPath
+    ) -> list[Any]:
+        """Merge two arrays of tables by name, and append the elements with new names."""
+        indices = {name: index for index, name in enumerate(_names(low))}
+        merged = list(low)
+        for number, element in enumerate(high):
+            element_source = (*source, number)
+            index = indices.get(element["name"])
+            if index is None:
+                self.take((*at, len(merged)), element_source)
+                merged.append(element)
+            else:
+                element_at = (*at, index)
+                merged[index] = self.values(
+                    low[index], element, element_at, element_source
+                )
+        return merged
 
     def move(self, at: KeyPath, source: KeyPath) -> None:
         """Set the position of an existing key to its position in the second document."""
@@ -196,7 +207,7 @@ class _Merge:
 
 
 def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
-    """Return the paths that begin with each path: itself, and those of all keys below it."""
+    """Return each path -> itself and the paths of all keys below it."""
     by_prefix: dict[KeyPath, list[KeyPath]] = {}
     for path in paths:
         for end in range(1, len(path) + 1):
@@ -206,11 +217,12 @@ def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
 
 def _names(value: Any) -> list[str]:
     """Return the names in an array of tables, or an empty list if they are not unique strings."""
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+    if not isinstance(value, list):
         return []
-    names = [item.get("name") for item in value]
-    return (
-        names
-        if all(isinstance(n, str) for n in names) and len(set(names)) == len(names)
-        else []
-    )
+    names: list[str] = []
+    for item in value:
+        name = item.get("name") if isinstance(item, dict) else None
+        if not isinstance(name, str) or name in names:
+            return []
+        names.append(name)
+    return names

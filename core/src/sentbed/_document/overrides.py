@@ -11,11 +11,11 @@ from sentbed._document.toml import Document, KeyPath, parse
 from sentbed.errors import Problem, RecipeError, listed, suggest
 
 TAKEN_OUT = object()
-"""Stands in for a value: the key is removed."""
+"""Marker in place of a value: the key is removed."""
 COMMAND_LINE = "--set"
-"""Place of a value that an override has set, in messages."""
+"""Position of an overridden value in messages."""
 EVERYWHERE = "evaluate.*."
-"""Begins a path to a key of every evaluation that has it; `structure_recipe` sets it."""
+"""Prefix of a path that stands for a key in all evaluations that have it; `structure_recipe` applies it."""
 
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
@@ -38,17 +38,18 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
         # Moved to the end: a later override may set a key below an earlier one.
         values.pop(path.strip(), None)
         values[path.strip()] = value if text else TAKEN_OUT
-    direct_values = {
-        path: value for path, value in values.items() if not path.startswith(EVERYWHERE)
-    }
+    direct_values = {}
+    for path, value in values.items():
+        if not path.startswith(EVERYWHERE):
+            direct_values[path] = value
     try:
         document = attrs.evolve(document, plain=document.plain or document)
         document = set_values(document, direct_values, "the override")
         for path, value in direct_values.items():
             keys = document.key_path(path)
-            # Where an element was removed before it, the number of another one is that of the file.
+            # If an earlier element was removed, the index in the path now means another one: compare values.
             current = document.value(keys)
-            # `nan` is the same, and equal to nothing.
+            # `is` for NaN, which is equal to nothing.
             if current is value or (value is not TAKEN_OUT and current == value):
                 document = document.set_from(keys, COMMAND_LINE)
     except RecipeError as error:
@@ -67,9 +68,9 @@ def _toml_value(text: str) -> Any:
 
 
 def set_values(document: Document, values: Mapping[str, Any], what: str) -> Document:
-    """Return the document with each dotted path set to its value; `what` describes the paths in messages.
+    """Return the document with each dotted path set to its value; messages call the paths `what`.
 
-    An array element set to `false` is removed, such as `"stage.nli" = false` in an axis.
+    An array element that is set to `false` is removed, such as by `"stage.nli" = false` in an axis.
 
     Raises:
         RecipeError: if a path does not exist.
@@ -103,12 +104,9 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
     if problems:
         raise RecipeError(problems)
     document = attrs.evolve(document, data=data)
-    for gone in sorted(set(removed), key=str, reverse=True):
-        place = data
-        for part in gone[:-1]:
-            place = place[part]
-        del place[gone[-1]]
-        document = document.without(gone)
+    for element in sorted(set(removed), key=str, reverse=True):
+        del document.value(element[:-1])[element[-1]]
+        document = document.without(element)
     return document
 
 

@@ -39,7 +39,7 @@ from sentbed.protocols import Component, InstalledPlugins
 T = TypeVar("T")
 
 LONGEST_PATH = 4000
-"""Characters of the longest path in a recipe; Linux opens none of more than 4,095."""
+"""Largest number of characters of a path in a recipe; Linux allows 4,095."""
 
 _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(_WHOLE_NUMBER.pattern + r"(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,2})?")
@@ -88,8 +88,10 @@ def structure(
         problems = []
         old, new = rename
         for path, message in error.faults:
-            shown = (*new, *path[len(old) :]) if path[: len(old)] == old else path
-            problems.append(document.problem(message, shown))
+            path_in_file = path
+            if path[: len(old)] == old:
+                path_in_file = (*new, *path[len(old) :])
+            problems.append(document.problem(message, path_in_file))
         problems.sort(key=lambda problem: problem.line or 0)
         return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented
 
@@ -103,27 +105,25 @@ def make_converter(
     With `check`, the problems from a component's `check` method are reported as faults.
     """
     converter = cattrs.Converter()
-    hooks: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]], ...] = (
-        (attrs.has, partial(_table, converter)),
-        # A component class is a table; the base class of a kind means any component of that kind.
-        (_is_kind, partial(_component, converter, plugins, check)),
-        (lambda t: get_origin(t) in (Mapping, dict), partial(_mapping, converter)),
-        (lambda t: get_origin(t) is tuple, partial(_array, converter)),
-        (
-            lambda t: get_origin(t) in (Union, types.UnionType),
-            partial(_union, converter),
-        ),
-        (lambda t: get_origin(t) is Literal, _literal),
-        # The values that a study's axes set are structured once they are in the recipe.
-        (lambda t: t is Any, lambda value, _: value),
-        (lambda t: t is ModelId, partial(_model, base)),
-        (lambda t: t is FilePath, partial(_path, base)),
-    )
-    for fits, hook in hooks:
-        converter.register_structure_hook_func(fits, hook)
+    add = converter.register_structure_hook_func
+    add(attrs.has, partial(_table, converter))
+    # A component class is a table; the base class of a kind means any component of that kind.
+    add(_is_kind, partial(_component, converter, plugins, check))
+    add(_has_origin(Mapping, dict), partial(_mapping, converter))
+    add(_has_origin(tuple), partial(_array, converter))
+    add(_has_origin(Union, types.UnionType), partial(_union, converter))
+    add(_has_origin(Literal), _literal)
+    # The values that a study's axes set are structured once they are in the recipe.
+    add(lambda kind: kind is Any, lambda value, _: value)
+    add(lambda kind: kind is ModelId, partial(_model, base))
+    add(lambda kind: kind is FilePath, partial(_path, base))
     for kind in _NOUN:
         converter.register_structure_hook(kind, _primitive)
     return converter
+
+
+def _has_origin(*origins: Any) -> Callable[[Any], bool]:
+    return lambda kind: get_origin(kind) in origins
 
 
 def _is_kind(cls: Any) -> bool:
@@ -143,13 +143,15 @@ def _primitive(value: Any, kind: Any) -> Any:
 
 
 def _written(value: Any, kind: Any) -> str:
-    """Return how a value is written that lacks its quotes, or has some; empty if it is neither."""
+    """Return how to write a value with quotes that it lacks, or without quotes that it has; else nothing."""
     if kind is str and type(value) in (int, float):
         return f': write `"{value}"`'
     if kind not in (int, float) or not isinstance(value, str):
         return ""
     number = _WHOLE_NUMBER if kind is int else _NUMBER
-    return f": write `{value}`" if number.fullmatch(value) else ""
+    if not number.fullmatch(value):
+        return ""
+    return f": write `{value}`"
 
 
 def _path(base: Path, value: Any, _: Any) -> Any:
@@ -177,18 +179,16 @@ def _literal(value: Any, kind: Any) -> Any:
 
 def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     members = [m for m in get_args(kind) if m is not type(None)]
-    for member in members:
-        if type(unlocated(value)) is member and (
-            member is not float or math.isfinite(value)
-        ):
-            return unlocated(value)
+    plain = unlocated(value)
+    is_finite = type(plain) is not float or math.isfinite(plain)
+    if type(plain) in members and is_finite:
+        return plain
     if len(members) == 1:
         return converter.structure(value, members[0])
     if float in members and type(value) is int:
         return float(value)
-    if isinstance(value, list) and (
-        arrays := [m for m in members if get_origin(m) is tuple]
-    ):
+    arrays = [member for member in members if get_origin(member) is tuple]
+    if arrays and isinstance(value, list):
         return converter.structure(value, arrays[0])
     nouns = [_NOUN[member] for member in members if member in _NOUN]
     if len(nouns) == len(members):
@@ -199,14 +199,11 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     try:
         return converter.structure(value, first)
     except _InvalidError as error:
-        if len(error.faults) == 1 and any(
-            get_origin(m) is tuple for m in members if m is not first
-        ):
-            place, message = error.faults[0]
-            raise _InvalidError(
-                [(place, f"{message.rstrip('.')}. An array is possible too.")]
-            ) from error
-        raise
+        if len(error.faults) > 1 or not arrays or arrays == [first]:
+            raise
+        path, message = error.faults[0]
+        message = f"{message.rstrip('.')}. An array is possible too."
+        raise _InvalidError([(path, message)]) from error
 
 
 def _array(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
@@ -222,7 +219,7 @@ def _array(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
 
 
 def _as_array(value: Any) -> str:
-    """Return how a single value is written as an array: a text with commas, as from `--set`, in parts."""
+    """Return how to write a single value as an array; a text, such as one from `--set`, is split at commas."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",")]
         return f": write `{json.dumps(parts)}`"
@@ -270,18 +267,17 @@ def _component(
 
 
 def _problems(part: Component) -> list[str]:
-    """Return what a component's `check` yields, or what is wrong with `check` itself."""
+    """Return the problems that a component's `check` yields, or the fault of `check` itself."""
     try:
         return sentences(part.check(), part, "check")
     except PluginError as error:
         return [str(error)]
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
-        frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is this one
-        frame = next(
-            (frame for frame in frames if frame.filename != _component_faults.__file__),
-            None,
-        )
-        place = f"{frame.filename}:{frame.lineno}" if frame else ""
+        place = ""
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename not in (__file__, _component_faults.__file__):
+                place = f"{frame.filename}:{frame.lineno}"
+                break
         return [str(fault(part, "check", f"raised {reason_of(error)}", place))]
 
 
@@ -311,12 +307,12 @@ def _collect(
 
 
 def fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
-    """Return the fields of a class that a table may have, by the keys under which they stand there."""
-    return {
-        attribute.metadata.get("key", attribute.name): attribute
-        for attribute in attrs.fields(cls)
-        if not (attribute.metadata.get("skip") or attribute.metadata.get("spread"))
-    }
+    """Return the key in a table -> the field of a class."""
+    fields = {}
+    for field in attrs.fields(cls):
+        if not (field.metadata.get("skip") or field.metadata.get("spread")):
+            fields[field.metadata.get("key", field.name)] = field
+    return fields
 
 
 def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
@@ -382,14 +378,14 @@ def _validate(cls: type[Any], attribute: attrs.Attribute[Any], value: Any) -> st
 def _with_inline_table(
     items: Mapping[str, Any], own_keys: Collection[str], inline: str
 ) -> dict[str, Any]:
-    """Return items with those that are no keys of the table itself as a table of their own."""
+    """Return items with all that are not keys of the table itself moved into a table under the key `inline`."""
     table = {key: item for key, item in items.items() if key in own_keys}
     table[inline] = {key: item for key, item in items.items() if key not in own_keys}
     return table
 
 
 def _refusal(error: Exception, cls: type[Any], prefix: str = "") -> str:
-    """Return what a class says of its values, or, if it did not mean to refuse them, that it raised."""
+    """Return the message with which a class refuses its values, or, for an unexpected error, that it raised."""
     if isinstance(error, ValueError | TypeError | SentbedError) and error.args:
         return f"{prefix}{error.args[0]}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -415,20 +411,20 @@ def _hints(cls: type[Any]) -> Mapping[str, Any]:
         return get_type_hints(cls)
     except Exception as error:
         name = getattr(error, "name", "")
-        of = (
-            f"the field `{a.name}`"
-            for a in attrs.fields(cls)
-            if name in re.findall(r"\w+", str(a.type))
-        )
+        what = "a field"
+        for field in attrs.fields(cls):
+            if name in re.findall(r"\w+", str(field.type)):
+                what = f"the field `{field.name}`"
+                break
         message = (
-            f"the type of {next(of, 'a field')} of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
+            f"the type of {what} of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
             f"{error}; its plugin must import it outside `if TYPE_CHECKING`"
         )
         raise _invalid(message) from error
 
 
 def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield a part of a recipe and all parts within it, tables and components, each with its path."""
+    """Yield the path and the object of each table and component in a part of a recipe, itself included."""
     if isinstance(part, Mapping):
         for key, value in part.items():
             yield from parts_in(value, (*path, key))
@@ -447,10 +443,10 @@ def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def unstructure(part: Any, directory: Path | None = None) -> Any:
-    """Return a recipe, or a part of it, as the equivalent TOML data with every default written out.
+    """Return a recipe, or a part of it, as TOML data with every default written out.
 
-    Paths are absolute. For a file in `directory`, those that the recipe has relative to itself are relative
-    to that directory. None values are omitted: TOML cannot represent them.
+    Paths are absolute. With `directory`, the data is for a file there, and paths that are relative in the
+    recipe are relative to `directory`. None values are omitted, since TOML cannot represent them.
     """
     if attrs.has(type(part)):
         table: dict[str, Any] = {}

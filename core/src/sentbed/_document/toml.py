@@ -16,13 +16,13 @@ import attrs
 from sentbed.errors import Problem, RecipeError, printable
 
 DEEPEST = 32
-"""Longest path of a key, in tables and array elements."""
+"""Largest number of levels (tables and array elements) in the path of a key."""
 
 MOST_KEYS = 10_000
-"""Keys, and elements of arrays, of the largest file."""
+"""Largest number of keys and array elements in a file."""
 
 LONGEST_NUMBER = 100
-"""Characters of the longest number or date."""
+"""Largest number of characters of a number or date."""
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Table keys, and indices from 0 for array elements."""
@@ -37,13 +37,13 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _UNQUOTED = re.compile(r"([\w.\- ]+)=\s*([A-Za-z./~][^\"'\[\]{}#=,]*?)\s*(?:#.*)?")
-"""A line with a key and a text without quotes."""
+"""A line with a key and an unquoted text."""
 _UNQUOTED_VALUE = re.compile(r"[A-Za-z./~][^\"'\[\]{}#=,]*")
-"""A text without quotes, to the end of its value."""
+"""An unquoted text, to the end of its value."""
 _KEY_BEFORE = re.compile(r"(?<![\w.\-])([\w.\-]+)\s*=\s*$")
 """A key right before its value."""
 _LONGEST_KEY = 200
-"""Characters before a value among which its key is looked for."""
+"""Number of characters before a value in which its key is searched."""
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+')"""
@@ -58,12 +58,12 @@ _TOKEN = re.compile(
     r"[A-Za-z0-9_-]++",
     re.DOTALL,
 )
-"""A key of too many parts, a string, a comment or a word, in a file that need not be TOML. What has no end is
-taken whole, or the time would be quadratic."""
+"""A key with too many parts, a string, a comment or a word, in a file that may not be valid TOML. An unterminated
+string matches to the end, since retrying at each character would take quadratic time."""
 
 
 class Located(str):
-    """String from a file outside the recipe's directory; as a relative path it starts in `directory`."""
+    """String from a file outside the recipe's directory; a relative path in it is relative to `directory`."""
 
     __slots__ = ("directory",)
     directory: Path
@@ -79,7 +79,7 @@ class Located(str):
 
 
 def unlocated(value: Any) -> Any:
-    """Return `value`, with a `Located` string converted to a plain one."""
+    """Return `value`; a `Located` string is converted to a plain one."""
     return str(value) if isinstance(value, Located) else value
 
 
@@ -90,15 +90,15 @@ class Document:
     data: Mapping[str, Any]
     file: str | None = None
     places: Mapping[KeyPath, tuple[str | None, int | None]] = attrs.field(factory=dict)
-    """File and line (from 1) of every key and array element; without a line for what no file says."""
+    """File and line (from 1) of every key and array element; the line is None if no file has it."""
     below: tuple[Document, ...] = attrs.field(default=(), repr=False)
-    """Documents that a merge extended, the latest first: each lacks one more of the files."""
+    """The documents before each file was merged in, the latest first."""
     overrides: tuple[str, ...] = ()
     """`PATH=VALUE` overrides that were applied, in order."""
     plain: Document | None = attrs.field(default=None, repr=False)
     """Document without the overrides; None if it has none."""
     left_out: Mapping[KeyPath, Any] = attrs.field(factory=dict)
-    """Settings of the machine that were not taken from a directory's recipe, by path."""
+    """Path -> value of the machine settings that were not read from a directory's recipe."""
 
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
         """Return file and line of `path`, or of its nearest parent with a position."""
@@ -108,83 +108,77 @@ class Document:
         return self.file, None
 
     def problem(self, message: str, path: KeyPath, misfit: bool = False) -> Problem:
-        """Return a problem with the file, line and dotted path of `path`, in which a stage has its name."""
-        shown = path
-        match path, self.data.get("stage"):
-            case ("stage", int(index), *rest), list(stages) if index < len(stages):
-                name = (
-                    stages[index].get("name")
-                    if isinstance(stages[index], dict)
-                    else None
-                )
-                # Only a name by which `--set` finds this stage.
-                if name and self.key_path(f"stage.{name}") == path[:2]:
-                    shown = ("stage", name, *rest)
-        return Problem(message, dotted(shown), *self.place(path), misfit)
+        """Return a problem at `path`, with file, line and the dotted path, in which a stage has its name."""
+        path_in_message = path
+        if path[:1] == ("stage",) and len(path) > 1:
+            stage = self.value(path[:2])
+            name = stage.get("name") if isinstance(stage, dict) else None
+            # Only if `--set` finds this stage by the name.
+            if name and self.key_path(f"stage.{name}") == path[:2]:
+                path_in_message = ("stage", name, *path[2:])
+        return Problem(message, dotted(path_in_message), *self.place(path), misfit)
 
     def key_path(self, path: str) -> KeyPath:
-        """Return the keys of a dotted path, as in `--set`; array elements are given by number or name."""
-        place: Any = self.data
+        """Return the keys of a dotted path, as in `--set`; array elements are given by index or name."""
         keys: KeyPath = ()
         for key in path.split("."):
-            element: str | int = key
-            if isinstance(place, list):
-                if key.isascii() and key.isdigit():
-                    element = int(key)
-                else:
-                    for index, item in enumerate(place):
-                        if isinstance(item, dict) and item.get("name") == key:
-                            element = index
-                            break
-                place = (
-                    place[element]
-                    if isinstance(element, int) and element < len(place)
-                    else None
-                )
+            elements = self.value(keys)
+            if isinstance(elements, list):
+                keys += (_element(elements, key),)
             else:
-                place = place.get(key) if isinstance(place, Mapping) else None
-            keys += (element,)
+                keys += (key,)
         return keys
 
     def value(self, path: KeyPath) -> Any:
         """Return the value at a path, or None if there is none."""
-        place: Any = self.data
+        value: Any = self.data
         for key in path:
             try:
-                place = place[key]
+                value = value[key]
             except (KeyError, IndexError, TypeError):
                 return None
-        return place
+        return value
 
     def set_from(self, path: KeyPath, origin: str) -> Document:
-        """Return the document with `origin`, which is not a file, as the place of `path` and all below it."""
-        places = {
-            key_path: place
-            for key_path, place in self.places.items()
-            if key_path[: len(path)] != path
-        }
-        return attrs.evolve(self, places={**places, path: (origin, None)})
-
-    def without(self, path: KeyPath) -> Document:
-        """Return the document without the positions of a removed array element; `data` lacks it already."""
-        *above, gone = path
-        depth = len(above)
+        """Return the document with `origin`, which is not a file, as the source of `path` and all below it."""
         places = {}
         for key_path, place in self.places.items():
-            number = (
-                key_path[depth]
-                if len(key_path) > depth and list(key_path[:depth]) == above
-                else None
-            )
+            if key_path[: len(path)] != path:
+                places[key_path] = place
+        places[path] = (origin, None)
+        return attrs.evolve(self, places=places)
+
+    def without(self, path: KeyPath) -> Document:
+        """Return the document without the positions of an array element that was removed from `data`.
+
+        The indices of later elements are reduced by one.
+        """
+        *array, removed = path
+        depth = len(array)
+        places = {}
+        for key_path, place in self.places.items():
+            index = None
+            if len(key_path) > depth and list(key_path[:depth]) == array:
+                index = key_path[depth]
             if (
-                not isinstance(number, int)
-                or not isinstance(gone, int)
-                or number < gone
+                not isinstance(index, int)
+                or not isinstance(removed, int)
+                or index < removed
             ):
                 places[key_path] = place
-            elif number > gone:
-                places[(*key_path[:depth], number - 1, *key_path[depth + 1 :])] = place
+            elif index > removed:
+                places[(*key_path[:depth], index - 1, *key_path[depth + 1 :])] = place
         return attrs.evolve(self, places=places)
+
+
+def _element(elements: list[Any], key: str) -> str | int:
+    """Return the index of an array element, given by index or name; `key` itself if there is no such name."""
+    if key.isascii() and key.isdigit():
+        return int(key)
+    for index, element in enumerate(elements):
+        if isinstance(element, dict) and element.get("name") == key:
+            return index
+    return key
 
 
 def dotted(path: KeyPath) -> str:
@@ -220,9 +214,9 @@ def parse(content: bytes, file: str | None = None) -> Document:
 
 
 def _require_short_keys(text: str, file: str | None) -> None:
-    """Raise `RecipeError` for a dotted key of more parts than a recipe has levels.
+    """Raise `RecipeError` for a dotted key with more parts than a recipe has levels.
 
-    tomli's time for a key, and its memory, are quadratic in the number of parts.
+    The time and memory that tomli takes for a key are quadratic in its number of parts.
     """
     for token in _TOKEN.finditer(text):
         if token["long_key"] is not None:
@@ -233,9 +227,9 @@ def _require_short_keys(text: str, file: str | None) -> None:
 
 
 def _quotes(text: str, line: int, column: int | None) -> str:
-    """Return what to do about a text without quotes in a line (from 1); empty if there is none.
+    """Return advice on an unquoted text in a line (from 1); empty if there is none.
 
-    `column` (from 1) is where a value begins that TOML does not have, if the parser has found one.
+    `column` (from 1) is where the invalid value begins, if the parser says so.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     if line > len(lines):
@@ -244,7 +238,7 @@ def _quotes(text: str, line: int, column: int | None) -> str:
     if whole := _UNQUOTED.fullmatch(faulty):
         return _advice(whole[1].strip(), whole[2].strip())
     bare = _UNQUOTED_VALUE.match(faulty, column - 1) if column else None
-    # `a = b = 3` holds no text: nobody knows which of them is meant.
+    # In `a = b = 3` it is unclear what is meant.
     if column is None or bare is None or faulty[bare.end() : bare.end() + 1] == "=":
         return ""
     match = _KEY_BEFORE.search(faulty[: column - 1][-_LONGEST_KEY:])
@@ -253,7 +247,7 @@ def _quotes(text: str, line: int, column: int | None) -> str:
 
 
 def _advice(key: str, value: str) -> str:
-    """Return how a value that is no TOML is written; `key` is empty for an element of an array."""
+    """Return how to write a value that is not valid TOML; `key` is empty for an array element."""
     before = f"{key} = " if key else ""
     if re.fullmatch(r"\.\d[\d_]*(?:[eE][+-]?\d+)?", value):
         return f"; a number has a digit before its point: `{before}0{value}`"
