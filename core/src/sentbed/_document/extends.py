@@ -219,10 +219,10 @@ def _names(value: Any) -> list[str]:
     """Return the names in an array of tables, or an empty list if they are not unique strings."""
     if not isinstance(value, list):
         return []
-    names: list[str] = []
+    names: dict[str, None] = {}
     for item in value:
         name = item.get("name") if isinstance(item, dict) else None
         if not isinstance(name, str) or name in names:
             return []
-        names.append(name)
-    return names
+        names[name] = None
+    return list(names)

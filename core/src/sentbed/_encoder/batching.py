@@ -23,10 +23,10 @@ WINDOW = 65_536
 """Number of texts that are tokenised, sorted and held in memory together."""
 
 BATCH_COST = 128
-"""Overhead of one batch, in tokens: 2 to 5 ms on two cores that encode 30,000 tokens per second."""
+"""Overhead of a batch, in tokens: 2 to 5 ms on two cores that encode 30,000 tokens per second."""
 
 PREFIX_PAYS = 4
-"""Fewest shared leading tokens for which computing them once outweighs the slower attention."""
+"""Smallest number of shared leading tokens for which computing them once outweighs the slower attention."""
 
 Progress: TypeAlias = Callable[[int], None]
 """Callback that receives the number of texts finished since its last call."""
@@ -52,9 +52,8 @@ def encode_into(
         vectors = np.empty((len(window.tokens), output.shape[1]), np.float32)
         plan = _plan(window, encoder, token_budget)
         batches = (pad(window.tokens, rows, tokenizer.pad_id) for rows in plan)
-        for rows, batch_vectors in zip(
-            plan, encoder.encode_batches(batches), strict=True
-        ):
+        results = encoder.encode_batches(batches)
+        for rows, batch_vectors in zip(plan, results, strict=True):
             vectors[rows] = batch_vectors
             if progress is not None:
                 progress(int(window.counts[rows].sum()))
@@ -71,7 +70,7 @@ def encode_tokens(
     token_budget: int,
     progress: Progress | None = None,
 ) -> RaggedVectors:
-    """Return the vectors of the tokens of each text, of this width, in the order of `texts`."""
+    """Return the token vectors of each text, with this width, in the order of `texts`."""
     import numpy as np
 
     parts = [RaggedVectors.of([], width)]
@@ -83,22 +82,25 @@ def encode_tokens(
             vectors.append(encoder.encode_tokens(batch))
             if progress is not None:
                 progress(int(window.counts[rows].sum()))
-        places = np.argsort(np.concatenate(plan))
-        parts.append(RaggedVectors.join(vectors)[places[window.inverse]])
+        position_of_row = np.argsort(np.concatenate(plan))
+        parts.append(RaggedVectors.join(vectors)[position_of_row[window.inverse]])
     return RaggedVectors.join(parts)
 
 
 def _windows(
     texts: Sequence[str], tokenizer: Tokenizer, encoder: PlacedEncoder, max_length: int
 ) -> Iterator[_Window]:
-    """Yield the texts in windows, for an encoder."""
-    windows = (
-        _Window.of(
-            texts[start : start + WINDOW], tokenizer, max_length, encoder.shares_prefix
-        )
-        for start in range(0, len(texts), WINDOW)
-    )
-    return _made_ahead(windows) if encoder.asynchronous else windows
+    """Return the texts in windows, tokenised for an encoder."""
+
+    def windows() -> Iterator[_Window]:
+        shares = encoder.shares_prefix
+        for start in range(0, len(texts), WINDOW):
+            part = texts[start : start + WINDOW]
+            yield _Window.of(part, tokenizer, max_length, shares)
+
+    if encoder.asynchronous:
+        return _prepared_ahead(windows())
+    return windows()
 
 
 def _plan(
@@ -114,11 +116,14 @@ def _plan(
 
 @attrs.frozen(eq=False)
 class _Window:
-    """Tokenised distinct texts of a window; `inverse` maps texts to rows, `counts` has texts per row."""
+    """Tokenised distinct texts of a window."""
 
     tokens: TokenIds
+    """One row per distinct text."""
     inverse: NDArray[np.int64]
+    """Row of each text."""
     counts: NDArray[np.int64]
+    """Number of texts of each row."""
 
     @classmethod
     def of(
@@ -138,20 +143,19 @@ def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     """Return the distinct texts, and the index among them of each text, `(texts,)`."""
     import numpy as np
 
-    places = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    return list(places), np.fromiter(
-        (places[text] for text in texts), np.int64, len(texts)
-    )
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    inverse = np.fromiter(map(rows.__getitem__, texts), np.int64, len(texts))
+    return list(rows), inverse
 
 
-def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
-    """Yield windows; a thread prepares the next one in the meantime."""
+def _prepared_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
+    """Yield windows while a thread prepares the next one."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, "tokenise") as pool:
-        coming = pool.submit(next, windows, None)
-        while (window := coming.result()) is not None:
-            coming = pool.submit(next, windows, None)
+        following = pool.submit(next, windows, None)
+        while (window := following.result()) is not None:
+            following = pool.submit(next, windows, None)
             yield window
 
 
@@ -160,31 +164,30 @@ def shared_prefix_length(
 ) -> int:
     """Return how many leading tokens all texts share, or 0 if they are too few to pay off.
 
-    With a prompt this is the template before the sentence, including the demonstration; at least one token of
-    each text is left. Ids are compared, not strings: a sentence may merge with the template's last character.
-    A token that is hidden in one text is not the one that another shows. `shareable` limits the number, given
-    the first text; see `Tokenizer`.
+    With a prompt this is the template before the sentence, including demonstrations; at least one token of
+    each text is left. Ids are compared, not strings, since the tokenizer may merge the template's last
+    character with the sentence. A token is shared only if it is hidden in all texts or in none. `shareable`
+    returns an upper limit, given the first text; see `Tokenizer`.
     """
     if len(tokens) < 2:
         return 0
     starts = tokens.offsets[:-1]
-    longest = min(
-        int(tokens.lengths.min()) - 1, shareable(tokens.ids[: tokens.offsets[1]])
-    )
+    limit = shareable(tokens.ids[: tokens.offsets[1]])
+    limit = min(limit, int(tokens.lengths.min()) - 1)
     shared = 0
-    while shared < longest and _are_alike(tokens, starts + shared):
+    while shared < limit and _are_equal(tokens, starts + shared):
         shared += 1
     return shared if shared >= PREFIX_PAYS else 0
 
 
-def _are_alike(tokens: TokenIds, places: NDArray[np.int64]) -> bool:
-    """Whether the tokens at these places are one token, hidden in all texts or in none."""
-    ids = tokens.ids[places]
+def _are_equal(tokens: TokenIds, positions: NDArray[np.int64]) -> bool:
+    """Whether the tokens at these positions are equal, and hidden in all texts or in none."""
+    ids = tokens.ids[positions]
     if not (ids == ids[0]).all():
         return False
     if tokens.hidden is None:
         return True
-    hidden = tokens.hidden[places]
+    hidden = tokens.hidden[positions]
     return bool((hidden == hidden[0]).all())
 
 
@@ -193,9 +196,8 @@ def plan_batches(
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the row indices of each batch, longest texts first.
 
-    Neighbouring lengths share a batch only if the padding costs less than another batch: dynamic programming
-    over the distinct lengths finds the exact cuts that minimise `padded tokens + batch_cost x batches`. A
-    batch holds at most `token_budget` tokens, or one row.
+    Dynamic programming over the distinct lengths finds the cuts between batches that minimise
+    `padded tokens + batch_cost x batches`. A batch holds at most `token_budget` tokens, or one row.
     """
     import numpy as np
 

@@ -72,11 +72,11 @@ if TYPE_CHECKING:
 BACKBONE = "backbone"
 """Subdirectory of the backbone in a saved encoder."""
 DISTRIBUTIONS = "distributions"
-"""Key of a saved encoder's recipe: the distributions of its parts -> their versions."""
+"""Key in `encoder.toml`: distributions of the encoder's components -> versions."""
 _ANY_SIDE = "text"
-"""Key of the prompt of texts that are neither queries nor documents."""
+"""Key of the prompt for texts that are neither queries nor documents."""
 ENCODER_FILE = "encoder.toml"
-"""File with the encoder's part of the recipe in a saved encoder."""
+"""File in a saved encoder with its part of the recipe."""
 
 
 @attrs.define(eq=False)
@@ -92,7 +92,7 @@ class Encoder:
     fit_texts: Sequence[str] = ()
     """Texts to fit the head's transform on."""
     counts_prompt: bool = False
-    """Whether the recipe's `max_length` counts the tokens of the prompt too; see `for_task`."""
+    """Whether the recipe's `max_length` includes the tokens of the prompt; see `for_task`."""
 
     @classmethod
     def build(
@@ -105,57 +105,51 @@ class Encoder:
     ) -> Encoder:
         """Load or initialise a recipe's encoder on an engine.
 
-        `texts` returns the training texts, for training a tokenizer; with `saved`, weights and tokenizer are
+        `texts` returns the training texts, for training a tokenizer. With `saved`, weights and tokenizer are
         loaded from that directory, whose files are verified. `head_seed`, if given, seeds the initialisation
         of pooler and head independently of the backbone's. Raises `ModelError`.
         """
         recipe = self_contained(recipe)
-        sums = _sums(saved) if saved else {}
         context = BuildContext(
             texts,
-            saved and saved / BACKBONE,
-            recipe.needs,
-            sums,
-            recipe.readings,
-            recipe.template,
+            needs=recipe.needs,
+            readings=recipe.readings,
+            template=recipe.template,
         )
-        backbone = returned(
-            recipe.backbone.build(context), BuiltBackbone, recipe.backbone, "build"
-        )
+        if saved is not None:
+            context = attrs.evolve(context, saved=saved / BACKBONE, sums=_sums(saved))
+        backbone = recipe.backbone.build(context)
+        returned(backbone, BuiltBackbone, recipe.backbone, "build")
         if head_seed is not None:
             engine.seed(head_seed)
-        encoder = cls(
-            recipe,
-            engine,
-            backbone,
-            engine.assemble(backbone, recipe.pooler, recipe.head, saved),
-        )
+        placed = engine.assemble(backbone, recipe.pooler, recipe.head, saved)
+        encoder = cls(recipe, engine, backbone, placed)
         encoder.require_positions(recipe.max_length)
         for variant in recipe.task_recipes:
             (prompt,) = variant.prompts
             prompt = prompt.instructed(TextTask(instruction=" "))
+            # Raises if the prompt leaves no tokens for a text.
             encoder._with_task_prompt(attrs.evolve(variant, prompt=prompt))
-        if saved is None and (transform := recipe.head.transform) is not None:
-            encoder.fit_texts = transform.texts(encoder.placed.transformed().width)
+        transform = recipe.head.transform
+        if saved is None and transform is not None:
+            encoder.fit_texts = transform.texts(placed.transformed().width)
         return encoder
 
     def fit_transform(self) -> Encoder:
-        """Fit the head's transform, if it has one, to the weights as they are now; return this encoder."""
-        if (transform := self.recipe.head.transform) is not None:
-            bare, recipe = (
-                self.placed.transformed(),
-                attrs.evolve(self.recipe, prompt=self.recipe.prompts[0]),
-            )
-            vectors = attrs.evolve(self, placed=bare, recipe=recipe).encode(
-                self.fit_texts
-            )
-            fitted_on = {}
-            if len(vectors):
-                digest = hashlib.sha256(json.dumps(self.fit_texts).encode()).hexdigest()
-                fitted_on = {"texts": len(vectors), "data": digest}
-            self.placed = bare.transformed(
-                transform.fit(vectors, self.backbone), fitted_on
-            )
+        """Fit the head's transform, if it has one, to the current weights; return this encoder."""
+        transform = self.recipe.head.transform
+        if transform is None:
+            return self
+        bare = self.placed.transformed()
+        recipe = attrs.evolve(self.recipe, prompt=self.recipe.prompts[0])
+        encoder = attrs.evolve(self, placed=bare, recipe=recipe)
+        vectors = encoder.encode(self.fit_texts)
+        fitted_on = {}
+        if len(vectors):
+            digest = hashlib.sha256(json.dumps(self.fit_texts).encode()).hexdigest()
+            fitted_on = {"texts": len(vectors), "data": digest}
+        fit = transform.fit(vectors, self.backbone)
+        self.placed = bare.transformed(fit, fitted_on)
         return self
 
     @classmethod
@@ -218,17 +212,17 @@ class Encoder:
 
     @property
     def width(self) -> int:
-        """Dimension of a sentence vector, or of a token's."""
+        """Dimension of a sentence vector, or of a token vector."""
         return self.placed.width * self.recipe.joined
 
     @property
     def output(self) -> Output:
-        """What it gives of a text: `vector`, `tokens` or `sparse`."""
+        """Its output for a text: `vector`, `tokens` or `sparse`."""
         return self.recipe.pooler.traits.output
 
     @property
     def similarity(self) -> Similarity | None:
-        """Similarity that its texts are compared by; None for the cosine."""
+        """Similarity for comparing its texts; None for the cosine."""
         return self.recipe.similarity
 
     def require_positions(self, max_length: int) -> None:
@@ -272,10 +266,10 @@ class Encoder:
         return tokenizers
 
     def for_task(self, task: TextTask) -> Encoder:
-        """Return the encoder with the prompt that its recipe has for the texts of a task.
+        """Return the encoder with its prompt for the texts of a task.
 
-        Under a prompt of `task_prompts`, prompt and text are cut together, as in sentence-transformers: to
-        `max_length` tokens, or, where the encoder has a prompt of its own, to `max_length` and its tokens.
+        With a prompt of `task_prompts`, prompt and text are truncated together, as in sentence-transformers:
+        to `max_length` tokens, plus the tokens of the encoder's `prompt` if it has one.
 
         Raises:
             SentbedError: if that prompt needs an instruction, and the task gives none.
@@ -289,7 +283,7 @@ class Encoder:
         return self._with_task_prompt(recipe)
 
     def _with_task_prompt(self, recipe: EncoderRecipe) -> Encoder:
-        """Return the encoder with a prompt in the place of its own, in inputs of the same length.
+        """Return the encoder with the prompt of a task, truncated as `for_task` says.
 
         Raises:
             ModelError: if the prompt leaves no tokens for a text.
@@ -312,32 +306,27 @@ class Encoder:
         return encoder
 
     def protocol(self) -> dict[str, Any]:
-        """Return the encoder's part of a score's protocol: how it turns text into vectors."""
+        """Return the encoder's part of a score's protocol: how it computes vectors from text."""
         pooler = self.recipe.pooler
         prompts = [
             prompt.describe() for prompt in self.recipe.resolved_prompts if prompt
         ]
+        pooler_facts = {"train": pooler.name, "test": name_at_test(pooler)}
+        pooler_facts |= unstructure(pooler)
+        del pooler_facts["use"]
         facts: dict[str, Any] = {
             "precision": self.engine.describe()["precision"],
-            "pooler": {
-                "train": pooler.name,
-                "test": name_at_test(pooler),
-                **{
-                    key: value
-                    for key, value in unstructure(pooler).items()
-                    if key != "use"
-                },
-            },
+            "pooler": pooler_facts,
             "max_length": self.recipe.max_length,
         }
         facts |= self.backbone.protocol
         facts |= self.placed.protocol
         if self.placed.fitted_on is not None:
-            fields = unstructure(self.recipe.head.transform).items()
-            settings = {
-                key: value for key, value in fields if not isinstance(value, Mapping)
-            }
-            facts["transform"] = settings | dict(self.placed.fitted_on)
+            transform_facts = {}
+            for key, value in unstructure(self.recipe.head.transform).items():
+                if not isinstance(value, Mapping):
+                    transform_facts[key] = value
+            facts["transform"] = transform_facts | dict(self.placed.fitted_on)
         if self.recipe.joined > 1:
             facts["ensemble"] = self.recipe.ensemble
         similarity = self.similarity
@@ -382,7 +371,7 @@ class Encoder:
         max_length: int | None = None,
         normalize: bool = True,
     ) -> RaggedVectors:
-        """Return the vectors of the tokens of each text, in the order of `texts`; arguments as of `encode`.
+        """Return the token vectors of each text, in the order of `texts`; arguments as for `encode`.
 
         For an encoder whose pooler gives token vectors (`output == "tokens"`).
         """
@@ -409,7 +398,7 @@ class Encoder:
     ) -> None:
         """Encode texts into `output`, `(len(texts), width)`, which may be a memory map; see `encode`.
 
-        With several prompts, each is a pass of its own, and `progress` follows the last one.
+        With several prompts, each is a separate pass; `progress` reports the last one.
         """
         import numpy as np
 
@@ -444,8 +433,8 @@ class Encoder:
         """Evaluate the encoder as `name`; scores record encoder, evaluator, plugin and protocol.
 
         `second`, a name and an encoder, encodes the second sentence of pairs for a `two_sided` evaluator.
-        `progress` is called with the progress of each part. Vectors found in `store` are not computed again,
-        which changes no score. `plugins`, by default the installed ones, identify the evaluator's plugin.
+        `progress` is called with the progress of each part. Vectors in `store` are not computed again, which
+        changes no score. `plugins`, by default the installed ones, identify the evaluator's plugin.
         `prepared` is the result of `evaluator.prepare()`; `bar` counts the texts encoded so far.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
@@ -456,12 +445,16 @@ class Encoder:
         prepared = prepared or returned(
             evaluator.prepare(), Preparation, evaluator, "prepare"
         )
-        own_protocol, second_protocol = self.protocol(), {}
-        left = _Seen(self, progress, store, task_type=evaluator.name)
+        left = _EvaluatedEncoder(self, progress, store, task_type=evaluator.name)
         right = None
+        protocol = self.protocol()
+        second_protocol: dict[str, Any] = {}
         if second is not None:
-            right = _Seen(second[1], progress, store, task_type=evaluator.name)
-            second_protocol = {"encoder": second[0], **second[1].protocol()}
+            second_name, encoder = second
+            right = _EvaluatedEncoder(
+                encoder, progress, store, task_type=evaluator.name
+            )
+            second_protocol = {"encoder": second_name, **encoder.protocol()}
         if isinstance(prepared, Prepared):
             left.bar = bar or EncodeBar(prepared.size)
             if right is not None:
@@ -469,30 +462,25 @@ class Encoder:
             evaluation = prepared.evaluate(left, right, left.device, left.progress)
         else:
             evaluation = prepared.evaluate(left)
+
         returned(evaluation, Evaluation, evaluator, "score")
-        plugin = info.release if info else ""
         scores = []
         for score in returned(evaluation.scores, tuple | list, evaluator, "score"):
             returned(score, Score, evaluator, "score")
-            encoder_protocol = {**own_protocol, **left.prompt_facts(score)}
+            encoder_protocol = {**protocol, **left.prompt_facts(score)}
             if right is not None:
-                encoder_protocol["second"] = {
-                    **second_protocol,
-                    **right.prompt_facts(score),
-                }
-            scores.append(
-                attrs.evolve(
-                    score,
-                    value=number(score.value, evaluator, "score"),
-                    encoder=name,
-                    evaluator=evaluator.name,
-                    plugin=plugin,
-                    protocol={
-                        "encoder": {**encoder_protocol, **score.transform},
-                        "evaluator": score.protocol,
-                    },
-                )
+                second_facts = right.prompt_facts(score)
+                encoder_protocol["second"] = {**second_protocol, **second_facts}
+            encoder_protocol |= score.transform
+            complete = attrs.evolve(
+                score,
+                value=number(score.value, evaluator, "score"),
+                encoder=name,
+                evaluator=evaluator.name,
+                plugin=info.release if info else "",
+                protocol={"encoder": encoder_protocol, "evaluator": score.protocol},
             )
+            scores.append(complete)
         primary = number(evaluation.primary, evaluator, "score")
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
 
@@ -509,7 +497,7 @@ class Encoder:
             return False
 
     def save(self, path: str | Path) -> None:
-        """Write weights, tokenizer and the encoder's part of the recipe atomically."""
+        """Write weights, tokenizer and the encoder's part of the recipe, atomically."""
         import tomli_w
 
         try:
@@ -539,7 +527,7 @@ class Encoder:
 
 
 def encoder_table(recipe: EncoderRecipe, directory: Path) -> dict[str, Any]:
-    """Return the content of the `encoder.toml` of an encoder that is saved in `directory`."""
+    """Return the content of `encoder.toml` for an encoder that is saved in `directory`."""
     plugins = load_plugins()
     releases: dict[str, str] = {}
     for cls in components_of(recipe):
@@ -602,7 +590,7 @@ def saved_recipe(
 def _missing_distributions(
     releases: Any, document: Document, plugins: Plugins
 ) -> Iterator[Problem]:
-    """Yield the distributions that a saved encoder has parts of, and that no plugin here is from."""
+    """Yield a problem for each distribution of a saved encoder's components that is not installed."""
     if not isinstance(releases, dict):
         return
     installed = {plugin.distribution for plugin in plugins.plugins}
@@ -617,12 +605,12 @@ def _missing_distributions(
 
 
 def _tokens_around_text(tokenizer: Tokenizer) -> int:
-    """Return the number of tokens of a prompt without a text in it."""
+    """Return the number of tokens of a prompt around an empty text."""
     return int(tokenizer.encode([""], SHORTEST).lengths[0])
 
 
 def _sums(saved: Path) -> dict[str, str]:
-    """Return the verified SHA-256 of each file of the backbone; empty if the encoder was saved without."""
+    """Return the verified SHA-256 of each file of the backbone; empty if there are no checksums."""
     if not (saved / SUMS_FILE).exists():
         return {}
     try:
@@ -632,15 +620,15 @@ def _sums(saved: Path) -> dict[str, str]:
             f"the encoder in `{saved}` has changed since it was saved: {error}; copy or save it again, "
             f"or, if you have edited it, delete its `{SUMS_FILE}`"
         ) from error
-    inside = f"{BACKBONE}/"
-    return {
-        name.removeprefix(inside): digest
-        for name, digest in sums.items()
-        if name.startswith(inside)
-    }
+    backbone_sums = {}
+    for name, digest in sums.items():
+        if name.startswith(f"{BACKBONE}/"):
+            backbone_sums[name.removeprefix(f"{BACKBONE}/")] = digest
+    return backbone_sums
 
 
 def _no_encoder(directory: Path) -> str:
+    """Return the message for a directory that is not a saved encoder."""
     several = sorted(f"`{file.parent}`" for file in directory.glob(f"*/{ENCODER_FILE}"))
     if several:
         return f"`{directory}` is not an encoder, it holds some; name one: {', '.join(several)}"
@@ -663,7 +651,7 @@ def pair_name(name: str, second: str | None) -> str:
 
 @attrs.define(eq=False)
 class EncodeBar:
-    """Progress of encoding over all lists of texts of one or several evaluations."""
+    """Progress of encoding, over all lists of texts of one or several evaluations."""
 
     total: int
     """Number of texts."""
@@ -671,7 +659,7 @@ class EncodeBar:
     """Number of texts in finished lists."""
 
     def advance(self, finished: int, count: int) -> int:
-        """Return the texts done in total when `finished` of the current list's `count` are done."""
+        """Return the number of texts done in all lists, with `finished` of `count` in the current list."""
         done = min(self.done + finished, self.total)
         if finished == count:
             self.done += count
@@ -679,8 +667,8 @@ class EncodeBar:
 
 
 @attrs.define(eq=False)
-class _Seen(TextEncoder):
-    """The `TextEncoder` that evaluators receive, with progress, device and vector store."""
+class _EvaluatedEncoder(TextEncoder):
+    """The `TextEncoder` that evaluators receive: an encoder with progress, device and vector store."""
 
     encoder: Encoder
     report_progress: PartProgress | None = None
@@ -689,17 +677,20 @@ class _Seen(TextEncoder):
     """Progress over all lists; if None, each list has its own."""
     max_length: int | None = None
     task_type: str = ""
-    """Name of the evaluator: the type of tasks that have no other."""
+    """Name of the evaluator, the type of tasks that set no type."""
     task_prompts: dict[str, dict[str, Any]] = attrs.field(factory=dict)
-    """The prompts in use of each task and side, where the recipe has prompts of tasks."""
-    variants: dict[Prompt, _Seen] = attrs.field(factory=dict)
-    """The encoder with each of these prompts."""
+    """Task -> side -> prompt that its texts had, if the recipe has `task_prompts`."""
+    variants: dict[Prompt, _EvaluatedEncoder] = attrs.field(factory=dict)
+    """Prompt of a task -> the encoder with it."""
     backbone: BuiltBackbone | None = attrs.Factory(
-        lambda seen: seen.encoder.backbone, takes_self=True
+        lambda evaluated: evaluated.encoder.backbone, takes_self=True
     )
-    space: Any = attrs.Factory(
-        lambda seen: seen.store and seen.store.space(seen.encoder), takes_self=True
-    )
+    space: Any = attrs.field(init=False)
+    """Key of the encoder in the store; None without a store."""
+
+    @space.default
+    def _space(self) -> Any:
+        return None if self.store is None else self.store.space(self.encoder)
 
     @property
     def output(self) -> Output:  # type: ignore[override]  # the encoder's, and read only
@@ -717,14 +708,14 @@ class _Seen(TextEncoder):
     def machine(self) -> Mapping[str, Any]:
         return self.encoder.engine.describe()
 
-    def for_task(self, task: TextTask) -> _Seen:
+    def for_task(self, task: TextTask) -> _EvaluatedEncoder:
         if not self.encoder.recipe.task_prompts:
             return self
         task = attrs.evolve(task, type=task.type or self.task_type)
         encoder = self.encoder.for_task(task)
         (prompt,) = encoder.recipe.prompts
         if prompt not in self.variants:
-            self.variants[prompt] = _Seen(
+            self.variants[prompt] = _EvaluatedEncoder(
                 encoder, self.report_progress, self.store, self.bar
             )
         facts: dict[str, Any] = {}
@@ -736,35 +727,34 @@ class _Seen(TextEncoder):
         return self.variants[prompt]
 
     def prompt_facts(self, score: Score) -> dict[str, Any]:
-        """Return the prompts that the texts of a score had, where the recipe has prompts of tasks."""
+        """Return the prompts of the texts of a score, for its protocol; empty without `task_prompts`."""
         if not self.task_prompts:
             return {}
         prompts = self.task_prompts.get(score.task) or self.task_prompts.get("")
         if prompts is None:
             # A mean over several tasks, by default over all.
             tasks = score.protocol.get("of", self.task_prompts)
-            of_tasks = {
-                task: prompts
-                for task, prompts in self.task_prompts.items()
-                if task in tasks
-            }
+            of_tasks = {}
+            for task, prompts_of_task in self.task_prompts.items():
+                if task in tasks:
+                    of_tasks[task] = prompts_of_task
             return {"prompt": of_tasks}
         if prompts.keys() == {_ANY_SIDE}:
             return {"prompt": prompts[_ANY_SIDE]}
         return {"prompt": prompts}
 
-    def at_length(self, max_length: int) -> _Seen:
+    def at_length(self, max_length: int) -> _EvaluatedEncoder:
         self.encoder.require_positions(max_length)
-        return _Seen(self.encoder, max_length=max_length)
+        return _EvaluatedEncoder(self.encoder, max_length=max_length)
 
-    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> _Seen:
-        return _Seen(
-            attrs.evolve(self.encoder, placed=wrap(self.encoder.placed)),
-            max_length=self.max_length,
-        )
+    def through(
+        self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
+    ) -> _EvaluatedEncoder:
+        encoder = attrs.evolve(self.encoder, placed=wrap(self.encoder.placed))
+        return _EvaluatedEncoder(encoder, max_length=self.max_length)
 
     def _counter(self, count: int) -> Progress:
-        """Return what is called with each number of texts that are finished, of `count`."""
+        """Return a callback for the progress within a list of `count` texts."""
         finished = 0
         bar = self.bar or EncodeBar(count)
 
@@ -777,7 +767,7 @@ class _Seen(TextEncoder):
         return advance
 
     def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
-        # A store keeps one vector a text.
+        # Without the store, which keeps one vector per text.
         advance = self._counter(len(texts))
         return self.encoder.encode_tokens(texts, advance, max_length=self.max_length)
 
@@ -802,11 +792,11 @@ class _Seen(TextEncoder):
 
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
-    """Return the recipe without references to files, which may change or be absent after saving."""
+    """Return the recipe with the content of prompt files in place of their paths, for saving."""
     if recipe.task_prompts is not None:
-        task_prompts = {
-            key: prompt.without_file() for key, prompt in recipe.task_prompts.items()
-        }
+        task_prompts = {}
+        for key, prompt in recipe.task_prompts.items():
+            task_prompts[key] = prompt.without_file()
         recipe = attrs.evolve(recipe, task_prompts=task_prompts)
     if recipe.prompt is None:
         return recipe

@@ -69,8 +69,9 @@ from sentbed.protocols import (
 ENCODER = "encoder"
 """Directory of a run's encoders, in that of the run."""
 LOCK = ".lock"
+"""File that a process locks while it works on a run."""
 UNFINISHED = ("running", "failed", "interrupted")
-"""Status of runs whose place another may take; one that is at work has a lock besides."""
+"""Status of runs that another run may replace, unless they are locked."""
 
 
 @attrs.frozen(eq=False)
@@ -104,9 +105,8 @@ def run(
     require_available(recipe.runtime)
     plugins = plugins or load_plugins()
     directory = _free_name(recipe.run.name) if out is None else Path(out)
-    return execute(
-        RunContext(recipe.run.name, new_directory(directory), recipe), plugins
-    )
+    context = RunContext(recipe.run.name, new_directory(directory), recipe)
+    return execute(context, plugins)
 
 
 def execute(
@@ -126,61 +126,72 @@ def execute(
         following(context, plugins, history),
     ):
         try:
-            recipe_directory = None
-            if recipe.document.file:
-                recipe_directory = Path(recipe.document.file).resolve().parent
-            context.facts.update(describe(plugins, recipe_directory))
-            context.facts["seed"] = recipe.run.seed
-            context.facts["code"] = computing_code(components_of(recipe), plugins)
-            if resumed is not None:
-                at = {"stage": resumed.stage, "step": resumed.step}
-                context.facts.setdefault("resumed", []).append(at)
-            else:
-                write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
-            # Last: a directory with a manifest is a run that can be resumed.
-            _write_manifest(context, "running")
-            if resumed is None:
-                answers = hooks.run_started(run=context.run)
-            else:
-                with restoring(resumed):
-                    answers = hooks.run_resumed(
-                        run=context.run, states=resumed.content.get("trackers", {})
-                    )
-            for facts in answers:
-                context.facts.update(facts)
+            _begin(context, plugins, resumed)
             for warning in warnings:
                 context.warn(warning)
             state = resumed
             if state is not None and not state.content:
                 state = None
             if state is None and not context.loaded:
-                # The log of a run that goes on has them.
+                # If the run continues from a state, its log has these warnings already.
                 for warning in untrained_layers(recipe):
                     context.warn(warning)
             _go(context, state)
             write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
-            # Write the report of the results so far, then re-raise.
-            status: RunStatus = (
-                "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            )
-            for last in (
-                partial(_close, context, history, status, error),
-                partial(hooks.run_failed, run=context.run, error=error),
-            ):
-                try:
-                    last()
-                except Exception as second:  # noqa: BLE001 - a full disk, say: the first error must come through
-                    error.add_note(f"nor could the run be closed in order: {second}")
+            _close_failed(context, history, error)
             raise
         hooks.run_finished(run=context.run, report=report)
         with context.stop.patient():
             tidy(directory, context.kept, context.stages is None)
-    unmet = tuple(
-        row.key for row in history.expected(recipe) if row.decides and not row.met
-    )
+    rows = history.expected(recipe)
+    unmet = tuple(row.key for row in rows if row.decides and not row.met)
     return RunResult(directory, report, tuple(history.scores), unmet)
+
+
+def _begin(context: RunContext, plugins: Plugins, resumed: State | None) -> None:
+    """Record facts, write recipe and manifest, and tell the trackers that the run has started."""
+    recipe, directory, facts = context.recipe, context.directory, context.facts
+    recipe_directory = None
+    if recipe.document.file:
+        recipe_directory = Path(recipe.document.file).resolve().parent
+    facts.update(describe(plugins, recipe_directory))
+    facts["seed"] = recipe.run.seed
+    facts["code"] = computing_code(components_of(recipe), plugins)
+    if resumed is not None:
+        position = {"stage": resumed.stage, "step": resumed.step}
+        facts.setdefault("resumed", []).append(position)
+    else:
+        write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
+    # Last, since a directory with a manifest is taken for a run that can be resumed.
+    _write_manifest(context, "running")
+    if resumed is None:
+        answers = context.hooks.run_started(run=context.run)
+    else:
+        with restoring(resumed):
+            tracker_states = resumed.content.get("trackers", {})
+            answers = context.hooks.run_resumed(run=context.run, states=tracker_states)
+    for tracker_facts in answers:
+        facts.update(tracker_facts)
+
+
+def _close_failed(context: RunContext, history: History, error: BaseException) -> None:
+    """Write the report of a failed or interrupted run, and call `run_failed`.
+
+    Further errors, such as that of a full disk, become notes of the first one.
+    """
+    status: RunStatus = "failed"
+    if isinstance(error, KeyboardInterrupt):
+        status = "interrupted"
+    for close in (
+        partial(_close, context, history, status, error),
+        partial(context.hooks.run_failed, run=context.run, error=error),
+    ):
+        try:
+            close()
+        except Exception as second:  # noqa: BLE001 - the first error must come through
+            error.add_note(f"nor could the run be closed in order: {second}")
 
 
 def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
@@ -210,35 +221,13 @@ def _build(
 ) -> Encoder:
     """Build one encoder; its initial weights do not depend on encoders built before it."""
 
-    def texts() -> Iterator[str]:
-        has_training_texts = False
-        for stage in recipe.stage:
-            columns = [
-                column
-                for column, tower in recipe.towers(stage).items()
-                if tower == name
-            ]
-            if columns:
-                has_training_texts = True
-                data = returned(stage.data.open(), Dataset, stage.data, "open")
-                for text in data.texts(columns):
-                    yield returned(text, str, stage.data, "texts")
-        if not has_training_texts:
-            run_evaluations = evaluations or Evaluations()
-            for entry in recipe.evaluate:
-                if (entry.encoder or recipe.main_encoder) != name:
-                    continue
-                prepared = run_evaluations.prepared(entry.evaluator)
-                if isinstance(prepared, DrivesEncoder):
-                    yield from prepared.texts()
-
+    texts = partial(_tokenizer_texts, recipe, name, evaluations or Evaluations())
+    seed = head_seed(recipe, name)
     engine.seed(derive(recipe.run.seed, "encoder", name))
     try:
-        return Encoder.build(
-            recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name)
-        )
+        return Encoder.build(recipe.encoders[name], engine, texts, head_seed=seed)
     except ModelError as error:
-        # A model's id and its revision are two keys of the recipe: the note says where they are.
+        # The note says where in the recipe the backbone is, with the model's id and revision.
         path = written_path(recipe.document.data, ("encoders", name, "backbone"))
         place = recipe.document.problem("", path)
         if place.file is not None:
@@ -246,12 +235,36 @@ def _build(
         raise
 
 
+def _tokenizer_texts(
+    recipe: Recipe, name: str, evaluations: Evaluations
+) -> Iterator[str]:
+    """Yield an encoder's texts in the stages; without any, those of evaluations that drive the encoder."""
+    has_training_texts = False
+    for stage in recipe.stage:
+        towers = recipe.towers(stage)
+        columns = [column for column, tower in towers.items() if tower == name]
+        if columns:
+            has_training_texts = True
+            data = returned(stage.data.open(), Dataset, stage.data, "open")
+            for text in data.texts(columns):
+                yield returned(text, str, stage.data, "texts")
+    if has_training_texts:
+        return
+    for entry in recipe.evaluate:
+        if (entry.encoder or recipe.main_encoder) != name:
+            continue
+        prepared = evaluations.prepared(entry.evaluator)
+        if isinstance(prepared, DrivesEncoder):
+            yield from prepared.texts()
+
+
 def head_seed(recipe: Recipe, name: str) -> int:
-    """Return the seed of pooler and head, which does not depend on random draws of the backbone."""
+    """Return the seed for initialising pooler and head, independent of the backbone's random draws."""
     return derive(recipe.run.seed, "encoder", name, "head")
 
 
 def _go(context: RunContext, resumed: State | None) -> None:
+    """Read all data, build the engine, and do the work."""
     context.evaluations.prepare(context.begun)
     _require_same_files(context)
     first = resumed.stage if resumed else 0
@@ -275,7 +288,7 @@ def _go(context: RunContext, resumed: State | None) -> None:
 
 
 def _chosen_runtime(context: RunContext) -> Runtime:
-    """Return the recipe's runtime, or the one that it chooses, and note why in the manifest."""
+    """Return the recipe's runtime, or the one that it chooses; the manifest records the reasons."""
     recipe = context.recipe
     texts = partial(context.evaluations.texts, recipe)
     work = EncodingWork(recipe, texts, context.warn)
@@ -287,22 +300,21 @@ def _chosen_runtime(context: RunContext) -> Runtime:
 
 
 def _require_same_files(context: RunContext) -> None:
-    """Take note of the files that evaluations read; in a resumed run they must be unchanged.
+    """Record the files that evaluations read; in a resumed run they must be unchanged.
 
-    A validation on other data would choose the best step among scores that cannot be compared, and a report
-    would have scores on old data beside those on new.
+    Otherwise a validation would choose the best step among scores that cannot be compared, and a report would
+    have scores on old data beside scores on new data.
     """
     files = files_of_evaluations(context.recipe)
     digests_by_name: dict[str, list[str]] = {}
     for file in files:
-        # Several of a name are in order.
+        # Several files may have the same name.
         digests_by_name.setdefault(file.name, []).append(file.sha256)
     earlier = context.facts.get("evaluation_data", digests_by_name)
-    changed = [
-        name
-        for name, digests in digests_by_name.items()
-        if earlier.get(name, digests) != digests
-    ]
+    changed = []
+    for name, digests in digests_by_name.items():
+        if earlier.get(name, digests) != digests:
+            changed.append(name)
     if changed:
         message = f"the data of evaluations is not what it was when the run started: {listed(changed)}"
         if not context.changes_allowed:
@@ -311,7 +323,7 @@ def _require_same_files(context: RunContext) -> None:
             )
         context.warn(message)
     context.facts["evaluation_data"] = digests_by_name
-    # Files that chose weights: scores on them are not scores on test data.
+    # Weights are chosen on these files: scores on them are not scores on test data.
     deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
     context.facts["chosen_on"] = sorted(deciding)
 
@@ -322,9 +334,9 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     encoders = dict(context.built) or build_encoders(
         recipe, engine, context.evaluations
     )
-    parameters = {
-        name: encoder.placed.parameter_counts for name, encoder in encoders.items()
-    }
+    parameters = {}
+    for name, encoder in encoders.items():
+        parameters[name] = encoder.placed.parameter_counts
     context.facts["parameters"] = parameters
     require_fit(context.begun, encoders)
     if not recipe.stage and not context.loaded:
@@ -335,7 +347,7 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
         if context.share is not None:
             store = context.share(store, encoders, context.warn)
         context.evaluations.store = GuardedVectorStore(store, context.warn)
-    # Reseed: building encoders for other runs may have drawn random numbers.
+    # Reseed, since encoders built for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     _require_same_models(context, encoders)
     if resumed is None:
@@ -358,8 +370,8 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
             for encoder in encoders.values():
                 encoder.fit_transform()
     finally:
-        # Also after an interruption: trained weights are the run's most costly result. A resumed run that
-        # has not taken a step has no better weights than the saved ones.
+        # Also after an interruption, since trained weights are the run's most costly result. A resumed run
+        # that has not taken a step has no better weights than the saved ones.
         keeps_weights = context.stages is None and not context.loaded
         if keeps_weights and (context.stepped or resumed is None):
             _save(context, encoders)
@@ -368,18 +380,16 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
 
 
 def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
-    """Take note of the encoders' models and tokenizers; in a resumed run they must be unchanged.
+    """Record the encoders' models and tokenizers; in a resumed run they must be unchanged.
 
-    A tokenizer that is trained on the texts of all stages is another one where the data of any has changed,
-    and weights that were trained with the first one mean nothing to it.
+    A tokenizer is trained on the texts of all stages. If any of them has changed, so has the tokenizer, and
+    weights that were trained with the old one are useless.
     """
-    weights = plain(
-        {name: dict(encoder.backbone.origin) for name, encoder in encoders.items()}
-    )
-    tokenizers = {
-        name: encoder.backbone.tokenizer.fingerprint
-        for name, encoder in encoders.items()
-    }
+    weights = {}
+    tokenizers = {}
+    for name, encoder in encoders.items():
+        weights[name] = plain(encoder.backbone.origin)
+        tokenizers[name] = encoder.backbone.tokenizer.fingerprint
     changed = []
     if plain(context.facts.get("weights", weights)) != weights:
         changed.append("the models' files are not those that the run was started with")
@@ -431,18 +441,14 @@ def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> Non
     for name, source in sources_of(context.recipe, index).items():
         if source == context.sources.get(name, PRETRAINED):
             continue
+        encoder = encoders[name]
         if source == PRETRAINED:
-            fresh = _build(
-                context.recipe, name, encoders[name].engine, context.evaluations
-            )
-            encoders[name].backbone, encoders[name].placed = (
-                fresh.backbone,
-                fresh.placed,
-            )
-        elif (
-            source in context.kept
-        ):  # else they are damaged, and the state has what they were trained to
-            encoders[name].restore(context.kept[source].paths[name])
+            fresh = _build(context.recipe, name, encoder.engine, context.evaluations)
+            encoder.backbone = fresh.backbone
+            encoder.placed = fresh.placed
+        elif source in context.kept:
+            encoder.restore(context.kept[source].paths[name])
+        # Otherwise the kept weights are damaged, and not needed: the state has those trained from them.
         context.sources[name] = source
 
 
@@ -450,16 +456,15 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
     """Return encoder -> stage whose weights it has at the start of stage `index`, or after the last."""
     sources: dict[str, str] = {}
     for stage in recipe.stage[:index]:
-        sources |= dict(stage.weights) | dict.fromkeys(
-            recipe.trained(stage), stage.name
-        )
+        sources |= stage.weights
+        sources |= dict.fromkeys(recipe.trained(stage), stage.name)
     if index < len(recipe.stage):
         sources |= recipe.stage[index].weights
     return sources
 
 
 def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
-    """Return encoder -> directory in which a run saves it; the only one of a run has no name there."""
+    """Return encoder -> directory in which a run saves it; with a single encoder, without its name."""
     directory = run / ENCODER
     if len(names) == 1:
         return dict.fromkeys(names, directory)
@@ -472,7 +477,7 @@ def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
     failed: list[SentbedError] = []
     for name, encoder in encoders.items():
         if context.recipe.stage and not encoder.is_finite():
-            # Training diverged before a checkpoint was kept: the weights are useless.
+            # Training diverged before weights were kept: these are useless.
             context.facts.setdefault("not_saved", []).append(name)
             continue
         try:
@@ -506,12 +511,12 @@ def _evaluate(
         )
         if (store := evaluations.store) is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
-        done = {
+        facts = {
             "at": at,
             "evaluator": entry.evaluator.name,
             "scores": len(evaluation.scores),
         }
-        context.facts.setdefault("evaluations", []).append(done)
+        context.facts.setdefault("evaluations", []).append(facts)
         hooks.scores_ready(**event, evaluation=evaluation)
 
 
@@ -543,10 +548,10 @@ def new_directory(directory: Path) -> Path:
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Remove the run in a directory, if there is one, so that another takes its place.
+    """Remove the unfinished run in a directory, if there is one, so that another run can replace it.
 
     Raises:
-        RunError: if the run has finished or is at work, or the directory holds something else.
+        RunError: if the run has finished or is in progress, or its manifest is damaged.
     """
     if not (directory / MANIFEST).is_file():
         return
@@ -562,7 +567,7 @@ def remove_unfinished(directory: Path) -> None:
             "choose another `--out`, or move it away"
         )
     with alone(directory):
-        # The manifest goes last: what is interrupted here can be done again.
+        # The manifest goes last, so that an interrupted removal can be repeated.
         for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
             if path.name == LOCK:
                 continue
@@ -588,7 +593,7 @@ def _free_name(name: str) -> Path:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Lock a run directory. Raises `RunError` if another process has it, or a link leads out of it."""
+    """Lock a run directory. Raises `RunError` if another process has locked it, or a link leads out of it."""
     require_links_within(directory)
     with locked(directory / LOCK) as free:
         if not free:
@@ -599,10 +604,10 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
-    """Remove from a finished run what only resuming needs, and temporary files left by killed processes.
+    """Remove a finished run's training states and caches, and temporary files left by killed processes.
 
-    It may be interrupted and done again: the newest state, which knows the `kept` weights, goes last. Without
-    `whole` it stays, for runs that go on from it.
+    It may be interrupted and repeated, since the newest state, which refers to the `kept` weights, goes last.
+    Without `whole`, that state stays, for runs that continue from it.
     """
     remove_directory(directory / VECTORS)
     for newest in states.saved_states(directory)[:1]:
@@ -629,7 +634,7 @@ def _write_manifest(context: RunContext, status: str) -> None:
 
 
 def _with_sections(data: ReportData, sections: Iterable[ReportSection]) -> ReportData:
-    """Return the data of a report with sections; of those with one key the first, and a warning."""
+    """Return the data of a report with sections; of several with the same key, only the first, and a warning."""
     by_key: dict[str, ReportSection] = {}
     warnings = list(data.warnings)
     for section in sections:
