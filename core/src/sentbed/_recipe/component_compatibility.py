@@ -1,4 +1,4 @@
-"""Compatibility of the components of an encoder, and alternatives for those that do not fit."""
+"""Compatibility of an encoder's components, and alternatives for those that do not fit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "template-alone-from-0": "the state of the template without a sentence, at positions from 0",
     }
 )
-"""Needs that a pooler may have of a backbone, with the reason; see `protocols.PoolerTraits`."""
+"""Need of a pooler -> how a message describes it; see `protocols.PoolerTraits`."""
 
 OUTPUTS: Mapping[Output, str] = MappingProxyType(
     {
@@ -57,15 +57,18 @@ OUTPUTS: Mapping[Output, str] = MappingProxyType(
         "sparse": "a sparse vector of each text",
     }
 )
-"""What poolers may give; see `protocols.Output`."""
+"""Output of a pooler -> how a message describes it; see `protocols.Output`."""
 
 TEMPLATE = "template"
 """Need of a pooler that the recipe meets, not the backbone."""
 
+NEEDS_OF_ONE_TEMPLATE = frozenset({"template-alone", "template-alone-from-0"})
+"""Needs of a pooler that subtracts the state of the template."""
+
 
 @attrs.frozen
 class _Candidate:
-    """Component class to try in place of an encoder's part, without field values."""
+    """Component class, without field values, to try in place of an encoder's backbone or pooler."""
 
     name: str
     traits: Any
@@ -75,7 +78,7 @@ class _Candidate:
         return iter(())
 
     def most_tokens(self) -> int | None:
-        """Return None: without field values it is not known."""
+        """Return None: without field values it is unknown."""
         return None
 
 
@@ -109,7 +112,18 @@ def misfits(
             yield "head", message
     if (problem := beyond_positions(encoder, encoder.max_length)) is not None:
         yield "max_length", problem
-    if not encoder.prompts:
+    yield from _misfits_of_prompts(encoder, plugins)
+    if encoder.task_prompts is not None:
+        for message in _task_prompt_misfits(encoder, encoder.task_prompts, plugins):
+            yield "task_prompts", message
+
+
+def _misfits_of_prompts(
+    encoder: EncoderRecipe, plugins: Plugins | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the problems of an encoder's prompts, each and together."""
+    pooler, count = encoder.pooler, len(encoder.prompts)
+    if not count:
         yield (
             "prompt",
             "`prompt` is an empty array; give at least one prompt, or take it out",
@@ -120,11 +134,11 @@ def misfits(
             "ensemble",
             f'{what}; take `dimensions` out of the head, or set `ensemble = "mean"`',
         )
-    if len(encoder.prompts) > 1 and needs & {"template-alone", "template-alone-from-0"}:
-        what = f"the pooler `{pooler.name}` subtracts the state of one template, and there are"
+    if count > 1 and pooler.traits.needs & NEEDS_OF_ONE_TEMPLATE:
         yield (
             "prompt",
-            f"{what} {len(encoder.prompts)} prompts; give one, or set `denoise = false`",
+            f"the pooler `{pooler.name}` subtracts the state of one template, and there are {count} prompts; "
+            "give one, or set `denoise = false`",
         )
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
@@ -135,9 +149,6 @@ def misfits(
                 f"the template {str(template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
                 "spell the instruction out, or put the prompt into `task_prompts`",
             )
-    if encoder.task_prompts is not None:
-        for message in _task_prompt_misfits(encoder, encoder.task_prompts, plugins):
-            yield "task_prompts", message
 
 
 def _reasons(needs: frozenset[str]) -> str:
@@ -145,7 +156,7 @@ def _reasons(needs: frozenset[str]) -> str:
 
 
 def _pooler_with_needs(pooler: Pooler, needs: frozenset[str]) -> tuple[str, str]:
-    """Return path and name of the innermost pooler in a pooler, or itself, that has all of the needs."""
+    """Return path and description of the innermost pooler, within a pooler or itself, with all these needs."""
     path: KeyPath = ("pooler",)
     who = f"`{pooler.name}`"
     for inner_path, inner in parts_in(pooler, ("pooler",)):
@@ -158,7 +169,7 @@ def _pooler_with_needs(pooler: Pooler, needs: frozenset[str]) -> tuple[str, str]
 
 
 def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
-    """Return path and message for a need of a pooler within another that this does not pass on, or None."""
+    """Return path and message for a need of an inner pooler that the outer one does not declare, or None."""
     for path, inner in parts_in(pooler, ("pooler",)):
         if not isinstance(inner, Pooler):
             continue
@@ -176,7 +187,7 @@ def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
 def _output_misfits(
     encoder: EncoderRecipe, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield what does not fit to what the pooler gives."""
+    """Yield problems with similarity, prompts and head that follow from the pooler's output."""
     output = encoder.pooler.traits.output
     similarity = encoder.similarity
     by = "the cosine"
@@ -211,7 +222,7 @@ def _output_misfits(
 
 
 def similarities_of(output: Output, plugins: Plugins | None) -> list[str]:
-    """Return the names of the similarities that compare what a pooler gives."""
+    """Return the names of the similarities that compare this output of a pooler."""
     if plugins is None:
         return []
     names = []
@@ -223,7 +234,7 @@ def similarities_of(output: Output, plugins: Plugins | None) -> list[str]:
 
 
 def unread_output(pooler: Pooler, part: str, reads: frozenset[Output]) -> str | None:
-    """Return the message for a part of a recipe that does not read what a pooler gives, or None."""
+    """Return the message if a pooler's output is not among those that a part of a recipe reads, or None."""
     output = pooler.traits.output
     if output in reads:
         return None
@@ -235,7 +246,7 @@ def unread_output(pooler: Pooler, part: str, reads: frozenset[Output]) -> str | 
 
 
 def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
-    """Yield why an encoder cannot run on a runtime, as this is set."""
+    """Yield reasons why an encoder cannot run on a runtime with its current settings."""
     if encoder.backbone.traits.auxiliary is not None and not runtime.traits.auxiliary:
         yield (
             f"the runtime `{runtime.name}`, as it is set, runs no auxiliary prompt, which the backbone "
@@ -261,7 +272,7 @@ def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
 
 
 def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
-    """Return the message for texts of more tokens than the backbone is known to have positions for."""
+    """Return the message if `max_length` is more than the backbone has positions for, or None."""
     positions = encoder.backbone.most_tokens()
     if positions is None or max_length <= positions:
         return None
@@ -272,7 +283,7 @@ def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
 
 
 def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
-    """Yield problems with a pooler's pretrained weights, which may not exist, and with its projection."""
+    """Yield a problem if a pooler's pretrained weights do not exist, or it cannot have a projection."""
     backbone, pooler, head = encoder.backbone, encoder.pooler, encoder.head
     if pooler.traits.pretrained and not backbone.traits.pretrained:
         yield (
@@ -291,15 +302,11 @@ def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
 
 def _width(pooler: Any) -> str:
-    """Return how a pooler's layer gives vectors of another width in training, if it has a field for that."""
-    widths = [
-        field.name
-        for field in attrs.fields(type(pooler))
-        if field.name.endswith("width")
-    ]
-    if not widths:
-        return ""
-    return f", and where vectors need another width in training, set `{widths[0]}` of the pooler"
+    """Return advice to set a pooler's own field for the width in training, if it has one."""
+    for field in attrs.fields(type(pooler)):
+        if field.name.endswith("width"):
+            return f", and where vectors need another width in training, set `{field.name}` of the pooler"
+    return ""
 
 
 def _prompt_misfits(
@@ -340,7 +347,7 @@ def _prompt_misfits(
 def _misfits_of_layers(
     backbone: Backbone, layers: tuple[int, ...], needs: frozenset[str]
 ) -> Iterator[str]:
-    """Yield why a backbone cannot give the layers that a prompt reads."""
+    """Yield reasons why a prompt cannot read these layers of a backbone."""
     reading = backbone.reading(layers)
     if reading is None:
         yield f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out"
@@ -350,7 +357,7 @@ def _misfits_of_layers(
 
 
 def name_at_test(pooler: Pooler) -> str:
-    """Return what a pooler computes when encoding: `clipped of first`, if its inner pooler is another then."""
+    """Return the name of a pooler in eval mode, such as `clipped of first` if its inner pooler changes."""
     at_test = pooler.traits.at_test
     if at_test is None:
         return pooler.name
@@ -363,7 +370,7 @@ def name_at_test(pooler: Pooler) -> str:
 def _template_misfits(
     encoder: EncoderRecipe, template: Template, plugins: Plugins | None
 ) -> Iterator[str]:
-    """Yield why a template does not go with the backbone and the pooler."""
+    """Yield reasons why a template does not suit the backbone and the pooler."""
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
     has_mask = MASK in template.suffix
@@ -395,11 +402,11 @@ def _template_misfits(
 def _task_prompt_misfits(
     encoder: EncoderRecipe, task_prompts: Mapping[str, Prompt], plugins: Plugins | None
 ) -> Iterator[str]:
-    """Yield why the prompts of tasks cannot take the place of the encoder's own."""
+    """Yield reasons why the prompts of tasks cannot replace the encoder's prompt."""
     if len(encoder.prompts) != 1:
         count = len(encoder.prompts)
         yield f"there are {count} prompts, and a task's takes the place of one; give one `prompt`"
-    if encoder.pooler.traits.needs & {"template-alone", "template-alone-from-0"}:
+    if encoder.pooler.traits.needs & NEEDS_OF_ONE_TEMPLATE:
         yield (
             f"the pooler `{encoder.pooler.name}` subtracts the state of one template; "
             "take `task_prompts` out, or set `denoise = false`"
@@ -420,12 +427,12 @@ def _task_prompt_misfits(
 
 
 def _template_of(prompt: Prompt) -> Template | None:
-    """Return what a prompt has written, or its file has; None if it has none that can be read."""
+    """Return the template that a prompt or its file has; None if there is none, or it is invalid."""
     try:
         written = prompt.without_file().template
         return None if written is None else parse_template(written)
     except SentbedError:
-        # It is reported with the other problems of the prompt.
+        # Reported with the other problems of the prompt.
         return None
 
 
@@ -441,7 +448,7 @@ def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
 
 
 def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list[str]:
-    """Return the names of a kind's components that are known to work in place of the encoder's own."""
+    """Return the names of a kind's components that would surely fit in place of the encoder's."""
     if plugins is None:
         return []
     if any(list(prompt.check()) for prompt in encoder.prompts):
@@ -449,19 +456,20 @@ def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list
         encoder = attrs.evolve(encoder, prompt=None)
     names = []
     for info in plugins.importable(kind):
-        # Traits given by a property are unknown without field values.
+        # Traits that are a property may be unknown without field values.
         traits = KINDS[kind].traits_of(info.cls)
-        unknown = traits is None or (
-            isinstance(traits, BackboneTraits) and traits.offers is None
-        )
-        swap: dict[str, Any] = {kind: _Candidate(info.name, traits)}
-        if not unknown and not any(misfits(attrs.evolve(encoder, **swap), None)):
+        if traits is None:
+            continue
+        if isinstance(traits, BackboneTraits) and traits.offers is None:
+            continue
+        change: dict[str, Any] = {kind: _Candidate(info.name, traits)}
+        if not any(misfits(attrs.evolve(encoder, **change), None)):
             names.append(info.name)
     return names
 
 
 def _either(names: list[str]) -> str:
-    listed = [f"`{name}`" for name in names]
-    if len(listed) == 1:
-        return listed[0]
-    return f"{', '.join(listed[:-1])} or {listed[-1]}"
+    *others, last = [f"`{name}`" for name in names]
+    if not others:
+        return last
+    return f"{', '.join(others)} or {last}"

@@ -54,15 +54,14 @@ def component_of(
     key: str = "",
     **fields: Any,
 ) -> T:
-    """Return the component of a recipe table: `component_of(Runtime, use="cpu", precision="fp32")`.
+    """Return the component that a recipe table describes: `component_of(Runtime, use="cpu", threads=2)`.
 
-    `base` is the base class of its kind. The table may be given whole, `{"use": "cpu"}`, and keywords beside
-    it. Relative paths start in the current directory; `key` is the table's path in messages.
+    `base` is the base class of its kind. The keys of the table are keyword arguments, or `table`, or both.
+    Relative paths start in the current directory; `key` is the table's path in messages.
 
     Raises:
         RecipeError: if it cannot be made; lists all problems.
     """
-    shown = (key,) if key else ()
     cls: Any = base
     component: T
     component, problems = structure(
@@ -71,7 +70,7 @@ def component_of(
         Document({}),
         plugins or load_plugins(),
         Path.cwd(),
-        ((), shown),
+        rename=((), (key,) if key else ()),
     )
     if problems:
         raise RecipeError(problems)
@@ -117,7 +116,7 @@ def structure_recipe(
     rename: tuple[KeyPath, KeyPath] = ((), ())
     if main is not None:
         data["encoders"] = {MAIN_ENCODER: main}
-        # Its problems are reported at `encoder`, as the file has it.
+        # Problems are reported at `encoder`, the key in the file.
         rename = (("encoders", MAIN_ENCODER), (MAIN_ENCODER,))
     if not data.get("encoders"):
         problems.append(
@@ -130,7 +129,7 @@ def structure_recipe(
     recipe, more = structure(data, Recipe, document, plugins, base, rename, look)
     problems += more
     if isinstance(requires := data.get("requires"), dict):
-        # Also where components are missing: what they are in is the cause.
+        # Also if components are missing, since a missing distribution may be the cause.
         written = {str(name): str(specifier) for name, specifier in requires.items()}
         for name, message in unmet_requirements(written):
             problems.append(document.problem(message, ("requires", name)))
@@ -151,19 +150,14 @@ def _set_everywhere(document: Document, plugins: Plugins) -> Document:
             if isinstance(entry, dict) and key in _evaluation_keys(entry, plugins):
                 overrides.append(override.replace("*", str(i), 1))
         if not overrides:
-            raise RecipeError(
-                [
-                    Problem(
-                        f"no evaluation has the key `{key}` of the override {override!r}"
-                    )
-                ]
-            )
+            message = f"no evaluation has the key `{key}` of the override {override!r}"
+            raise RecipeError([Problem(message)])
         document = apply_overrides(document, overrides)
     return document
 
 
 def _evaluation_keys(entry: Mapping[str, Any], plugins: Plugins) -> set[str]:
-    """Return the keys that an entry of `[[evaluate]]` may have: those of every one, and of its evaluator."""
+    """Return the keys that an entry of `[[evaluate]]` may have: those of all entries, and of its evaluator."""
     keys = set(fields_by_key(Evaluate))
     info = plugins.components.get(("evaluator", str(entry.get("use"))))
     if info is not None:
@@ -208,10 +202,9 @@ def _tables(
 def _unknown_keys(
     data: dict[str, Any], document: Document, plugins: Plugins
 ) -> list[Problem]:
-    """Remove the keys that no recipe has at its top from `data`; return their problems.
+    """Remove unknown top-level keys from `data`; return their problems.
 
-    The names to choose from are those that a file may have there: of plugins' tables, and `encoder` and
-    `extends`, which are no fields of a `Recipe`.
+    Suggestions include the tables of plugins, and `encoder` and `extends`, which are not fields of `Recipe`.
     """
     fields = fields_by_key(Recipe)
     choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
@@ -220,7 +213,7 @@ def _unknown_keys(
     for key, advice in zip(unknown, unknown_keys(unknown, choices), strict=True):
         del data[key]
         message = advice
-        if key == EXTENDS:  # the one in the file has been taken out by now
+        if key == EXTENDS:  # `extends` of the file has been removed by now
             message = "`extends` cannot be set by an override; write it at the top of a recipe"
         problems.append(document.problem(message, (key,)))
     return problems

@@ -1,7 +1,7 @@
-"""Settings of the machine, such as addresses and devices: they come from the caller, never from a directory.
+"""Machine settings of a recipe, such as addresses and devices, which are never read from a run directory.
 
-A run directory may be a stranger's. The settings of the machine in its recipe are left out when it is read;
-the caller gives them (`--set`), or the defaults hold.
+Somebody else may have written the directory. Its machine settings are left out when its recipe is read; the
+caller sets them (`--set`), or the defaults are used.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from sentbed.errors import printable
 from sentbed.protocols import Component, Executor, Runtime, Tracker
 
 KINDS_OF_MACHINE = (Runtime, Tracker, Executor)
-"""Kinds of components whose free texts belong to the machine unless a field says otherwise."""
+"""Kinds of components whose text fields are machine settings unless their metadata says otherwise."""
 
 NO_FREE_TEXT = (bool, int, float, types.NoneType)
 
 LONGEST_SHOWN = 80
-"""Characters of the longest value that a message shows."""
+"""Largest number of characters of a value in a message."""
 
 
 def machine_settings(part: Any) -> Iterator[tuple[KeyPath, Any, bool]]:
-    """Yield the path, the value and whether it is the default of each setting of the machine in a recipe.
+    """Yield path, value and whether it is the default, for each machine setting in (a part of) a recipe.
 
-    They are the fields whose metadata is `protocols.OF_MACHINE`. Of a runtime, a tracker and an executor they
-    are also the fields that can hold any text, such as an address or a path, except for those whose
-    metadata is `protocols.OF_RUN`. `part` is a recipe or a part of it.
+    These are the fields with the metadata `protocols.OF_MACHINE`, and the fields of runtimes, trackers and
+    executors that can hold any text, such as an address or a path, unless they have the metadata
+    `protocols.OF_RUN`.
     """
     yield from _settings(part, of_machine_kind=False)
 
@@ -49,9 +49,8 @@ def _settings(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyPath, Any, 
             for path, setting, is_default in _settings(value, of_machine_kind):
                 yield (index, *path), setting, is_default
     elif attrs.has(type(part)):
-        yield from _settings_of_fields(
-            part, of_machine_kind or isinstance(part, KINDS_OF_MACHINE)
-        )
+        of_machine_kind = of_machine_kind or isinstance(part, KINDS_OF_MACHINE)
+        yield from _settings_of_fields(part, of_machine_kind)
 
 
 def _settings_of_fields(
@@ -63,17 +62,13 @@ def _settings_of_fields(
             continue
 
         value = getattr(part, attribute.name)
-        is_inline = attribute.metadata.get("inline") or attribute.metadata.get("spread")
-        key: KeyPath = (
-            () if is_inline else (attribute.metadata.get("key", attribute.name),)
-        )
+        key: KeyPath = (attribute.metadata.get("key", attribute.name),)
+        if attribute.metadata.get("inline") or attribute.metadata.get("spread"):
+            key = ()
 
         is_of_machine = attribute.metadata.get("machine")
-        if (
-            is_of_machine is None
-            and of_machine_kind
-            and not isinstance(value, Component)
-        ):
+        may_be_text = of_machine_kind and not isinstance(value, Component)
+        if is_of_machine is None and may_be_text:
             hints = hints or get_type_hints(type(part))
             is_of_machine = holds_free_text(hints[attribute.name])
 
@@ -85,7 +80,7 @@ def _settings_of_fields(
 
 
 def holds_free_text(hint: Any) -> bool:
-    """Return whether a field of this type can hold any text: neither numbers, nor choices, nor a table."""
+    """Whether a field of this type can hold any text, unlike numbers, choices and tables."""
     origin = get_origin(hint)
     if hint in NO_FREE_TEXT or hint is ... or origin is Literal:
         return False
@@ -93,10 +88,10 @@ def holds_free_text(hint: Any) -> bool:
         return any(holds_free_text(member) for member in get_args(hint))
     if origin in (Mapping, dict):
         return holds_free_text(get_args(hint)[1])
-    # The fields of a table are looked at one by one.
-    return not (
-        isinstance(hint, type) and (attrs.has(hint) or issubclass(hint, Component))
-    )
+    if not isinstance(hint, type):
+        return True
+    # The fields of a table are examined one by one.
+    return not (attrs.has(hint) or issubclass(hint, Component))
 
 
 def _is_default(attribute: attrs.Attribute[Any], value: Any) -> bool:
@@ -109,41 +104,41 @@ def _is_default(attribute: attrs.Attribute[Any], value: Any) -> bool:
 def without_machine_settings(
     document: Document, recipe: Recipe | EncoderRecipe
 ) -> Document:
-    """Return a recipe's document without the settings of the machine; its `left_out` has them.
+    """Return a document without its machine settings, which are in the result's `left_out`.
 
-    `recipe` is what the document was structured as.
+    `recipe` is the structured document.
     """
     data: dict[str, Any] = copy.deepcopy(dict(document.data))
     left_out: dict[KeyPath, Any] = {}
     for path, value, is_default in machine_settings(recipe):
-        place = written_path(data, path)
-        if _remove(data, place) and not is_default:
-            left_out[place] = value
+        path_in_file = written_path(data, path)
+        if _remove(data, path_in_file) and not is_default:
+            left_out[path_in_file] = value
     return attrs.evolve(document, data=data, left_out=left_out)
 
 
 def remove_machine_settings(data: dict[str, Any], recipe: Recipe) -> None:
-    """Remove from TOML data, in place, what are settings of the machine in `recipe`."""
+    """Remove the machine settings of `recipe` from TOML data, in place."""
     for path, _, _ in machine_settings(recipe):
         _remove(data, written_path(data, path))
 
 
 def _remove(data: Any, path: KeyPath) -> bool:
     """Remove a key of nested tables and arrays, in place; return whether it was there."""
-    place = data
-    for key in path[:-1]:
+    *parents, key = path
+    for parent in parents:
         try:
-            place = place[key]
+            data = data[parent]
         except (LookupError, TypeError):
             return False
-    if not isinstance(place, dict) or path[-1] not in place:
+    if not isinstance(data, dict) or key not in data:
         return False
-    del place[path[-1]]
+    del data[key]
     return True
 
 
 def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
-    """Return a recipe that was read from a directory, with runtime and trackers of the caller's recipe."""
+    """Return a recipe, which was read from a directory, with runtime and trackers of the caller's recipe."""
     document = attrs.evolve(recipe.document, left_out={})
     return attrs.evolve(
         recipe, runtime=other.runtime, tracker=other.tracker, document=document
@@ -151,22 +146,21 @@ def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
 
 
 def left_out_sentence(recipe: Recipe) -> str | None:
-    """Return which settings of the machine a directory's recipe lost and how to give them again, or None."""
+    """Return a warning of machine settings that were left out, with how to set them again, or None."""
     data = recipe.document.data
-    settings = {
-        written_path(data, path): value for path, value, _ in machine_settings(recipe)
-    }
-    left_out: dict[str, Any] = {}
-    for path, value in recipe.document.left_out.items():
-        if settings.get(path) != value:
-            left_out[dotted(path)] = value
-    if not left_out:
-        return None
+    settings = {}
+    for path, value, _ in machine_settings(recipe):
+        settings[written_path(data, path)] = value
     shown = []
     options = []
-    for key, value in left_out.items():
+    for path, value in recipe.document.left_out.items():
+        if settings.get(path) == value:
+            continue  # set again by an override
+        key = dotted(path)
         shown.append(f"`{key}` ({_shown(value)})")
         options.append(f"--set {shlex.quote(f'{key}={_shown(value)}')}")
+    if not shown:
+        return None
     return printable(
         f"where a run works and with whom is not read from its directory: {', '.join(shown)} left out; "
         f"if you trust them, give them again ({' '.join(options)}), or name the RECIPE"
@@ -174,6 +168,8 @@ def left_out_sentence(recipe: Recipe) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as `--set` takes it, cut where it is long."""
+    """Return a value as in `--set`, shortened if it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    if len(text) > LONGEST_SHOWN:
+        return f"{text[:LONGEST_SHOWN]}..."
+    return text

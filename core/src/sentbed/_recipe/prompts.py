@@ -29,20 +29,20 @@ from sentbed.protocols import (
 
 TEXT, MASK = "{text}", "{mask}"
 INSTRUCTION = "{instruction}"
-"""What the task asks for, in a prompt of `task_prompts`."""
+"""Place of the task's instruction in a prompt of `task_prompts`."""
 
 _FAMILIES = tomli.loads((Path(__file__).parent / "templates.toml").read_text("utf-8"))
 
 TEMPLATES: Mapping[str, str] = MappingProxyType(
     {name: text for family in _FAMILIES.values() for name, text in family.items()}
 )
-"""The published templates by name; `templates.toml` has their sources, family by family."""
+"""Name -> published template; `templates.toml` has their sources."""
 
 OPEN_QUOTE = '"'
 """Last character of a template that takes demonstrations; the demonstration's word follows it."""
 
 NO_LIMIT = 2**20
-"""Maximum length in tokens of a prompt, which is never cut; only the sentence in it is."""
+"""Maximum length in tokens when tokenising a prompt: only the sentence in it is truncated."""
 
 
 def _prompt_eol(text: str) -> str:
@@ -50,7 +50,9 @@ def _prompt_eol(text: str) -> str:
     if text and text[-1] not in ".?\"'":
         text += "."
     text = text.replace('"', "'")
-    return text[:-1] + "." if text.endswith("?") else text
+    if text.endswith("?"):
+        return text[:-1] + "."
+    return text
 
 
 NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
@@ -61,45 +63,45 @@ NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
 
 @attrs.frozen
 class Demonstration:
-    """A sentence and the one word that it means, shown to the model before the sentence to encode."""
+    """A sentence and the one word that summarises it, shown to the model before the sentence to encode."""
 
     cites: ClassVar[tuple[str, ...]] = ("jiang2023prompteol",)
 
     text: str
-    """The sentence, as it is to stand in the prompt."""
+    """The sentence, as it appears in the prompt."""
     word: str
-    """The word that it means."""
+    """The word that summarises it."""
 
 
 @attrs.frozen
 class Prompt:
-    """`prompt`: what is put around a sentence.
+    """`prompt`: text around each sentence.
 
-    The sentence is cut to `max_length` tokens of its own, text rules are applied, it is put into the
-    template, and white space around the whole is stripped. The template is never cut.
+    The sentence is truncated to `max_length` tokens (without the template), text rules are applied, it is put
+    into the template, and surrounding white space is stripped. The template is never truncated.
     """
 
     template: str | None = None
-    """A text with `{text}`, and `{mask}` behind it where the pooler reads a mask token; or the name of a
-    published one: `prompt-eol`, `prompt`, `prompt-bert`, `pretended-cot`, `knowledge`, `prompt-sum`,
-    `prompt-sth`, `contrastive-auxiliary`, `meta-eol-1` to `meta-eol-8`, `echo`, `echo-document`; or
-    PromptEOL's shell form, with `_` for a space and `*sent_0*` for the sentence. The pooler's own where left
-    out. With `{text}` twice (Echo, arXiv 2402.15449), the pooler sees the second one and what follows it."""
+    """A text with `{text}`, and after it `{mask}` if the pooler reads a mask token; or the name of a published
+    template: `prompt-eol`, `prompt`, `prompt-bert`, `pretended-cot`, `knowledge`, `prompt-sum`, `prompt-sth`,
+    `contrastive-auxiliary`, `meta-eol-1` to `meta-eol-8`, `echo`, `echo-document`; or PromptEOL's shell form,
+    with `_` for a space and `*sent_0*` for the sentence. Default: the pooler's. With `{text}` twice (Echo,
+    arXiv 2402.15449), the pooler sees only the second one and what follows it."""
     file: FilePath | None = None
-    """A file of templates in the shell form, one a line, instead of `template`."""
+    """File of templates in the shell form, one per line, instead of `template`."""
     line: int = attrs.field(default=1, validator=attrs.validators.ge(1))
-    """Which line of `file`, from 1."""
+    """Line of `file`, from 1."""
     normalizer: Literal["none", "prompt-eol"] | None = None
-    """Text rules when encoding and evaluating: `prompt-eol` appends a full stop where the sentence ends in
-    none of `. ? " '`, makes double quotes single and a last question mark a full stop. The pooler's own where
-    left out. In training they are applied where the stage says `normalize_text = true`."""
+    """Text rules for encoding and evaluating: `prompt-eol` appends a full stop unless the sentence ends in one of
+    `. ? " '`, replaces double quotes by single ones, and a final question mark by a full stop. Default: the
+    pooler's. In training they are applied if the stage sets `normalize_text = true`."""
     demonstration: Demonstration | tuple[Demonstration, ...] | None = None
-    """An example that goes before the sentence (in-context learning, PromptEOL section 3.2), or an array of
-    several, in their order (appendix C)."""
+    """Example before the sentence (in-context learning, PromptEOL section 3.2), or an array of several, in order
+    (appendix C)."""
     layers: tuple[int, ...] | None = attrs.field(
         default=None, validator=optional(min_len(1))
     )
-    """Layers to read under this prompt, numbered as the backbone's `layers`, which are the default."""
+    """Layers to read with this prompt, numbered as in the backbone's `layers`, which is the default."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems with template, file and demonstration."""
@@ -118,16 +120,17 @@ class Prompt:
 
     @property
     def demonstrations(self) -> tuple[Demonstration, ...]:
-        """All demonstrations, in their order; empty where there is none."""
-        shown = self.demonstration
-        return (shown,) if isinstance(shown, Demonstration) else shown or ()
+        """All demonstrations, in order."""
+        if isinstance(self.demonstration, Demonstration):
+            return (self.demonstration,)
+        return self.demonstration or ()
 
     def resolve(
         self, pooler: Pooler | None = None, backbone: BackboneTraits | None = None
     ) -> ResolvedPrompt | None:
         """Return the prompt with the pooler's defaults, or None if neither has a template.
 
-        The `placeholder` and `auxiliary` of `backbone` are added.
+        `placeholder` and `auxiliary` of the backbone's traits are added.
 
         Raises:
             SentbedError: if the template is invalid.
@@ -140,20 +143,8 @@ class Prompt:
         elif text is None:
             text = pooler_traits.template
         if text is None:
-            if (
-                not self.demonstrations
-                and not self.layers
-                and self.normalizer in (None, "none")
-            ):
-                return None
-            part = "text rules"
-            if self.demonstrations:
-                part = "a demonstration"
-            elif self.layers:
-                part = "`layers`"
-            raise SentbedError(
-                f"`prompt` has {part} but no template; give it a `template`"
-            )
+            self._require_nothing_without_template()
+            return None
         try:
             template = parse_template(text)
         except SentbedError as error:
@@ -162,26 +153,35 @@ class Prompt:
             raise DataError(str(error), self.file, self.line) from error
         if self.demonstrations:
             template = template.after(*self.demonstrations)
-        backbone_traits = backbone or BackboneTraits()
-        if backbone_traits.placeholder is not None:
-            template = template.with_placeholder(backbone_traits.placeholder)
-        auxiliary = (
-            None
-            if backbone_traits.auxiliary is None
-            else parse_template(backbone_traits.auxiliary)
-        )
-        if auxiliary and (auxiliary.between is not None or MASK in auxiliary.suffix):
-            raise SentbedError(
-                f"the auxiliary template {backbone_traits.auxiliary!r} must have `{{text}}` once, no mask"
-            )
+        auxiliary = None
+        if backbone is not None and backbone.placeholder is not None:
+            template = template.with_placeholder(backbone.placeholder)
+        if backbone is not None and backbone.auxiliary is not None:
+            auxiliary = parse_template(backbone.auxiliary)
+            if auxiliary.between is not None or MASK in auxiliary.suffix:
+                raise SentbedError(
+                    f"the auxiliary template {backbone.auxiliary!r} must have `{{text}}` once, no mask"
+                )
         rules = self.normalizer or pooler_traits.normalizer or "none"
         return ResolvedPrompt(template, rules, self.layers, auxiliary)
+
+    def _require_nothing_without_template(self) -> None:
+        """Raise `SentbedError` if another field is set that needs a template."""
+        if self.demonstrations:
+            part = "a demonstration"
+        elif self.layers:
+            part = "`layers`"
+        elif self.normalizer not in (None, "none"):
+            part = "text rules"
+        else:
+            return
+        raise SentbedError(f"`prompt` has {part} but no template; give it a `template`")
 
     def instructed(self, task: TextTask) -> Prompt:
         """Return the prompt with the instruction of a task in its template.
 
         Raises:
-            SentbedError: if there is none, and the template has a place for it.
+            SentbedError: if the template has a place for it, and the task has none.
             DataError: if `file` has no such line.
         """
         prompt = self.without_file()
@@ -192,17 +192,15 @@ class Prompt:
                 f"the template {prompt.template!r} has `{INSTRUCTION}`, and the task "
                 f"`{task.name or task.type}` gives none; put a prompt that spells it out into `task_prompts`"
             )
-        return attrs.evolve(
-            prompt, template=prompt.template.replace(INSTRUCTION, task.instruction)
-        )
+        template = prompt.template.replace(INSTRUCTION, task.instruction)
+        return attrs.evolve(prompt, template=template)
 
     def without_file(self) -> Prompt:
         """Return the prompt with the line of `file` as its `template`, for saving."""
         if self.file is None:
             return self
-        return attrs.evolve(
-            self, template=read_line(self.file, self.line), file=None, line=1
-        )
+        template = read_line(self.file, self.line)
+        return attrs.evolve(self, template=template, file=None, line=1)
 
 
 @attrs.frozen
@@ -212,7 +210,7 @@ class Template:
     prefix: str
     suffix: str
     between: str | None = None
-    """Text between the sentence and the same sentence again; None if it occurs once."""
+    """Text between two occurrences of the sentence; None if it occurs once."""
 
     def __str__(self) -> str:
         return f"{self.until(TEXT)}{TEXT}{self.suffix}"
@@ -222,13 +220,13 @@ class Template:
         return (self.until(text) + text + self.suffix.replace(MASK, mask_token)).strip()
 
     def until(self, text: str) -> str:
-        """Return what stands before the last sentence in the prompt of one text."""
-        return (
-            self.prefix if self.between is None else self.prefix + text + self.between
-        )
+        """Return the part of a text's prompt before the last occurrence of the text."""
+        if self.between is None:
+            return self.prefix
+        return self.prefix + text + self.between
 
     def after(self, *demonstrations: Demonstration) -> Template:
-        """Return the template with demonstrations before it, the first one first.
+        """Return the template with demonstrations before it, in order.
 
         Raises:
             SentbedError: if the template does not end in an open quotation mark.
@@ -240,13 +238,12 @@ class Template:
             )
         prefix = ""
         for demonstration in demonstrations:
-            prefix += (
-                f'{self.prefix}{demonstration.text}{self.suffix}{demonstration.word}".'
-            )
+            prefix += self.prefix + demonstration.text + self.suffix
+            prefix += f'{demonstration.word}".'
         return Template(prefix + self.prefix, self.suffix)
 
     def with_placeholder(self, token: str) -> Template:
-        """Return the template with a token before the sentence, outside its quotation mark, unless it has it.
+        """Return the template with a token before the sentence and its quotation mark, unless it has the token.
 
         Raises:
             SentbedError: if the template has the token more than once.
@@ -258,13 +255,12 @@ class Template:
         if count:
             return self
         before = self.prefix.removesuffix(OPEN_QUOTE)
-        return attrs.evolve(
-            self, prefix=f"{before}{token} {self.prefix[len(before) :]}"
-        )
+        quote = self.prefix[len(before) :]
+        return attrs.evolve(self, prefix=f"{before}{token} {quote}")
 
     @property
     def takes_demonstrations(self) -> bool:
-        """Whether it ends in an open quotation mark, behind which a demonstration's word goes."""
+        """Whether it ends in an open quotation mark, after which a demonstration's word goes."""
         return (
             self.suffix.endswith(OPEN_QUOTE)
             and MASK not in self.suffix
@@ -299,7 +295,7 @@ class ResolvedPrompt:
         return self.template.fill(self._ruled(text, normalize), mask_token)
 
     def start(self, text: str, normalize: bool = True) -> int:
-        """Return the character of the prompt of one text at which the last sentence begins."""
+        """Return the index of the character at which the last sentence begins in the prompt of one text."""
         return len(self.template.until(self._ruled(text, normalize)).lstrip())
 
     def _ruled(self, text: str, normalize: bool) -> str:
@@ -315,10 +311,10 @@ class PromptTokenizer(Tokenizer):
     original: Tokenizer
     prompt: ResolvedPrompt
     longest: int
-    """Number of tokens that the backbone has positions for."""
+    """Largest input length in tokens of the backbone."""
     normalize: bool = True
     counts_prompt: bool = False
-    """Whether `max_length` counts the tokens of the prompt too, as it does in sentence-transformers."""
+    """Whether `max_length` includes the tokens of the prompt, as it does in sentence-transformers."""
 
     @property
     def pad_id(self) -> int:
@@ -336,8 +332,8 @@ class PromptTokenizer(Tokenizer):
         With `counts_prompt` it applies to prompt, sentence and special tokens together.
 
         Raises:
-            ModelError: if a prompt is longer than the backbone's positions (a template is not cut), or if
-                the template has a mask and the vocabulary has none.
+            ModelError: if a prompt is longer than the backbone's positions (a template is not truncated), or
+                if the template has a mask and the vocabulary has no mask token.
         """
         mask = self.mask_token
         if mask is None and MASK in self.prompt.template.suffix:
@@ -352,13 +348,12 @@ class PromptTokenizer(Tokenizer):
                 prompts = [self.prompt.apply(text, normalize=False) for text in texts]
                 return self.original.encode(prompts, longest)
 
-        cut = self.original.truncate(texts, max_length)
-        tokens = self._encode_prompts(cut, mask or MASK)
+        truncated = self.original.truncate(texts, max_length)
+        tokens = self._encode_prompts(truncated, mask or MASK)
         limits: dict[int, int] = {}
-        while too_long := [
-            row for row, length in enumerate(tokens.lengths) if length > longest
-        ]:
-            for row in too_long:
+        # Tokens may merge where template and sentence meet, so that the length is known only afterwards.
+        while (tokens.lengths > longest).any():
+            for row in (tokens.lengths > longest).nonzero()[0].tolist():
                 excess = int(tokens.lengths[row]) - longest
                 limits[row] = limits.get(row, max_length) - excess
                 if not self.counts_prompt or limits[row] < 1:
@@ -367,13 +362,15 @@ class PromptTokenizer(Tokenizer):
                         f"{self.longest}; lower `max_length` (it is {max_length}, for the sentence without "
                         "its template) or shorten the template"
                     )
-                (cut[row],) = self.original.truncate([cut[row]], limits[row])
-            tokens = self._encode_prompts(cut, mask or MASK)
+                (truncated[row],) = self.original.truncate(
+                    [truncated[row]], limits[row]
+                )
+            tokens = self._encode_prompts(truncated, mask or MASK)
         return tokens
 
     @property
     def _is_text_before(self) -> bool:
-        """Whether the prompt is no more than a text before the sentence, so that both are cut as one."""
+        """Whether the prompt is only a text before the sentence, so that both are truncated as one text."""
         template = self.prompt.template
         return (
             not template.suffix.strip()
@@ -383,7 +380,7 @@ class PromptTokenizer(Tokenizer):
         )
 
     def _encode_prompts(self, texts: Sequence[str], mask: str) -> TokenIds:
-        """Tokenise the prompts of texts that have been cut."""
+        """Tokenise the prompts of texts that have been truncated."""
         prompts = [self.prompt.apply(text, self.normalize, mask) for text in texts]
         is_once = self.prompt.template.between is None
         if is_once and self.prompt.layers is None:
@@ -398,7 +395,7 @@ class PromptTokenizer(Tokenizer):
         return self.original.shareable(ids)
 
     def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
-        """Tokenise the texts in the auxiliary prompt, under the same rules."""
+        """Tokenise the texts in the auxiliary prompt, with the same text rules."""
         if self.prompt.auxiliary is None:
             return None
         prompt = attrs.evolve(self.prompt, template=self.prompt.auxiliary, layers=None)
@@ -418,13 +415,8 @@ def parse_template(text: str) -> Template:
     """
     written = text
     if "*sent_0*" in text:
-        for token, meaning in (
-            ("*cls*", ""),
-            ("*sep+*", ""),
-            ("*sent_0*", TEXT),
-            ("*mask*", MASK),
-        ):
-            text = text.replace(token, meaning)
+        text = text.replace("*cls*", "").replace("*sep+*", "")
+        text = text.replace("*sent_0*", TEXT).replace("*mask*", MASK)
         text = text.replace("_", " ")
     elif TEXT not in text and " " not in text:
         if text not in TEMPLATES:

@@ -334,10 +334,9 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     encoders = dict(context.built) or build_encoders(
         recipe, engine, context.evaluations
     )
-    parameters = {}
-    for name, encoder in encoders.items():
-        parameters[name] = encoder.placed.parameter_counts
-    context.facts["parameters"] = parameters
+    context.facts["parameters"] = {
+        name: encoder.placed.parameter_counts for name, encoder in encoders.items()
+    }
     require_fit(context.begun, encoders)
     if not recipe.stage and not context.loaded:
         for encoder in encoders.values():
