@@ -1,4 +1,4 @@
-"""Faults of components: methods that return a wrong value, and the plugins that the components belong to."""
+"""Errors for components whose methods return a wrong value, with the component's plugin."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def distribution_of(module: str) -> tuple[str, str] | None:
 def release_of(module: str) -> str:
     """Return distribution and version of the plugin that a module belongs to, else the module's name."""
     release = distribution_of(module)
-    return f"`{release[0]}` {release[1]}" if release else f"`{module}`"
+    if release is None:
+        return f"`{module}`"
+    name, version = release
+    return f"`{name}` {version}"
 
 
 def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginError:
@@ -40,30 +43,33 @@ def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginErr
     """
     cls = component if isinstance(component, type) else type(component)
     module = cls.__module__
-    bases = (
-        base.__name__
-        for base in cls.__mro__
-        if base.__module__.startswith("sentbed.protocols.")
+    name = getattr(component, "name", cls.__qualname__)
+    kind = "object"
+    for base in cls.__mro__:
+        if base.__module__.startswith("sentbed.protocols."):
+            kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", base.__name__).lower()
+            break
+    place = place or _place_of_method(cls, method)
+    return PluginError(
+        f"`{method}` of the {kind} `{name}` of {release_of(module)} {wrong} @ {place}; {ADVICE}"
     )
-    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", next(bases, "object")).lower()
+
+
+def _place_of_method(cls: type, method: str) -> str:
+    """Return `FILE:LINE` of a method, or the file or the module of its class."""
     function = getattr(cls, method, None)
     code = getattr(getattr(function, "fget", function), "__code__", None)
-    file = getattr(sys.modules.get(module), "__file__", None) or module
-    if not place:
-        place = file if code is None else f"{code.co_filename}:{code.co_firstlineno}"
-    return PluginError(
-        f"`{method}` of the {kind} `{getattr(component, 'name', cls.__qualname__)}` of "
-        f"{release_of(module)} {wrong} @ {place}; {ADVICE}"
-    )
+    if code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    return getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
 
 
 def returned(result: T, expected: Any, component: Any, method: str) -> T:
     """Return the result of a component's method. Raises `PluginError` if it is not of an expected type."""
     if isinstance(result, expected):
         return result
-    names = " or ".join(
-        f"`{cls.__name__}`" for cls in getattr(expected, "__args__", (expected,))
-    )
+    classes = getattr(expected, "__args__", (expected,))
+    names = " or ".join(f"`{cls.__name__}`" for cls in classes)
     raise fault(component, method, f"returned {result!r:.80}, expected {names}")
 
 
@@ -80,7 +86,6 @@ def number(value: Any, component: Any, method: str) -> float:
 def sentences(messages: Any, component: Any, method: str) -> list[str]:
     """Return the messages that a component's method returned. Raises `PluginError` if they are not texts."""
     if isinstance(messages, str) or not isinstance(messages, Iterable):
-        raise fault(
-            component, method, f"returned {messages!r:.80}, expected several sentences"
-        )
+        wrong = f"returned {messages!r:.80}, expected several sentences"
+        raise fault(component, method, wrong)
     return [returned(message, str, component, method) for message in messages]

@@ -1,4 +1,4 @@
-"""Identities of the items of a score, by which tasks know that they share one."""
+"""Identities of the items of a score: an item that occurs in several tasks has the same one in each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def identities(items: Iterable[tuple[str, ...]]) -> NDArray[np.int64]:
     """Return a 64-bit identity of each item, `(n,)`, for `Items.clusters`.
 
-    An item is given by the texts that make it what it is, such as the two sentences of a pair; items that are
-    to be drawn together by what they have in common, such as a passage.
+    An item is a tuple of the texts that identify it, such as the two sentences of a pair. Items that must be
+    resampled together have the same tuple, such as their common passage.
     """
     import numpy as np
 

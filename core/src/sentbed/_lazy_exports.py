@@ -1,4 +1,4 @@
-"""Modules that import their public names when they are first used."""
+"""Lazy imports of a module's public names: each is imported on first use."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 
 def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a module: what it imports under `if TYPE_CHECKING` is public.
+    """Return `__getattr__` and `__dir__` for a module: its public names are the imports under `TYPE_CHECKING`.
 
-    So type checkers read the same lines, `from A import B, C`, that say where a name is. The module has no
-    other public names, and defines the two `if not TYPE_CHECKING`: a wrong name then stays an error.
+    Type checkers read the same lines (`from MODULE import NAME`) that say where a name is defined. The module
+    assigns the results under `if not TYPE_CHECKING`, so that type checkers still report unknown names.
 
     Raises:
-        ImportError: if the source is not there, or is written otherwise.
+        ImportError: if the source is missing, or has other statements under `TYPE_CHECKING`.
     """
     spec = sys.modules[module].__spec__
     source = getattr(spec and spec.loader, "get_source", lambda _: None)(module)
@@ -25,19 +25,14 @@ def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         raise ImportError(
             f"`{module}` needs its source file; install it with its .py files"
         )
-    blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
     homes: dict[str, str] = {}
-    for node in (
-        n
-        for block in blocks
-        if ast.unparse(block.test) == "TYPE_CHECKING"
-        for n in block.body
-    ):
+    for node in _type_checking_block(source):
         if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
             raise ImportError(
                 f"`{module}`, line {node.lineno}: expected `from MODULE import NAME`"
             )
-        homes |= dict.fromkeys((alias.name for alias in node.names), node.module)
+        for alias in node.names:
+            homes[alias.name] = node.module
 
     def find(name: str) -> Any:
         if name == "__all__":
@@ -50,3 +45,12 @@ def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         raise AttributeError(f"module `{module}` has no attribute `{name}`")
 
     return find, lambda: sorted(homes)
+
+
+def _type_checking_block(source: str) -> list[ast.stmt]:
+    """Return the statements under `if TYPE_CHECKING` at the top level of a module."""
+    statements: list[ast.stmt] = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            statements += node.body
+    return statements

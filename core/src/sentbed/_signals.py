@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""The signals of batch systems and of Ctrl-C."""
+"""Signals that end a run: those of batch systems and of Ctrl-C."""
 
 SAME_SIGNAL = 1.0
-"""Seconds within which a repeated signal counts as the same one: a batch system signals every process, and a
-launcher forwards the signal."""
+"""Seconds within which a repeated signal is ignored: a batch system signals every process, and a launcher
+forwards the signal as well."""
 
 
 class Stop:
@@ -27,27 +27,25 @@ class Stop:
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.asked: str | None = None
-        self._heard = -math.inf
+        self._last_time = -math.inf
         self._say = say or partial(print, file=sys.stderr)
         self._patient = False
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Handle the signals, unless the program handles them itself or this is not the main thread."""
-        ours = {signal.SIG_DFL, signal.default_int_handler}
-        main = threading.current_thread() is threading.main_thread()
-        before = (
-            {number: signal.getsignal(number) for number in SIGNALS} if main else {}
-        )
-        taken = {
-            number: handler for number, handler in before.items() if handler in ours
-        }
-        for number in taken:
-            signal.signal(number, self._handle)
+        default_handlers = (signal.SIG_DFL, signal.default_int_handler)
+        replaced = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                handler = signal.getsignal(number)
+                if handler in default_handlers:
+                    replaced[number] = handler
+                    signal.signal(number, self._handle)
         try:
             yield
         finally:
-            for number, handler in taken.items():
+            for number, handler in replaced.items():
                 signal.signal(number, handler)
 
     @contextmanager
@@ -60,10 +58,10 @@ class Stop:
             self._patient = False
 
     def _handle(self, number: int, _: object) -> None:
-        now, before = time.monotonic(), self._heard
-        if now - before < SAME_SIGNAL:
+        now = time.monotonic()
+        if now - self._last_time < SAME_SIGNAL:
             return
-        self._heard = now
+        self._last_time = now
         name = signal.Signals(number).name
         if not self._patient or self.asked is not None:
             raise KeyboardInterrupt(f"ended by {name}")

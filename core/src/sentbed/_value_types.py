@@ -1,4 +1,4 @@
-"""Values of the types that the fields of a class say, for what was read from a file that may be any."""
+"""Checks that the fields of an attrs class have values of their annotated types, for data from a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 
 
 def require_types(instance: Any, unchecked: Collection[str] = ()) -> None:
-    """Raise `TypeError` if a field of an attrs class, or of one within it, holds a value of another type.
+    """Raise `TypeError` if a field of an attrs instance, or of one within it, has a value of another type.
 
     Fields whose names are `unchecked` may hold anything.
     """
@@ -50,8 +50,8 @@ def _is_of(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
 def _is_of_container(
     value: Any, origin: Any, arguments: Sequence[Any], unchecked: Collection[str]
 ) -> bool:
-    """Say whether a value is a tuple, a mapping or a sequence with items of the types `arguments`."""
-    # A text is a sequence of texts, and never what is meant.
+    """Whether a value is a tuple, a mapping or a sequence with items of the types `arguments`."""
+    # A string is a sequence of strings, too, which is never what is meant.
     if not isinstance(value, origin) or isinstance(value, str):
         return False
     if issubclass(origin, Mapping):

@@ -91,7 +91,7 @@ def _check_encoder(
 
 
 def require_available(runtime: Runtime) -> None:
-    """Raise `RuntimeUnavailableError` if a runtime says that nothing can run on it here."""
+    """Raise `RuntimeUnavailableError` if a runtime cannot be used on this machine."""
     reason = runtime.unavailable()
     if reason:
         raise RuntimeUnavailableError(reason)
@@ -196,7 +196,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
 
 
 def _check_sizes(recipe: Recipe, stage: Stage, add: Add) -> None:
-    """Add a problem for each number of a stage that does not go with another."""
+    """Add a problem for each number of a stage that conflicts with another setting."""
     if (stage.epochs is None) == (stage.steps is None):
         count = "neither" if stage.steps is None else "both"
         add(f"the stage has {count} of `epochs` and `steps`; give exactly one")
@@ -221,7 +221,7 @@ def _check_sizes(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def _check_columns(stage: Stage, add: Add) -> None:
-    """Add a problem for each column that the loss takes and the data do not give, or not as such."""
+    """Add a problem for each column of the loss that the data lack, or have with another type of values."""
     loss, data = stage.loss, stage.data
     numbers_of_loss, numbers_of_data = loss.traits.numbers, data.traits.numbers
     if missing := sorted(loss.traits.needs - set(data.columns)):
@@ -286,7 +286,7 @@ def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
-    """Return the loss of a stage, with the similarity that its encoders name, the same in all."""
+    """Return the loss of a stage, with the similarity of its encoders, which is the same in all."""
     if similarity is None:
         return stage.loss
     loss = stage.loss.compared_by(similarity)
@@ -294,9 +294,9 @@ def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
 
 
 def _setting_for(loss: Any, columns: Iterable[str]) -> str:
-    """Return the setting with which a loss needs no other columns, as the beginning of an advice, or nothing.
+    """Return advice to change a field so that the loss needs no other columns; empty if there is none.
 
-    Only a field with a few values is tried, such as `rows` of losses that take triplets or scored pairs.
+    Only fields with a few values are tried, such as `rows` of losses for triplets or scored pairs.
     """
     hints = get_type_hints(type(loss))
     for field in attrs.fields(type(loss)):
@@ -311,7 +311,7 @@ def _setting_for(loss: Any, columns: Iterable[str]) -> str:
 
 
 def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
-    """Whether every column of a stage has an encoder and vice versa; otherwise add the problems."""
+    """Add the problems of a stage's columns and encoders; return whether there are none."""
     if not stage.train and not _encoder_name(recipe, None, add, "train"):
         return False
     fits = True
@@ -347,7 +347,7 @@ def _encoders_named_twice(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, .
 
 
 def _column_problems(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, ...]]:
-    """Yield a message and its path for each column without use, and each without an encoder of the stage."""
+    """Yield a message and its path for each unused column, and each column without an encoder."""
     trained, texts = recipe.trained(stage), stage.texts
     encoders = (*trained, *stage.freeze)
     for column in stage.columns:
@@ -421,7 +421,7 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def _check_outputs(recipe: Recipe, stage: Stage, add: Add) -> None:
-    """Add a problem for each encoder that gives what the loss cannot read, or cannot compare."""
+    """Add a problem for each encoder whose output the loss cannot read or compare."""
     traits = stage.loss.traits
     towers = recipe.towers(stage)
     for tower in dict.fromkeys(towers.values()):
@@ -445,7 +445,7 @@ def _check_outputs(recipe: Recipe, stage: Stage, add: Add) -> None:
 
 
 def _keys_without_training(recipe: Recipe, stage: Stage) -> Iterator[str]:
-    """Yield a message for each key of the loss whose encoder no other column trains."""
+    """Yield a message for each column of a moving average whose encoder no other column trains."""
     towers = recipe.towers(stage)
     keys = stage.loss.traits.keys
     trained = {tower for column, tower in towers.items() if column not in keys}
@@ -462,7 +462,7 @@ def _keys_without_training(recipe: Recipe, stage: Stage) -> Iterator[str]:
 def _reasons_against_prediction(
     recipe: Recipe, encoders: Iterable[EncoderRecipe]
 ) -> Iterator[str]:
-    """Yield why a loss that predicts tokens cannot train these encoders."""
+    """Yield reasons why a loss that predicts tokens cannot train these encoders."""
     if not recipe.runtime.traits.predicts:
         yield f"the runtime `{recipe.runtime.name}` as set here trains no such loss"
     for encoder in encoders:

@@ -63,14 +63,14 @@ def component_of(
         RecipeError: if it cannot be made; lists all problems.
     """
     cls: Any = base
+    data = {**(table or {}), **fields}
+    plugins = plugins or load_plugins()
+    rename: tuple[KeyPath, KeyPath] = ((), ())
+    if key:
+        rename = ((), (key,))
     component: T
     component, problems = structure(
-        {**(table or {}), **fields},
-        cls,
-        Document({}),
-        plugins or load_plugins(),
-        Path.cwd(),
-        rename=((), (key,) if key else ()),
+        data, cls, Document({}), plugins, Path.cwd(), rename
     )
     if problems:
         raise RecipeError(problems)

@@ -351,7 +351,7 @@ class PromptTokenizer(Tokenizer):
         truncated = self.original.truncate(texts, max_length)
         tokens = self._encode_prompts(truncated, mask or MASK)
         limits: dict[int, int] = {}
-        # Tokens may merge where template and sentence meet, so that the length is known only afterwards.
+        # With `counts_prompt`, texts are shortened until their prompts fit.
         while (tokens.lengths > longest).any():
             for row in (tokens.lengths > longest).nonzero()[0].tolist():
                 excess = int(tokens.lengths[row]) - longest

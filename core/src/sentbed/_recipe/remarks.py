@@ -1,4 +1,4 @@
-"""Remarks of the components of recipes, which `sentbed check` prints besides problems."""
+"""Remarks on recipes, their components' and core's own, which `sentbed check` prints besides problems."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sentbed.errors import SentbedError, listed
 from sentbed.protocols import Component
 
 MOST_STEPS = 1000
-"""Steps at which a schedule is asked for its factor."""
+"""Approximate number of steps at which the factor of a schedule is sampled."""
 
 
 def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
-    """Return the remarks of all components, and the errors that they raise; each component is called once.
+    """Return the remarks on recipes and their components, and the errors that components raise.
 
-    An error has file, line and key of the component.
+    Equal components are asked once. An error has file, line and key of the component.
     """
     remarks: list[str] = []
     problems: dict[str, str] = {}
@@ -36,17 +36,17 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
             if not isinstance(component, Component) or component in components:
                 continue
             components.append(component)
-            place = written_path(recipe.document.data, path)
             try:
                 remarks += sentences(component.remarks(), component, "remarks")
             except SentbedError as error:
-                problems.setdefault(
-                    str(error), str(recipe.document.problem(str(error), place))
-                )
+                message = str(error)
+                path_in_file = written_path(recipe.document.data, path)
+                problem = recipe.document.problem(message, path_in_file)
+                problems.setdefault(message, str(problem))
         if reason := recipe.runtime.unavailable():
-            # A recipe may be checked on another machine than the one that it is for.
+            # No problem, since the recipe may be meant for another machine.
             remarks.append(f"not on this machine: {reason}")
-    # Backbones that differ in other fields say the same of one model.
+    # Several backbones with one model have the same remarks.
     return list(dict.fromkeys(remarks)), list(problems.values())
 
 
@@ -64,7 +64,7 @@ def untrained_layers(recipe: Recipe) -> Iterator[str]:
 
 
 def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
-    """Yield a warning for each encoder with prompts that none of its evaluations asks for."""
+    """Yield a warning for each encoder with `task_prompts` that none of its evaluations uses."""
     for name, encoder in recipe.encoders.items():
         evaluators = []
         for evaluate in recipe.evaluate:
@@ -79,7 +79,7 @@ def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
 
 
 def unused_similarities(recipe: Recipe) -> Iterator[str]:
-    """Yield a warning for each stage whose loss does not heed the similarity that its encoder names."""
+    """Yield a warning for each stage whose loss ignores the similarity of its encoder."""
     for stage in recipe.stage:
         similarity = recipe.encoders[recipe.trained(stage)[0]].similarity
         if similarity is None or similarity.traits.formula == "cosine":
@@ -92,27 +92,20 @@ def unused_similarities(recipe: Recipe) -> Iterator[str]:
 
 
 def without_effect(stage: Stage, total_steps: int) -> Iterator[str]:
-    """Yield what a stage of so many steps never does, although it is set."""
+    """Yield a warning for each setting that has no effect in a stage with `total_steps` steps."""
     validate = stage.validate
     if validate is not None and validate.every > total_steps:
         yield (
             f"stage `{stage.name}`: `validate.every` is {validate.every}, and the stage has {total_steps} "
             "steps: it is validated before the first and after the last one alone; lower it"
         )
-    factors = (
-        float(stage.schedule.factor(step, total_steps))
-        for step in _sampled(total_steps)
-    )
-    highest = max(factors)
-    if getattr(stage.schedule, "warmup", 0.0) >= total_steps > 0 and highest < 1:
+    schedule = stage.schedule
+    interval = max(1, total_steps // MOST_STEPS)
+    steps = [*range(0, total_steps, interval), total_steps - 1]
+    highest = max(float(schedule.factor(step, total_steps)) for step in steps)
+    if getattr(schedule, "warmup", 0.0) >= total_steps > 0 and highest < 1:
         yield (
-            f"stage `{stage.name}`: the warm-up of the schedule `{stage.schedule.name}` is longer than the "
+            f"stage `{stage.name}`: the warm-up of the schedule `{schedule.name}` is longer than the "
             f"stage of {total_steps} steps, and the rate never rises above {highest:.0%} of `lr`; lower "
             "`warmup`"
         )
-
-
-def _sampled(total_steps: int) -> Iterator[int]:
-    """Yield some of a stage's steps, from 0, the last one among them."""
-    yield from range(0, total_steps, max(1, total_steps // MOST_STEPS))
-    yield total_steps - 1

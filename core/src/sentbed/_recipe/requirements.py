@@ -8,39 +8,35 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def unmet_requirements(requires: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each distribution that is missing or has another version, and what to do.
+    """Yield name and message for each distribution that is missing or has another version.
 
-    `requires` has versions for each name, as pip reads them: `">=0.2"`, `">=0.2,<1"`, or `""` for any.
+    `requires` is name -> versions in pip's form: `">=0.2"`, `">=0.2,<1"`, or `""` for any.
     """
+    for name, versions in requires.items():
+        message = _unmet(name, versions)
+        if message is not None:
+            yield name, message
+
+
+def _unmet(name: str, versions: str) -> str | None:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    for name, written in requires.items():
-        try:
-            specifier = SpecifierSet(written)
-        except InvalidSpecifier:
-            yield (
-                name,
-                f"found the versions {written!r}, expected such as `>=0.2` or `>=0.2,<1`",
-            )
-            continue
-        if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", name):
-            yield (
-                name,
-                f"{name!r} is no name of a distribution; write one such as `sentbed-losses`",
-            )
-            continue
-        requirement = f"{name}{specifier}"
-        remedy = f"`pip install '{requirement}'`"
-        try:
-            installed = version(name)
-        except PackageNotFoundError:
-            yield (
-                name,
-                f"the recipe needs {requirement}, which is not installed; {remedy}",
-            )
-            continue
-        if not specifier.contains(installed, prereleases=True):
-            yield (
-                name,
-                f"the recipe needs {requirement}, and {installed} is installed; {remedy}",
-            )
+    try:
+        specifier = SpecifierSet(versions)
+    except InvalidSpecifier:
+        return (
+            f"found the versions {versions!r}, expected such as `>=0.2` or `>=0.2,<1`"
+        )
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", name):
+        return (
+            f"{name!r} is no name of a distribution; write one such as `sentbed-losses`"
+        )
+    requirement = f"{name}{specifier}"
+    remedy = f"`pip install '{requirement}'`"
+    try:
+        installed = version(name)
+    except PackageNotFoundError:
+        return f"the recipe needs {requirement}, which is not installed; {remedy}"
+    if not specifier.contains(installed, prereleases=True):
+        return f"the recipe needs {requirement}, and {installed} is installed; {remedy}"
+    return None

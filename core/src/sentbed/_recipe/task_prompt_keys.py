@@ -1,4 +1,4 @@
-"""Keys of `task_prompts`: which ones can be misspelt, and which ones no evaluation is known to ask for."""
+"""Checks of the keys of `task_prompts`: misspelt ones, and ones that no evaluation uses."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _OTHER_WORDS = {
     "passage": "document",
     "passages": "document",
 }
-"""What a side is called elsewhere -> what it is called here."""
+"""Name of a side in other libraries -> its name here."""
 
 SHORTEST_WORD = 5
-"""Letters of a word that a misspelling can be told from: `STS1` may be a task."""
+"""Smallest number of letters of a word of which misspellings are detected: `STS1` may be a task."""
 ALIKE = 0.8
-"""Least similarity of a misspelling, by `difflib`."""
+"""Smallest similarity of a word and its misspelling, by `difflib`."""
 
 
 def misspelt_keys(keys: Iterable[str], plugins: Plugins) -> Iterator[tuple[str, str]]:
-    """Yield each key that is a misspelt side, evaluator or type of tasks, and what it may be.
+    """Yield each key that is a misspelt side, evaluator or type of tasks, and the suggested spelling.
 
-    Any other key may be the name of a task, of which only the evaluator knows.
+    Any other key may be the name of a task, which only an evaluator knows.
     """
     keys = list(keys)
     if not keys:
-        # Looking for types of tasks imports every evaluator.
+        # Do not import every evaluator for nothing.
         return
     words = [*SIDES]
     for info in plugins.importable("evaluator"):
@@ -54,9 +54,9 @@ def misspelt_keys(keys: Iterable[str], plugins: Plugins) -> Iterator[tuple[str, 
 
 
 def unused_keys(keys: Iterable[str], evaluators: Sequence[Evaluator]) -> list[str]:
-    """Return the keys of tasks and types for which no evaluator asks; none where that cannot be known.
+    """Return the keys that no evaluator uses; none if that is unknown.
 
-    An evaluator without types of tasks asks by its own name alone.
+    An evaluator without `task_types` uses its own name only.
     """
     if not evaluators or any(evaluator.task_types for evaluator in evaluators):
         return []
@@ -66,7 +66,7 @@ def unused_keys(keys: Iterable[str], evaluators: Sequence[Evaluator]) -> list[st
 
 
 def _parts(key: str) -> tuple[str, str]:
-    """Return the task or type of a key, and `-query` or `-document` behind it."""
+    """Return the task or type in a key, and the ending `-query` or `-document`, which may be empty."""
     for side in SIDES:
         ending = f"-{side}"
         if key.lower().endswith(ending):

@@ -55,7 +55,7 @@ DECIDES_NO_SCORE = (
     "protocols/report_data.py",
     "tools.py",
 )
-"""Parts of core's package that only read a recipe, which is compared itself, or show results."""
+"""Modules of core that do not affect scores: they read a recipe, which is compared anyway, or show results."""
 
 LIBRARIES_WITHOUT_EFFECT = frozenset(
     {
@@ -76,8 +76,8 @@ LIBRARIES_WITHOUT_EFFECT = frozenset(
         "typing-extensions",
     }
 )
-"""Requirements whose version affects no score: they read recipes, fetch files whose content is compared, or
-write pages."""
+"""Requirements whose version affects no score: they read recipes, write pages, or fetch files, whose content is
+compared anyway."""
 
 
 def components_of(part: Any) -> Iterator[type]:
@@ -88,21 +88,19 @@ def components_of(part: Any) -> Iterator[type]:
 
 
 def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
-    """Return what the scores of components depend on besides a recipe and data, by name.
+    """Return name -> version, with a hash of the code if it may change, of all code that computes scores.
 
-    That is core, the distributions of the components with the others of sentbed that they require, each with
-    version and hash, and the libraries that these require, with their version. Optional requirements count if
-    they are installed.
+    It has core, the distributions of the components with the distributions of sentbed that they require, each
+    with version and hash, and the libraries that these require, with their version. Optional requirements are
+    included if they are installed.
     """
     code = {"python": ".".join(platform.python_version_tuple()[:2])}
     waiting = [CORE]
     for cls in dict.fromkeys(classes):
         origin = plugins.origin(cls)
-        if (
-            origin is not None
-            and _installed(_normalised(origin.distribution)) is not None
-        ):
-            waiting.append(_normalised(origin.distribution))
+        name = "" if origin is None else _normalised(origin.distribution)
+        if _installed(name) is not None:
+            waiting.append(name)
         else:
             # A class of a test, a notebook, or a distribution without metadata.
             package = cls.__module__.partition(".")[0]
@@ -117,7 +115,7 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
         for requirement, optional in installed.requirements:
             required = _installed(requirement)
             if optional and name == CORE:
-                # They are plugins and a model, which count where a recipe uses them.
+                # These are plugins and a model, which are included if a recipe uses them.
                 continue
             if required is None or requirement in LIBRARIES_WITHOUT_EFFECT:
                 continue
@@ -131,7 +129,7 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
 def code_differences(
     before: Mapping[str, str], after: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield how code and versions differ, such as `torch 2.12 -> 2.13` or `sentbed-losses: other code`."""
+    """Yield the differences in code and versions: `torch 2.12 -> 2.13` or `sentbed-losses: other code`."""
     for name in sorted({*before, *after}):
         if before.get(name) == after.get(name):
             continue
@@ -153,7 +151,7 @@ def _version(text: str | None) -> str:
 
 
 def files_digest(files: Iterable[Path]) -> str:
-    """Return a hash of the names and contents of files, cached until one of them changes; "" for none."""
+    """Return a hash of the names and contents of files, cached until a file changes; "" without files."""
     states = []
     for file in sorted(files):
         state = file.stat()
@@ -185,7 +183,7 @@ def package_files(cls: type) -> set[Path]:
 
 
 def _files_of(module: str) -> set[Path]:
-    """Return the files of a top-level module or package that decide scores; it is not imported."""
+    """Return the files of a top-level module or package that affect scores, without importing it."""
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):
@@ -203,11 +201,13 @@ def _files_of(module: str) -> set[Path]:
 
 
 def _files_below(directory: Path) -> set[Path]:
-    return {
-        file
-        for file in directory.rglob("*")
-        if "__pycache__" not in file.parts and file.suffix != ".pyc" and file.is_file()
-    }
+    files = set()
+    for file in directory.rglob("*"):
+        if "__pycache__" in file.parts or file.suffix == ".pyc":
+            continue
+        if file.is_file():
+            files.add(file)
+    return files
 
 
 @attrs.frozen
@@ -218,37 +218,36 @@ class _Installed:
     modules: tuple[str, ...]
     """Top-level modules: those of its plugins, or that of its own name."""
     requirements: tuple[tuple[str, bool], ...]
-    """Names of the distributions that it requires, and whether only for an extra."""
+    """Names of the distributions that it requires, and whether they belong to an extra."""
     has_changing_code: bool
-    """Whether it is one of sentbed's, core or on top of it, or a working copy."""
+    """Whether it is core, requires core, or is a working copy."""
 
 
 @lru_cache(maxsize=512)
 def _installed(name: str) -> _Installed | None:
-    """Return the metadata of a distribution, or None; read once a process."""
+    """Return the metadata of a distribution, cached, or None if it is not installed."""
     try:
         installed = distribution(name)
     except (PackageNotFoundError, ValueError):
         return None
-    modules = {
-        point.module.partition(".")[0]
-        for point in installed.entry_points
-        if point.group == GROUP
-    }
+    modules = set()
+    for point in installed.entry_points:
+        if point.group == GROUP:
+            modules.add(point.module.partition(".")[0])
+    if not modules:
+        modules = {name.replace("-", "_")}
+    has_changing_code = name == CORE or _is_working_copy(installed)
     requirements = []
     for line in installed.requires or ():
-        requirement = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
-        requirements.append(
-            (_normalised(requirement), "extra" in line.partition(";")[2])
-        )
-    on_core = name == CORE or any(
-        requirement == CORE for requirement, _ in requirements
-    )
+        requirement = _normalised(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0])
+        is_optional = "extra" in line.partition(";")[2]
+        requirements.append((requirement, is_optional))
+        has_changing_code = has_changing_code or requirement == CORE
     return _Installed(
         installed.version,
-        tuple(sorted(modules or {name.replace("-", "_")})),
+        tuple(sorted(modules)),
         tuple(requirements),
-        on_core or _is_working_copy(installed),
+        has_changing_code,
     )
 
 

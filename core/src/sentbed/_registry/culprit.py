@@ -1,4 +1,4 @@
-"""The plugin whose code raised an unexpected error: that of the innermost frame in a plugin's code."""
+"""Finds the plugin whose code raised an unexpected error, by the innermost frame in a plugin's code."""
 
 from __future__ import annotations
 
@@ -30,11 +30,8 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
             break
         if (owner := distribution_of(module)) is None:
             continue
-        offered = [
-            info
-            for info in plugins.components.values()
-            if info.distribution == owner[0]
-        ]
+        components = plugins.components.values()
+        offered = [info for info in components if info.distribution == owner[0]]
         name = getattr(frame.f_locals.get("self"), "name", None)
         matches = [info for info in offered if info.name == name]
         if not matches:
@@ -43,7 +40,8 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
         component = ""
         candidates = matches or offered
         if len(candidates) == 1:
-            component = f"the {candidates[0].kind} `{candidates[0].name}` of "
+            (info,) = candidates
+            component = f"the {info.kind} `{info.name}` of "
         advice = "tell its authors (`--traceback` shows the rest)"
         if matches:
             advice = f"test it with `sentbed_testing.check_component`, or {advice}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 API_NAME = "sentbed_api"
-"""Name in a plugin's module for the API version it was made for."""
+"""Variable in a plugin's module with the API version that it was made for."""
 
 
 def declared_api(value: str, plugin: object) -> object:
@@ -30,14 +30,12 @@ def declared_api(value: str, plugin: object) -> object:
 
 
 def api_refusal(api: object, distribution: str) -> str | None:
-    """Return why a plugin made for this API cannot be used, and a remedy; None if it can."""
+    """Return why a plugin made for an API version cannot be used, and a remedy; None if it can."""
     if api is None:
         return None
-    match = (
-        re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api)
-        if isinstance(api, str)
-        else None
-    )
+    match = None
+    if isinstance(api, str):
+        match = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api)
     if match is None:
         return (
             f"its `{API_NAME}` is {api!r}, which is no version; it must be MAJOR.MINOR as a string, "
@@ -54,7 +52,7 @@ def api_refusal(api: object, distribution: str) -> str | None:
 
 
 def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
-    """Yield what a distribution requires on this machine, with `extra`; nothing if it is not installed."""
+    """Yield a distribution's requirements on this machine, with an `extra`; none if it is not installed."""
     from packaging.requirements import Requirement
 
     try:
@@ -67,19 +65,20 @@ def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
 
 
 def unmet_sentbed(distribution: str) -> str:
-    """Return a clause naming the sentbed version that a distribution requires; "" if this one is suitable."""
+    """Return a clause with the version of sentbed that a distribution requires; "" if this one is suitable."""
     specifiers = []
+    is_met = True
     try:
         for requirement in requirements(distribution):
             if requirement.name.lower() == "sentbed":
-                specifiers.append(requirement.specifier)
+                specifier = requirement.specifier
+                specifiers.append(str(specifier))
+                is_met = is_met and specifier.contains(__version__, prereleases=True)
     except ValueError:  # the requirements cannot be read
         return ""
-    if all(
-        specifier.contains(__version__, prereleases=True) for specifier in specifiers
-    ):
+    if is_met:
         return ""
     return (
-        f"; it asks for sentbed{', '.join(map(str, specifiers))}, and this is sentbed {__version__}: install "
+        f"; it asks for sentbed{', '.join(specifiers)}, and this is sentbed {__version__}: install "
         f"the sentbed that it asks for, or another release of `{distribution}`"
     )

@@ -36,12 +36,14 @@ class Offer:
 
     @property
     def value(self) -> Any:
-        """What is offered, imported if need be. Raises `PluginError` if that fails, or it breaks a rule."""
-        return _imported(self) if isinstance(self.offered, Lazy) else self.offered
+        """What is offered, imported if it is a `Lazy`. Raises `PluginError` if that fails or breaks a rule."""
+        if isinstance(self.offered, Lazy):
+            return _imported(self)
+        return self.offered
 
     @property
     def summary(self) -> str:
-        """One line: the first of a class's docstring."""
+        """First line of the docstring, or the summary of a `Lazy`."""
         if isinstance(self.offered, Lazy):
             return self.offered.summary
         return (inspect.getdoc(self.offered) or "").partition("\n")[0]
@@ -89,22 +91,16 @@ class ComponentInfo(Offer):
 
     @property
     def cls(self) -> type[Any]:
-        """The class, imported if need be. Raises `PluginError` if that fails, or it breaks a rule."""
+        """The class, imported if it is a `Lazy`. Raises `PluginError` if that fails or breaks a rule."""
         cls: type[Any] = self.value
         return cls
 
     def offers(self, cls: type[Any]) -> bool:
         """Whether this class is the component; nothing is imported."""
-        if isinstance(self.offered, Lazy):
-            return (
-                getattr(
-                    sys.modules.get(self.module),
-                    self.offered.target.partition(":")[2],
-                    None,
-                )
-                is cls
-            )
-        return self.offered is cls
+        if not isinstance(self.offered, Lazy):
+            return self.offered is cls
+        name = self.offered.target.partition(":")[2]
+        return getattr(sys.modules.get(self.module), name, None) is cls
 
     @property
     def release(self) -> str:
@@ -145,7 +141,7 @@ class PluginInfo:
 
     @property
     def slow(self) -> str | None:
-        """How long it took to import, with what, and a remedy; None if that was quick."""
+        """Message on a slow import, with a remedy; None if it was quick."""
         return slow.get(self.label)
 
     @property
@@ -159,10 +155,10 @@ class Clash:
     """A name that several plugins claim."""
 
     kind: str
-    """As that of an `Offer`."""
+    """Kind as in `Offer`."""
     name: str
     claims: tuple[Offer, ...]
     preferred: ComponentInfo | None
-    """Claim preferred by the user's configuration; of a command or a recipe table none can be."""
+    """Claim that the user's configuration prefers, or None; always None for a command or a recipe table."""
     message: str
-    """Who claims the name, and how to choose or where the choice was made."""
+    """The plugins that claim the name, and how to choose or where the choice was made."""

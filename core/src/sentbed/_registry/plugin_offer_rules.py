@@ -14,40 +14,47 @@ from sentbed.protocols.recipe_tables import CORE_TABLES, Lazy
 COMMAND, TABLE = "command", "recipe table"
 
 CORE_COMMANDS = frozenset({"check", "plugins", "run"})
-"""Commands of core; no plugin offers one of such a name."""
+"""Commands of core; plugins cannot offer commands with these names."""
 
 
 def offer_fault(kind: str, name: str, offered: Any) -> str | None:
-    """Return the fault of a name and of what is offered under it, or None; nothing is imported."""
-    if not isinstance(offered, Lazy) and kind != COMMAND:
-        fault = fault_of(kind, name, offered)
-    elif not isinstance(offered, Lazy) or ":" not in offered.target:
-        fault = (
-            f'found {offered!r}, expected `Lazy("package.module:name", "What it is.")`'
-        )
+    """Return the fault of an offer or of its name, or None; nothing is imported."""
+    if isinstance(offered, Lazy) or kind == COMMAND:
+        fault = _lazy_fault(offered)
     else:
-        fault = None
-    if fault is None and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
-        fault = "its name has to be of small letters, digits and single dashes"
-    if fault is None and kind == TABLE and name in CORE_TABLES:
-        fault = "the name belongs to sentbed's own part of a recipe; choose another"
-    if fault is None and kind == COMMAND and name in CORE_COMMANDS:
-        fault = "the name belongs to a command of sentbed's own; choose another"
-    return fault if fault is None or kind in KINDS else f"the {kind} `{name}`: {fault}"
+        fault = fault_of(kind, name, offered)
+    fault = fault or _name_fault(kind, name)
+    if fault is None or kind in KINDS:
+        return fault
+    return f"the {kind} `{name}`: {fault}"
+
+
+def _lazy_fault(offered: Any) -> str | None:
+    if isinstance(offered, Lazy) and ":" in offered.target:
+        return None
+    return f'found {offered!r}, expected `Lazy("package.module:name", "What it is.")`'
+
+
+def _name_fault(kind: str, name: str) -> str | None:
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        return "its name has to be of small letters, digits and single dashes"
+    if kind == TABLE and name in CORE_TABLES:
+        return "the name belongs to sentbed's own part of a recipe; choose another"
+    if kind == COMMAND and name in CORE_COMMANDS:
+        return "the name belongs to a command of sentbed's own; choose another"
+    return None
 
 
 def fault_of(kind: str, name: str, value: Any) -> str | None:
-    """Return the first rule that a component, command or recipe table breaks, or None."""
+    """Return the first fault of a component, command or recipe table, or None."""
     if kind in KINDS:
         return _component_fault(KINDS[kind], name, value)
     if kind == COMMAND:
         from click import Command
 
-        return (
-            None
-            if isinstance(value, Command)
-            else f"found {value!r}, expected a `click.Command`"
-        )
+        if isinstance(value, Command):
+            return None
+        return f"found {value!r}, expected a `click.Command`"
     from sentbed.protocols import RecipeTable
 
     if not (
@@ -60,10 +67,8 @@ def fault_of(kind: str, name: str, value: Any) -> str | None:
 
 
 def _component_fault(kind: Kind, name: str, cls: Any) -> str | None:
-    label, offered_name = (
-        getattr(cls, "__qualname__", repr(cls)),
-        getattr(cls, "name", None),
-    )
+    label = getattr(cls, "__qualname__", repr(cls))
+    offered_name = getattr(cls, "name", None)
     if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(offered_name, str)):
         return f"the {kind.name} `{label}` must be an attrs class with `name: ClassVar[str]`"
     if cls.__setattr__ is object.__setattr__:
@@ -78,22 +83,19 @@ def _component_fault(kind: Kind, name: str, cls: Any) -> str | None:
 
 
 def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
-    """Return how an attrs class violates a kind's protocol, as the end of a sentence, or None."""
+    """Return how an attrs class violates a kind's protocol, as the predicate of a sentence, or None."""
     base, traits_class = kind.base.__name__, kind.traits.__name__
     if not issubclass(cls, kind.base):
         return f"does not inherit from `sentbed.protocols.{base}`; write `class {cls.__name__}({base})`"
-    if lacking := next(iter(sorted(cls.__abstractmethods__)), None):
-        what = (
-            f"no method `{lacking}`"
-            if callable(getattr(cls, lacking))
-            else f"no `{lacking}`"
-        )
+    for name in sorted(cls.__abstractmethods__):
+        what = f"no `{name}`"
+        if callable(getattr(cls, name)):
+            what = f"no method `{name}`"
         return f"has {what}; see `sentbed.protocols.{base}`"
     if not isinstance(cls.traits, property | kind.traits):
         return f"has {cls.traits!r} as `traits`; write `traits = {traits_class}(...)`"
-    for word in sorted(
-        attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()
-    ):
-        if hasattr(cls, word):
-            return f"says `{word}` beside its traits, not in them; write `traits = {traits_class}({word}=...)`"
+    traits = attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()
+    for trait in sorted(traits):
+        if hasattr(cls, trait):
+            return f"says `{trait}` beside its traits, not in them; write `traits = {traits_class}({trait}=...)`"
     return None

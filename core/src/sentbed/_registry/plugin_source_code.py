@@ -1,6 +1,6 @@
-"""Where in a plugin's code a fault or a class is, and what a plugin would offer by its syntax tree.
+"""Positions of faults and classes in a plugin's code, and what a plugin that is not imported would offer.
 
-The source is parsed, not imported: a disabled plugin must not run.
+The latter is read from the syntax tree, since the code of a disabled plugin must not run.
 """
 
 from __future__ import annotations
@@ -15,13 +15,21 @@ from pathlib import Path
 
 
 def place_of(error: BaseException, value: str) -> str | None:
-    """Return `file:line` of the innermost frame in the plugin's code, or of a syntax error; else its file."""
+    """Return `file:line` where a plugin failed; `value` is that of its entry point (`module:object`).
+
+    It is the position of a syntax error, or of the innermost frame in the plugin's package; without either,
+    the plugin's file.
+    """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    top = module_of(value).partition(".")[0]
-    place = file_of(module_of(value))
+    module = module_of(value)
+    package = module.partition(".")[0]
+    place = file_of(module)
+    if package == "sentbed":
+        return place
     for frame, line in traceback.walk_tb(error.__traceback__):
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == top != "sentbed":
+        module_of_frame = str(frame.f_globals.get("__name__"))
+        if module_of_frame.partition(".")[0] == package:
             place = f"{frame.f_code.co_filename}:{line}"
     return place
 
@@ -40,7 +48,10 @@ def file_of(module: str) -> str | None:
 
 
 def would_offer(value: str, hook: str, name: str) -> bool:
-    """Whether the source of a plugin's module implements a hook and has a class, or a key, named `name`."""
+    """Whether the source of a plugin's module implements a hook and mentions a component's name.
+
+    The name is looked for in classes (`name = NAME`) and among the keys of dict literals.
+    """
     hooks: set[object] = set()
     names: set[object] = set()
     for statement in next(_bodies(value), ()):
@@ -57,7 +68,7 @@ def would_offer(value: str, hook: str, name: str) -> bool:
 
 
 def assigned_text(value: str, name: str) -> str | None:
-    """Return the string that a plugin's module, or a parent package, assigns to `name`; None if absent."""
+    """Return the string that a plugin's module or a parent package assigns to a variable; None if none does."""
     for body in _bodies(value):
         for text in _assigned(body, name):
             return text
@@ -65,7 +76,7 @@ def assigned_text(value: str, name: str) -> str | None:
 
 
 def module_of(value: str) -> str:
-    """Return the module that the value of an entry point names."""
+    """Return the module in the value of an entry point (`module:object`)."""
     return value.partition(":")[0].strip()
 
 
@@ -84,15 +95,13 @@ def _bodies(value: str) -> Iterator[list[ast.stmt]]:
             module = Path(place).joinpath(*inner[:depth])
             files += [module / "__init__.py", module.with_suffix(".py")]
     for file in (*files, Path(spec.origin or "")):
-        if file.is_file():
-            try:
-                yield ast.parse(file.read_bytes()).body
-            except (
-                OSError,
-                SyntaxError,
-                ValueError,
-            ):  # reported when the module is imported
-                yield []
+        if not file.is_file():
+            continue
+        try:
+            body = ast.parse(file.read_bytes()).body
+        except (OSError, SyntaxError, ValueError):
+            body = []  # the fault is reported when the module is imported
+        yield body
 
 
 def _constants(nodes: Iterable[ast.expr | None]) -> Iterator[object]:
@@ -100,16 +109,15 @@ def _constants(nodes: Iterable[ast.expr | None]) -> Iterator[object]:
 
 
 def _assigned(body: Iterable[ast.stmt], name: str) -> Iterator[str]:
-    """Yield each string constant that a statement assigns to `name`."""
+    """Yield each string constant that a statement assigns to the variable `name`."""
     for node in body:
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            named = any(
-                isinstance(target, ast.Name) and target.id == name for target in targets
-            )
-            if (
-                named
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-            ):
-                yield node.value.value
+        match node:
+            case ast.Assign(targets=targets, value=ast.Constant(value=str(text))):
+                pass
+            case ast.AnnAssign(target=target, value=ast.Constant(value=str(text))):
+                targets = [target]
+            case _:
+                continue
+        for variable in targets:
+            if isinstance(variable, ast.Name) and variable.id == name:
+                yield text

@@ -43,10 +43,10 @@ OFFERED = {kind.hook: kind.name for kind in KINDS.values()}
 """Hooks through which plugins offer components -> their kind."""
 
 NAMED = {"commands": COMMAND, "recipe_tables": TABLE}
-"""Hooks through which plugins offer anything else that has a name -> what it is."""
+"""Hooks through which plugins offer other things with a name -> what these are."""
 
 OFFERS = (*NAMED, "known_data", "findings", "vector_store")
-"""Hooks through which plugins offer anything else."""
+"""All hooks through which plugins offer something other than components."""
 
 LIFECYCLE: tuple[str, ...] = tuple(
     name
@@ -54,6 +54,14 @@ LIFECYCLE: tuple[str, ...] = tuple(
     if hasattr(value, "sentbed_spec") and name not in {*OFFERED, *OFFERS}
 )
 """Hooks that a run calls, in order."""
+
+
+ABSENCE: Mapping[str, str] = {
+    "broken": "could not be loaded: ",
+    "refused": "is refused: ",
+    "disabled": "is ",
+}
+"""Status of a plugin that is not loaded -> how a message goes on before the reason."""
 
 
 @attrs.frozen(eq=False)
@@ -103,35 +111,27 @@ class Plugins:
         """
         component = self.components.get((kind, name))
         if component is not None:
-            _ = (
-                component.cls
-            )  # what cannot be imported is an error here, where all callers expect one
+            # Import it here, where all callers expect a `PluginError`.
+            _ = component.cls
             return component
         if (kind, name) in self.clashes:
             raise PluginError(self.clashes[kind, name].message)
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
         owner = owner_of("components", f"{kind}/{name}")
+        hook = KINDS[kind].hook
         for plugin in absent:
-            if plugin.distribution == owner or would_offer(
-                plugin.value, KINDS[kind].hook, name
-            ):
-                became = {
-                    "broken": "could not be loaded: ",
-                    "refused": "is refused: ",
-                    "disabled": "is ",
-                }
+            if plugin.distribution == owner or would_offer(plugin.value, hook, name):
                 raise PluginError(
                     f"the {kind} `{name}` belongs to `{plugin.distribution}`, which "
-                    f"{became[plugin.status]}{plugin.reason}"
+                    f"{ABSENCE[plugin.status]}{plugin.reason}"
                 )
-        if owner is not None and owner not in {
-            plugin.distribution for plugin in self.plugins
-        }:
+        installed = {plugin.distribution for plugin in self.plugins}
+        if owner is not None and owner not in installed:
             raise PluginError(
                 f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
                 f"install it with `pip install {owner}`"
             )
-        # Whether one of them offers it is not known; why they are not loaded is another question.
+        # It is unknown whether a plugin that is not loaded would offer it.
         hint = ""
         if absent:
             hint = f" ({len(absent)} not loaded: see `sentbed plugins`)"
@@ -173,20 +173,13 @@ def load_plugins(
         infos.append(info)
         for offer in offers:
             claims.setdefault((offer.kind, offer.name), []).append(offer)
-    for name in reversed(tuple(settings.order)):
-        # pluggy calls the plugin registered last first.
-        for info in reversed(infos):
-            if fits(name, info.distribution, info.name) and manager.has_plugin(
-                info.key
-            ):
-                manager.register(manager.unregister(name=info.key), name=info.key)
-    clashes = {
-        at: _clash(several, settings)
-        for at, several in claims.items()
-        if len(several) > 1
-    }
+    _order(manager, infos, settings)
+    clashes = {}
+    for key, several in claims.items():
+        if len(several) > 1:
+            clashes[key] = _clash(several, settings)
     if clashes and commands_only:
-        # What is broken claims nothing, and only the whole of a plugin tells whether it is.
+        # A broken plugin claims nothing, and only loading all of its offers shows whether it is broken.
         return load_plugins(points, settings)
     warnings = _warnings(settings, infos, claims)
     components: dict[tuple[str, str], ComponentInfo] = {}
@@ -207,6 +200,18 @@ def load_plugins(
         named[COMMAND],
         named[TABLE],
     )
+
+
+def _order(
+    manager: pluggy.PluginManager, infos: Sequence[PluginInfo], settings: Settings
+) -> None:
+    """Register plugins again so that hooks are called in the order of the user's configuration."""
+    for name in reversed(tuple(settings.order)):
+        # pluggy calls the plugin registered last first.
+        for info in reversed(infos):
+            is_named = fits(name, info.distribution, info.name)
+            if is_named and manager.has_plugin(info.key):
+                manager.register(manager.unregister(name=info.key), name=info.key)
 
 
 def _load(
@@ -250,14 +255,12 @@ def _load(
 
 
 def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
-    """Refuse a package with a submodule of a hook's name, which hides the hook once it is imported."""
+    """Refuse a package that has a submodule with the name of a hook, which would hide the hook."""
     for name in hooks:
-        files = (
-            Path(place) / f"{name}.py" for place in getattr(plugin, "__path__", ())
-        )
-        if inspect.ismodule(getattr(plugin, name, None)) or any(
-            map(Path.is_file, files)
-        ):
+        is_module = inspect.ismodule(getattr(plugin, name, None))
+        for directory in getattr(plugin, "__path__", ()):
+            is_module = is_module or Path(directory, f"{name}.py").is_file()
+        if is_module:
             raise PluginError(
                 f"its module `{name}` hides its hook of that name; rename the module"
             )
@@ -280,9 +283,10 @@ def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
     written = info.api or assigned_text(info.value, API_NAME)
     if (reason := api_refusal(written, info.distribution)) is not None:
         return attrs.evolve(info, status="refused", reason=reason, api=written)
-    place = (
-        error.place if isinstance(error, _FaultError) else place_of(error, info.value)
-    )
+    if isinstance(error, _FaultError):
+        place = error.place
+    else:
+        place = place_of(error, info.value)
     reason = shortened(reason_of(error)) + unmet_sentbed(info.distribution)
     return attrs.evolve(info, status="broken", reason=reason, place=place)
 
@@ -303,12 +307,9 @@ def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
     if len(fitting) == 1:
         message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{preferred}`"
         return Clash(kind, name, tuple(claims), fitting[0], message)
-    first = claims[0]
-    is_only_plugin = [claim.distribution for claim in claims].count(
-        first.distribution
-    ) == 1
+    first, *others = claims
     choice = first.distribution
-    if not is_only_plugin:
+    if any(other.distribution == choice for other in others):
         choice += f":{first.plugin}"
     message = (
         f"the {kind} `{name}` is offered by {origins}; choose one in `[plugins]` of `{settings.file}`: "
@@ -323,7 +324,9 @@ def _warnings(
     claims: Mapping[tuple[str, str], Sequence[Offer]],
 ) -> tuple[str, ...]:
     """Return warnings about configured plugins that are not installed, or lack the preferred component."""
-    names = sorted({name for info in infos for name in (info.name, info.distribution)})
+    names = sorted(
+        {info.name for info in infos} | {info.distribution for info in infos}
+    )
     warnings = []
     for what, name, place in settings.named():
         if not any(fits(name, info.distribution, info.name) for info in infos):
@@ -332,18 +335,20 @@ def _warnings(
                 f"`{what}` of {place} names `{name}`, which is not an installed plugin.{hint}"
             )
     for part, (name, place) in settings.prefer.items():
-        kind, _, of = part.partition("/")
-        offered = claims.get((kind, of), ())
+        kind, _, component = part.partition("/")
         preferred = [info for info in infos if fits(name, info.distribution, info.name)]
-        if preferred and not any(
-            fits(name, offer.distribution, offer.plugin) for offer in offered
-        ):
-            why = "which it does not offer"
-            for info in preferred:
-                if info.status != "loaded":
-                    why = f"and `{info.name}` is {info.status}"
-                    break
-            warnings.append(f"{place} prefers `{name}` for the {kind} `{of}`, {why}")
+        offers = claims.get((kind, component), ())
+        if any(fits(name, offer.distribution, offer.plugin) for offer in offers):
+            continue
+        reason = "which it does not offer"
+        for info in preferred:
+            if info.status != "loaded":
+                reason = f"and `{info.name}` is {info.status}"
+                break
+        if preferred:
+            warnings.append(
+                f"{place} prefers `{name}` for the {kind} `{component}`, {reason}"
+            )
     return tuple(warnings)
 
 
@@ -356,7 +361,7 @@ def _origin(point: EntryPoint) -> tuple[str, str]:
 
 
 class _FaultError(PluginError):
-    """Raised if a plugin breaks a rule; has the place in its code."""
+    """Raised if a plugin breaks a rule; has the position in its code."""
 
     def __init__(self, message: str, at: object) -> None:
         super().__init__(message)
@@ -369,7 +374,7 @@ def _offers(
     info: PluginInfo,
     kinds_of_hooks: Mapping[str, str],
 ) -> list[Offer]:
-    """Return what a plugin offers through some hooks, given as hook -> kind."""
+    """Return what a plugin offers through the hooks in `kinds_of_hooks` (hook -> kind)."""
     for caller in manager.get_hookcallers(plugin) or ():
         # pluggy accepts misspelt hooks silently until `check_pending`, which reports only the first.
         if not caller.has_spec():
@@ -394,7 +399,7 @@ def _offers(
 
 
 def _pairs(offers: Any, hook: str, function: object) -> Iterable[tuple[str, Any]]:
-    """Return names and what is offered, from what a hook returned."""
+    """Return the names and objects in the result of a hook."""
     if isinstance(offers, Mapping):
         return offers.items()
     if hook in NAMED or not isinstance(offers, Iterable) or isinstance(offers, str):

@@ -7,29 +7,30 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sentbed.errors import listed
+
 LONG = 0.5
-"""Seconds of processor time after which an import is called slow; a busy machine changes nothing."""
+"""Seconds of processor time (not of the clock) from which on an import is called slow."""
 
 LIBRARIES = frozenset({"torch", "jax", "transformers"})
-"""Libraries that take seconds to import, and that no plugin needs before something is built."""
+"""Libraries that take seconds to import, and that plugins must not import before something is built."""
 
 slow: dict[str, str] = {}
-"""What this process has imported slowly, or with one of the libraries -> what it did, and a remedy."""
+"""What was imported slowly, or loaded one of `LIBRARIES` -> a message with how long it took, and the remedy."""
 
 
 @contextmanager
 def watched(what: str) -> Iterator[None]:
-    """Note in `slow` if what is imported inside takes long."""
-    before, start = sys.modules.keys() & LIBRARIES, time.process_time()
+    """Add `what` to `slow` if the imports within the context are slow."""
+    loaded_before = sys.modules.keys() & LIBRARIES
+    start = time.process_time()
     try:
         yield
     finally:
         seconds = time.process_time() - start
-        brought = ", ".join(
-            f"`{name}`" for name in sorted((sys.modules.keys() & LIBRARIES) - before)
-        )
-        if brought or seconds > LONG:
-            also = f" and loads {brought} at module level" if brought else ""
-            slow[what] = (
-                f"takes {seconds:.1f} s to import{also}; import what is heavy where it is used"
-            )
+        loaded = (sys.modules.keys() & LIBRARIES) - loaded_before
+        if loaded or seconds > LONG:
+            message = f"takes {seconds:.1f} s to import"
+            if loaded:
+                message += f" and loads {listed(sorted(loaded))} at module level"
+            slow[what] = f"{message}; import what is heavy where it is used"

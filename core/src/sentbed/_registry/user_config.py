@@ -31,9 +31,9 @@ class PluginTable:
     allow: tuple[str, ...] | None = None
     """The only plugins that are loaded besides core's; by default all."""
     prefer: Mapping[str, str] = attrs.field(factory=dict)
-    """`KIND/NAME` -> plugin whose component gets the name if several plugins claim it."""
+    """`KIND/NAME` -> plugin whose component is used if several plugins claim the name."""
     order: tuple[str, ...] = ()
-    """Plugins whose lifecycle hooks are called before all others', in this order."""
+    """Plugins whose lifecycle hooks are called first, in this order."""
 
 
 @attrs.frozen
@@ -43,7 +43,7 @@ class _Configuration:
 
 @attrs.frozen
 class Settings:
-    """The user's settings for plugins; mappings have the source (`file:line` or variable) of each name."""
+    """The user's settings for plugins; mappings are name -> source (`file:line` or environment variable)."""
 
     file: Path
     """Path of the configuration, which need not exist."""
@@ -93,12 +93,10 @@ def config_file() -> Path:
 
     value = os.environ.get(CONFIG_VARIABLE)
     try:
-        return (
-            Path(value).expanduser()
-            if value
-            else user_config_path(CORE, appauthor=False) / "config.toml"
-        )
-    except RuntimeError:  # a user without a home has no configuration
+        if value:
+            return Path(value).expanduser()
+        return user_config_path(CORE, appauthor=False) / "config.toml"
+    except RuntimeError:  # a user without a home directory has no configuration
         return Path(value or "~/.config/sentbed/config.toml")
 
 
@@ -131,14 +129,16 @@ def read_settings() -> Settings:
 
 
 def _listed(variable: str) -> dict[str, str] | None:
-    value, place = os.environ.get(variable), f"the environment variable `{variable}`"
+    """Return the names in an environment variable, each with its source; None if it is not set."""
+    value = os.environ.get(variable)
     if value is None:
         return None
-    return {name.strip(): place for name in value.split(",") if name.strip()}
+    names = filter(None, map(str.strip, value.split(",")))
+    return dict.fromkeys(names, f"the environment variable `{variable}`")
 
 
 def _parsed(file: Path, content: bytes) -> Settings:
-    # Imported here: these are slow to import, and few users have a configuration.
+    # Imported here, since these are slow to import, and few users have a configuration.
     from sentbed._document.structuring import structure
     from sentbed._document.toml import parse
     from sentbed.kinds import KINDS
@@ -163,25 +163,24 @@ def _parsed(file: Path, content: bytes) -> Settings:
     if problems:
         raise _wrong(problems)
 
-    def places(what: str, names: tuple[str, ...]) -> dict[str, str]:
-        return {
-            name: _place(document, ("plugins", what, number))
-            for number, name in enumerate(names)
-        }
+    def places(key: str, names: tuple[str, ...]) -> dict[str, str]:
+        sources = {}
+        for number, name in enumerate(names):
+            sources[name] = _place(document, ("plugins", key, number))
+        return sources
 
     allowed = None
     if table.allow is not None:
         allowed = places("allow", table.allow)
-
+    prefer = {}
+    for part, plugin in table.prefer.items():
+        prefer[part] = plugin, _place(document, ("plugins", "prefer", part))
     return Settings(
         file,
         places("disable", table.disable),
         allowed,
         _place(document, ("plugins", "allow")),
-        {
-            part: (of, _place(document, ("plugins", "prefer", part)))
-            for part, of in table.prefer.items()
-        },
+        prefer,
         places("order", table.order),
     )
 
