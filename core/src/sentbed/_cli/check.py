@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     """Find every problem of each of RECIPES, without loading anything heavy.
 
-    Of a directory, all recipes in it and below; files that others extend and that have no `schema` are
-    passed over. Of a recipe with `[study]`, every cell: those that cannot work are listed with the reason.
+    For a directory, all recipes below it are checked, without files that have no `schema` because others
+    extend them. For a recipe with `[study]`, every cell is checked; those that cannot work are listed with the
+    reason.
     """
     from sentbed._registry.culprit import blame
     from sentbed._registry.registry import load_plugins
@@ -32,7 +33,7 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     plugins = load_plugins()
     bad = False
     for recipe in recipes:
-        count = 0
+        is_empty = True
         files = _files(Path(recipe)) if Path(recipe).is_dir() else [recipe]
         for file in files:
             problems: list[str] = []
@@ -41,17 +42,18 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
                     file, overrides, plugins, fragments=file != recipe
                 )
             except RecipeError as error:
-                lines, bad = [*error.lines()], True
+                lines = problems = [*error.lines()]
+            except SentbedError as error:
+                lines = problems = [f"{error} @ {file}"]
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
-                message = (
-                    error if isinstance(error, SentbedError) else blame(error, plugins)
-                )
-                lines, bad = [f"{message} @ {file}"], True
-            count += bool(lines)
-            bad = bad or bool(problems)
+                lines = problems = [f"{blame(error, plugins)} @ {file}"]
+            if lines:
+                is_empty = False
+            if problems:
+                bad = True
             for line in lines:
                 echo(line)
-        if not count:
+        if is_empty:
             echo(
                 f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place"
             )
@@ -71,9 +73,9 @@ def _files(directory: Path) -> Iterator[str]:
 def _check(
     file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the lines to print for a valid recipe, and those of them that report refusals of a server.
+    """Return the lines to print for a valid recipe, and those among them that are errors of a server.
 
-    For a fragment there are none, if `fragments` are skipped.
+    With `fragments`, a file without `schema` is skipped, and there are no lines.
 
     Raises:
         RecipeError: if the recipe has problems; lists all of them.
@@ -99,16 +101,19 @@ def _check(
         try:
             check_recipe(recipe, plugins)
         except RecipeError as error:
-            # A server is asked all the same: what it refuses is one of all the problems.
+            # Servers are asked nevertheless, so that all problems are reported at once.
             _, refused = remarks_of([recipe])
             raise RecipeError([*error.problems, *map(Problem, refused)]) from error
         remarks, problems = remarks_of([recipe])
-        counted, excluded = "", []
+        lines = problems or [f"{file}: no problems"]
     else:
         variants = table.variants(document, plugins, base)
         remarks, problems = remarks_of(variants.recipes)
         remarks = [*variants.remarks, *remarks]
-        counted = f", {len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
-        excluded = [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
-    verdict = problems or [f"{file}: no problems{counted}"]
-    return [*verdict, *excluded, *(f"  {remark}" for remark in remarks)], problems
+        counts = (
+            f"{len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
+        )
+        lines = problems or [f"{file}: no problems, {counts}"]
+        for name, reason in variants.excluded.items():
+            lines = [*lines, f"  {name}: {reason}"]
+    return [*lines, *(f"  {remark}" for remark in remarks)], problems

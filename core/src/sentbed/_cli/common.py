@@ -22,8 +22,8 @@ def echo(
 ) -> None:
     """Print a line on standard output, or with `err` on standard error; see `printable`.
 
-    Commands print by this function alone. A `coloured` message has codes of its own for the terminal; what it
-    shows has passed `printable` before.
+    All commands print with this function. A `coloured` message contains codes for the terminal; its parts have
+    passed `printable` before.
     """
     text = str(message)
     if not coloured:
@@ -54,7 +54,7 @@ def done_elsewhere(runtime: Runtime, arguments: Sequence[str]) -> int | None:
     If this process is one of them but not the first, serve the first one until it ends.
 
     Raises:
-        RuntimeUnavailableError: if the runtime says that nothing can run on it here.
+        RuntimeUnavailableError: if the runtime cannot be used on this machine.
     """
     from sentbed._recipe.checks import require_available
 

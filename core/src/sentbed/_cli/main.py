@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
 
 LONGEST_NAME = 200
-"""Characters of a path that a message of the system's shows."""
+"""Largest number of characters of a path in a message."""
 
 OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
 NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
-"""What the loader of libraries, and the system's errors, say where no memory is left."""
+"""Parts of the messages of the library loader and the system when memory is exhausted."""
 
 _PLUGINS = "sentbed.plugins"
-"""Key of the plugins in `ctx.meta`, loaded with nothing but their commands."""
+"""Key in `ctx.meta` of the plugins, of which only the commands are loaded."""
 
 
 class _Group(click.Group):
@@ -65,11 +65,11 @@ class _Group(click.Group):
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        rows = {
-            name: command.get_short_help_str(70)
-            for name, command in self.commands.items()
-        }
-        rows |= {name: offer.summary for name, offer in _plugins(ctx).commands.items()}
+        rows = {}
+        for name, command in self.commands.items():
+            rows[name] = command.get_short_help_str(70)
+        for name, offer in _plugins(ctx).commands.items():
+            rows[name] = offer.summary
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
@@ -87,7 +87,7 @@ class _Group(click.Group):
             try:
                 _say(f"error: {_sentence(error)}", error)
             except MemoryError:
-                # Not even a sentence fits: this one is there already. What would be run at the end is not.
+                # There is no memory for a message but this constant one, nor for Python's normal exit.
                 os.write(2, f"error: {OUT_OF_MEMORY}\n".encode())
                 os._exit(FAILED)
             status = BAD_INPUT if isinstance(error, RecipeError) else FAILED
@@ -95,18 +95,19 @@ class _Group(click.Group):
 
 
 def _sentence(error: Exception) -> str:
-    """Return what an error says: its own words, the system's, or whose code raised it."""
-    # A plugin that ran out of it has raised an error that says so, and is not to blame.
-    if isinstance(error, MemoryError) or any(
-        words in str(error) for words in NO_MEMORY_LEFT
-    ):
+    """Return the message of an error: its own, the system's, or one that names the plugin that raised it."""
+    message = str(error)
+    # Checked first, since no plugin is to blame for it.
+    is_out_of_memory = any(text in message for text in NO_MEMORY_LEFT)
+    if is_out_of_memory or isinstance(error, MemoryError):
         return OUT_OF_MEMORY
     if isinstance(error, SentbedError):
-        return str(error)
+        return message
     if isinstance(error, OSError) and error.filename is not None:
         name = str(error.filename)
-        shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
-        return f"`{shown}`: {error.strerror or error}; look at the path, its permissions and its disk"
+        if len(name) > LONGEST_NAME:
+            name = f"{name[:LONGEST_NAME]}..."
+        return f"`{name}`: {error.strerror or error}; look at the path, its permissions and its disk"
     from sentbed._registry.culprit import blame
 
     return blame(error)
@@ -114,12 +115,11 @@ def _sentence(error: Exception) -> str:
 
 def _say(message: str, error: BaseException) -> None:
     for line in (message, *getattr(error, "__notes__", ())):
-        # Names in it may be those of a stranger's run.
         echo(shortened_lines(line), err=True)
 
 
 def _plugins(ctx: click.Context) -> Plugins:
-    """Return the plugins with their commands, which are loaded once per `sentbed` process."""
+    """Return the plugins with their commands, loaded once per process."""
     from sentbed._registry.registry import load_plugins
 
     if _PLUGINS not in ctx.meta:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
-    """List the installed plugins, what became of each, and the components that they offer.
+    """List the installed plugins with their status, and the components that they offer.
 
     A plugin is `loaded`, `disabled` by your configuration, `refused` because it is made for another API of
     sentbed, or `broken`.
@@ -31,7 +31,7 @@ def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
     from sentbed._registry.registry import load_plugins
 
     if check is not None:
-        # The main group says whose command it is, where it is not installed.
+        # The main group says which distribution has the command, if it is not installed.
         ctx.find_root().command.main(["check-plugin", check], "sentbed")
     installed = load_plugins()
     if as_json:
@@ -42,10 +42,11 @@ def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
 
 def _text(installed: Plugins) -> Iterator[str]:
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
-    rows += [
-        (p.name, _offers(p), p.distribution, p.version, p.status)
-        for p in installed.plugins
-    ]
+    for plugin in installed.plugins:
+        offers = _offers(plugin)
+        rows.append(
+            (plugin.name, offers, plugin.distribution, plugin.version, plugin.status)
+        )
     head, *lines = columns(rows)
     yield head
     for plugin, line in zip(installed.plugins, lines, strict=True):
@@ -73,9 +74,7 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
 def _offers(plugin: PluginInfo) -> str:
@@ -88,44 +87,43 @@ def _offers(plugin: PluginInfo) -> str:
 def _claims(plugin: PluginInfo, installed: Plugins) -> Iterator[str]:
     """Yield the outcome for each name that this plugin and others claim."""
     for clash in installed.clashes.values():
-        others = [
-            c
-            for c in clash.claims
-            if (c.distribution, c.plugin) != (plugin.distribution, plugin.name)
-        ]
+        others = []
+        for claim in clash.claims:
+            if (claim.distribution, claim.plugin) != (plugin.distribution, plugin.name):
+                others.append(claim)
         if len(others) == len(clash.claims) or clash.preferred not in (None, *others):
             continue
-        who = " and ".join(f"`{_whose(c, plugin)}`" for c in others)
-        became = "none of them is taken, the last lines say how to choose"
+        claimants = " and ".join(f"`{_owner(other, plugin)}`" for other in others)
+        outcome = "none of them is taken, the last lines say how to choose"
         if clash.preferred is not None:
-            became = f"that of `{_whose(clash.preferred, plugin)}` is preferred"
-        yield f"claims the {clash.kind} `{clash.name}`, as {who} does; {became}"
+            outcome = f"that of `{_owner(clash.preferred, plugin)}` is preferred"
+        yield f"claims the {clash.kind} `{clash.name}`, as {claimants} does; {outcome}"
 
 
-def _whose(offer: Offer, plugin: PluginInfo) -> str:
+def _owner(offer: Offer, plugin: PluginInfo) -> str:
     """Return an offer's distribution, followed by its plugin if `plugin` has the same distribution."""
-    same = offer.distribution == plugin.distribution
-    return f"{offer.distribution}:{offer.plugin}" if same else offer.distribution
+    if offer.distribution != plugin.distribution:
+        return offer.distribution
+    return f"{offer.distribution}:{offer.plugin}"
 
 
 def component_rows(installed: Plugins) -> list[tuple[str, str, str, str]]:
-    """Return one row per component; an unresolved name has one row per claim."""
+    """Return one row per component, and per claim to a name that no plugin has."""
     from sentbed._registry.plugin_info import ComponentInfo
     from sentbed.kinds import KINDS
 
-    rows = [
-        (c.kind, c.name, c.distribution, c.summary)
-        for c in installed.components.values()
-    ]
+    rows = []
+    for info in installed.components.values():
+        rows.append((info.kind, info.name, info.distribution, info.summary))
     for clash in installed.clashes.values():
-        if clash.preferred is None:
-            components = [
-                claim for claim in clash.claims if isinstance(claim, ComponentInfo)
-            ]
-            rows += [
-                (c.kind, c.name, c.distribution, "clash: not taken") for c in components
-            ]
-    return sorted(rows, key=lambda row: (list(KINDS).index(row[0]), row))
+        if clash.preferred is not None:
+            continue
+        for claim in clash.claims:
+            if isinstance(claim, ComponentInfo):
+                outcome = "clash: not taken"
+                rows.append((claim.kind, claim.name, claim.distribution, outcome))
+    order = list(KINDS)
+    return sorted(rows, key=lambda row: (order.index(row[0]), row))
 
 
 def _json(installed: Plugins) -> str:

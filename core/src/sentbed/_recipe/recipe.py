@@ -47,10 +47,10 @@ MAIN_ENCODER = "encoder"
 """The name of the encoder that the table `[encoder]` describes."""
 
 UNDECISIVE = ("checkpoint", "expected", "requires", "tracker")
-"""Keys of core's that change no encoder and no score."""
+"""Core's keys of a recipe that affect neither encoders nor scores."""
 
 SHORTEST = 2
-"""Least `max_length`."""
+"""Smallest `max_length`."""
 
 
 PRETRAINED = "pretrained"
@@ -64,10 +64,10 @@ class Run:
     name: str = attrs.field(validator=matches_re(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"))
     """Name of the run and of its directory: at most 100 letters, digits, `.`, `_` and `-`."""
     seed: int = attrs.field(default=42, validator=and_(ge(0), le(2**32 - 1)))
-    """Seeds initialisation, dropout and shuffling."""
+    """Seed of initialisation, dropout and shuffling."""
     cache: bool = True
-    """Whether evaluations reuse vectors from this machine's store if the same encoder has encoded the same
-    texts before, and keep new ones there; see `sentbed cache info`. No score depends on it."""
+    """Whether evaluations use this machine's vector store, which keeps the vectors of texts for each encoder; see
+    `sentbed cache info`. No score depends on it."""
 
 
 @attrs.frozen
@@ -78,42 +78,42 @@ class EncoderRecipe:
     pooler: Pooler
     head: Head = attrs.field(factory=Head)
     max_length: int = attrs.field(default=128, validator=ge(SHORTEST))
-    """Maximum tokens per sentence, including special tokens; longer input is cut. With a prompt: tokens of
-    the sentence alone, without template and special tokens."""
+    """Maximum tokens per sentence, including special tokens; longer input is truncated. With a prompt, only the
+    tokens of the sentence count, without template and special tokens."""
     prompt: Prompt | tuple[Prompt, ...] | None = None
-    """Text around each sentence, by default the pooler's own. With several, each is a pass of its own."""
+    """Text around each sentence; by default the pooler's. With several prompts, each is a separate pass."""
     ensemble: Literal["mean", "concatenate"] = "mean"
-    """What becomes of the vectors of several prompts, each as the head leaves it: their mean, or all of them
-    side by side, in the order of `prompt`."""
+    """How the vectors of several prompts, after the head, are combined: by their mean, or by concatenation in the
+    order of `prompt`."""
 
     task_prompts: Mapping[str, Prompt] | None = None
-    """Prompts for the texts of tasks, in the place of `prompt` when they are evaluated. A key is, the first
-    that fits, a task and a side, a task, a type of tasks and a side, a type, or a side: `SciFact-query`,
-    `SciFact`, `Retrieval-query`, `STS`, `query`, `document`; the type is MTEB's, or the name of one of our
-    evaluators. `{instruction}` in a template stands for what the task asks for. Prompt and text are cut to
+    """Prompts for the texts of tasks, which replace `prompt` in evaluations. A key is a task and a side, a task,
+    a type of tasks and a side, a type, or a side: `SciFact-query`, `SciFact`, `Retrieval-query`, `STS`, `query`,
+    `document`; the first that fits, in this order, is used. The type is MTEB's, or the name of an evaluator.
+    `{instruction}` in a template stands for the task's instruction. Prompt and text are truncated to
     `max_length` together."""
     similarity: Similarity | None = None
-    """Similarity by which evaluators compare its texts, and for which losses train it; by default the cosine,
-    or what the evaluator or the loss says of itself."""
+    """Similarity that evaluators and losses use to compare its texts; by default the cosine, or the default of
+    the evaluator or the loss."""
 
     def for_task(self, task: TextTask) -> EncoderRecipe:
         """Return the recipe with its prompt for the texts of a task, and without `task_prompts`.
 
         Raises:
-            SentbedError: if the prompt has `{instruction}`, and the task gives none.
+            SentbedError: if the prompt has `{instruction}`, and the task has none.
         """
-        prompts = {
-            key.lower(): prompt for key, prompt in (self.task_prompts or {}).items()
-        }
+        prompts = {}
+        for key, prompt in (self.task_prompts or {}).items():
+            prompts[key.lower()] = prompt
+        recipe = attrs.evolve(self, task_prompts=None)
         for key in task.keys:
             if key in prompts:
-                prompt = prompts[key].instructed(task)
-                return attrs.evolve(self, prompt=prompt, task_prompts=None)
-        return attrs.evolve(self, task_prompts=None)
+                return attrs.evolve(recipe, prompt=prompts[key].instructed(task))
+        return recipe
 
     @property
     def task_recipes(self) -> tuple[EncoderRecipe, ...]:
-        """The recipe with each of `task_prompts`, whose instructions are not filled in."""
+        """The recipe with each of `task_prompts` as its prompt; `{instruction}` is not replaced."""
         prompts = (self.task_prompts or {}).values()
         return tuple(
             attrs.evolve(self, prompt=prompt, task_prompts=None) for prompt in prompts
@@ -121,7 +121,7 @@ class EncoderRecipe:
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """All prompts; `Prompt()` where the recipe sets none."""
+        """All prompts; `Prompt()` if the recipe sets none."""
         if isinstance(self.prompt, tuple):
             return self.prompt
         return (self.prompt or Prompt(),)
@@ -135,14 +135,12 @@ class EncoderRecipe:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Needs of the pooler and of the prompts."""
-        twice = any(
-            prompt and prompt.template.between is not None
-            for prompt in self.resolved_prompts
-        )
-        if twice:
-            return self.pooler.traits.needs | {"span"}
-        return self.pooler.traits.needs
+        """Needs of the pooler and of the prompts, in terms of `PoolerTraits.needs`."""
+        needs = self.pooler.traits.needs
+        for prompt in self.resolved_prompts:
+            if prompt is not None and prompt.template.between is not None:
+                needs |= {"span"}
+        return needs
 
     @property
     def marks(self) -> bool:
@@ -158,40 +156,33 @@ class EncoderRecipe:
 
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
-        """The layers that prompts choose, each choice once."""
-        return tuple(
-            dict.fromkeys(
-                prompt.layers for prompt in self.prompts if prompt.layers is not None
-            )
-        )
+        """The distinct sets of layers that prompts choose."""
+        layers = [prompt.layers for prompt in self.prompts if prompt.layers is not None]
+        return tuple(dict.fromkeys(layers))
 
     @property
     def template(self) -> tuple[str, str] | None:
         """Text before and after the sentence in the only prompt; None without a prompt or with several."""
-        prompts = self.resolved_prompts
-        if (
-            len(prompts) != 1
-            or prompts[0] is None
-            or prompts[0].template.between is not None
-        ):
+        first, *others = self.resolved_prompts
+        if others or first is None or first.template.between is not None:
             return None
-        return prompts[0].template.prefix, prompts[0].template.suffix
+        return first.template.prefix, first.template.suffix
 
     @property
     def backbones(self) -> tuple[Backbone, ...]:
-        """The backbone, and with the layers that prompts choose instead, as far as it lets them."""
+        """The backbone, and variants of it with the layers that prompts choose, if it supports that."""
         readings = map(self.backbone.reading, self.readings)
         return tuple(filter(None, (self.backbone, *readings)))
 
     @property
     def runs_code(self) -> bool:
-        """Whether building it runs Python code that comes with a model; also of a backbone within another."""
-        parts = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
-        return any(part.traits.runs_code for part in parts)
+        """Whether building it runs Python code that comes with a model, also for an inner backbone."""
+        backbones = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
+        return any(backbone.traits.runs_code for backbone in backbones)
 
     @property
     def joined(self) -> int:
-        """Number of vectors that stand side by side in the encoder's."""
+        """Number of vectors that are concatenated to the encoder's vector."""
         return len(self.prompts) if self.ensemble == "concatenate" else 1
 
     @property
@@ -217,18 +208,19 @@ class Validate:
     evaluator: Evaluator = attrs.field(metadata={"key": "with"})
     """Evaluator whose primary score ranks the checkpoints; must use development data if it selects."""
     keep: Literal["best", "last"] = "best"
-    """Weights that the stage ends with: those with the best validation score, which may be those that it
-    began with, or the last ones."""
+    """Weights that the stage keeps: those with the best validation score, which may be its initial weights, or
+    the last ones."""
     encoder: str | None = None
     """The encoder to validate; may be left out where the stage trains one."""
     second: str | None = None
     """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
     patience: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Validations in a row without a better score after which the stage ends; by default it never does."""
+    """Number of successive validations without a better score after which the stage ends; by default it does not
+    end early."""
 
     @property
     def chooses(self) -> bool:
-        """Whether its score decides which weights the stage ends with."""
+        """Whether its score decides which weights the stage keeps."""
         return self.keep == "best" or self.patience is not None
 
 
@@ -274,24 +266,24 @@ class Stage:
     max_grad_norm: float = attrs.field(default=1.0, validator=ge(0))
     """L2 norm to which gradients are clipped; 0 disables clipping. SimCSE's trainer uses 1."""
     micro_batch: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Rows whose activations are held at a time: gradient caching (Gao et al., 2021) computes the gradient of
-    the whole batch in their memory, at the cost of one more forward pass. By default the whole batch."""
+    """Rows whose activations are in memory at a time: gradient caching (Gao et al., 2021) computes the gradient
+    of the whole batch with them, at the cost of a second forward pass. By default the whole batch."""
     max_length: int | None = attrs.field(default=None, validator=optional(ge(SHORTEST)))
     """Maximum tokens per sentence in training; by default the encoder's `max_length`."""
     normalize_text: bool = False
-    """Whether the prompt's text rules (`prompt.normalizer`) apply to training texts; PromptEOL's code
-    does not."""
+    """Whether the prompt's text rules (`prompt.normalizer`) are applied to training texts; PromptEOL's code does
+    not apply them."""
     distinct: bool = False
-    """Never put two rows that share a text into one batch: they would be each other's false negatives."""
+    """Whether two rows that share a text are never in one batch, where they would be false negatives."""
     shuffle_buffer: int | None = attrs.field(default=None, validator=optional(ge(2)))
     """Rows shuffled at a time, for data read from disk; by default all rows."""
     ema: float | None = attrs.field(
         default=None, validator=optional(and_(gt(0), lt(1)))
     )
-    """Decay of an exponential moving average of the trained weights after each step, such as 0.999; it is
-    what `validate` and `watch` evaluate and what the stage leaves. By default there is none."""
+    """Decay of an exponential moving average of the trained weights, updated after each step, such as 0.999. The
+    average is evaluated by `validate` and `watch`, and kept by the stage. By default there is none."""
     cache_frozen: bool = False
-    """Whether vectors of frozen encoders are kept on disk: texts are then encoded in the first epoch only."""
+    """Whether vectors of frozen encoders are cached on disk: texts are then encoded in the first epoch only."""
     validate: Validate | None = None
     watch: tuple[Watch, ...] = ()
 
@@ -304,21 +296,23 @@ class Stage:
 
     @property
     def columns_used(self) -> tuple[str, ...]:
-        """Columns of the data that the loss uses, in the data's order."""
+        """Columns of the data that the loss uses, in the order of the data."""
         loss = self.loss.traits
-        texts = set(self.data.columns) - self.data.traits.numbers
-        takes = loss.numbers | texts if loss.takes is None else loss.takes
-        return tuple(c for c in self.data.columns if c in loss.needs | takes - {LABEL})
+        takes = loss.takes
+        if takes is None:
+            texts = set(self.data.columns) - self.data.traits.numbers
+            takes = loss.numbers | texts
+        used = loss.needs | takes - {LABEL}
+        return tuple(column for column in self.data.columns if column in used)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The used columns that hold texts, neither classes nor numbers."""
-        return tuple(
-            c for c in self.columns_used if c not in {LABEL, *self.loss.traits.numbers}
-        )
+        others = {LABEL, *self.loss.traits.numbers}
+        return tuple(column for column in self.columns_used if column not in others)
 
     def rows_taken(self, rows: int) -> int:
-        """Return how many rows the stage takes in all its steps or epochs, of data with `rows` rows."""
+        """Return the number of rows in all steps or epochs of the stage, for data with `rows` rows."""
         if self.steps is not None:
             return self.steps * self.batch_size
         return rows * (self.epochs or 1)
@@ -331,9 +325,9 @@ class Checkpoint:
     every: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Optimiser steps between two states; by default only `minutes` applies."""
     minutes: float = attrs.field(default=10.0, validator=ge(0))
-    """Minutes after the last state at which another one is saved, too."""
+    """Minutes after which a state is saved in any case."""
     keep: int = attrs.field(default=2, validator=ge(1))
-    """Number of newest states to keep; all are removed when the run has finished."""
+    """Number of states to keep, the newest ones; all are removed when the run has finished."""
 
 
 @attrs.frozen
@@ -366,8 +360,8 @@ class Expected:
     source: str = ""
     """Where the number is published."""
     decides: bool = True
-    """Whether the run fails if it is not met. `false` replaces the tolerance for numbers that cannot be
-    reproduced, such as another machine's speed: they are only shown beside the number found."""
+    """Whether the run fails if it is not met. Numbers that cannot be reproduced, such as the speed of another
+    machine, have `false` instead of a tolerance: they are only shown beside the measured number."""
 
     def __attrs_post_init__(self) -> None:
         if self.decides and self.tolerance is None:
@@ -409,23 +403,25 @@ class Recipe:
 
     def table(self, cls: type[Table]) -> Table | None:
         """Return the plugin table of class `cls`, or None if the recipe has none."""
-        return next(
-            (table for table in self.tables.values() if isinstance(table, cls)), None
-        )
+        for table in self.tables.values():
+            if isinstance(table, cls):
+                return table
+        return None
 
     def without(self, cls: type[RecipeTable]) -> Recipe:
         """Return the recipe without the plugin table of class `cls`."""
-        tables = {
-            key: table
-            for key, table in self.tables.items()
-            if not isinstance(table, cls)
-        }
+        tables = {}
+        for key, table in self.tables.items():
+            if not isinstance(table, cls):
+                tables[key] = table
         return attrs.evolve(self, tables=tables)
 
     @property
     def main_encoder(self) -> str:
         """Name of the only encoder, or `encoder` if there are several."""
-        return next(iter(self.encoders)) if len(self.encoders) == 1 else MAIN_ENCODER
+        if len(self.encoders) != 1:
+            return MAIN_ENCODER
+        return next(iter(self.encoders))
 
     def trained(self, stage: Stage) -> tuple[str, ...]:
         """Return the names of the encoders that a stage trains."""
@@ -438,7 +434,7 @@ class Recipe:
 
 
 def first_stages(recipe: Recipe, count: int) -> Recipe:
-    """Return the recipe cut to the first `count` stages, without any evaluation after them."""
+    """Return the recipe with only the first `count` stages, and no evaluation after them."""
     starts = []
     for entry in recipe.evaluate:
         if "start" in entry.at:
@@ -453,7 +449,7 @@ def first_stages(recipe: Recipe, count: int) -> Recipe:
 
 
 def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
-    """Return the path of a setting of a `Recipe` in its TOML data, where one encoder is `[encoder]`."""
+    """Return the path in TOML data of a setting of a `Recipe`: a single encoder may be `[encoder]` there."""
     if path[:2] == ("encoders", MAIN_ENCODER) and MAIN_ENCODER in data:
         return (MAIN_ENCODER, *path[2:])
     return path
@@ -462,8 +458,8 @@ def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
 def resolved_toml(recipe: Recipe, directory: Path | None = None) -> str:
     """Return the recipe as TOML with every default written out; it reproduces the run.
 
-    Paths are absolute. In the text for a file in `directory`, those that the recipe has relative to itself
-    are relative to that directory.
+    Paths are absolute. With `directory`, the text is for a file there, and paths that are relative in the
+    recipe are relative to `directory`.
     """
     import tomli_w
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from sentbed._recipe.recipe import Recipe
 from sentbed._run.report_json import plain, score_record
 from sentbed._value_types import require_types
 from sentbed.hookspecs import hookimpl
@@ -17,6 +16,7 @@ from sentbed.protocols import (
     START,
     Evaluation,
     ExpectedRow,
+    RecipeParts,
     ReportData,
     Run,
     RunStatus,
@@ -138,7 +138,7 @@ class History:
         curves.append(Watched(encoder, scores[0].evaluator, scores))
         return curves[-1]
 
-    def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
+    def expected(self, recipe: RecipeParts) -> Iterator[ExpectedRow]:
         """Yield each number of `[expected]` with the measured number."""
         final = [score for score in self.scores if not score.encoder.endswith(START)]
         skipped_keys = _skipped_keys(final)

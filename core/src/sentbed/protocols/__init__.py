@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from sentbed.protocols.items import ItemGroup, Items
     from sentbed.protocols.recipe_parts import (
         EvaluateParts,
+        EvaluatorUse,
+        ExpectedParts,
         InstalledPlugins,
         RecipeParts,
         RunParts,

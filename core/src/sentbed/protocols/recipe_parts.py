@@ -31,6 +31,46 @@ class RunParts(Protocol):
         """Seed of initialisation, dropout and shuffling."""
 
 
+class EvaluatorUse(Protocol):
+    """`validate` or `watch` of a stage: an evaluator and the encoder that it scores."""
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The evaluator."""
+
+    @property
+    def encoder(self) -> str | None:
+        """Name of the encoder; None for the only one."""
+
+    @property
+    def second(self) -> str | None:
+        """Name of the encoder of second sentences; None for the same one."""
+
+
+class EvaluateParts(EvaluatorUse, Protocol):
+    """`[[evaluate]]`."""
+
+    @property
+    def at(self) -> Sequence[str]:
+        """`start`, `end` or both: before the first stage, after the last one."""
+
+
+class ExpectedParts(Protocol):
+    """An entry of `[expected]`."""
+
+    @property
+    def value(self) -> float:
+        """The number that the run should reproduce."""
+
+    @property
+    def tolerance(self) -> float | None:
+        """Largest absolute difference that counts as reproduced; None if the number is only shown."""
+
+    @property
+    def source(self) -> str:
+        """Publication of the number."""
+
+
 class StageParts(Protocol):
     """`[[stage]]`: one training phase."""
 
@@ -70,25 +110,13 @@ class StageParts(Protocol):
     def texts(self) -> tuple[str, ...]:
         """Columns of texts that the loss uses, in the order of the data."""
 
-
-class EvaluateParts(Protocol):
-    """`[[evaluate]]`: an evaluator and the encoder that it scores."""
+    @property
+    def validate(self) -> EvaluatorUse | None:
+        """Evaluation on development data that may choose weights."""
 
     @property
-    def evaluator(self) -> Evaluator:
-        """The evaluator."""
-
-    @property
-    def encoder(self) -> str | None:
-        """Name of the encoder; None for the recipe's only one."""
-
-    @property
-    def second(self) -> str | None:
-        """Name of the encoder of second sentences; None for the same one."""
-
-    @property
-    def at(self) -> Sequence[str]:
-        """`start`, `end` or both: before the first stage, after the last one."""
+    def watch(self) -> Sequence[EvaluatorUse]:
+        """Evaluations that are only shown."""
 
 
 class RecipeParts(Protocol):
@@ -117,6 +145,13 @@ class RecipeParts(Protocol):
     @property
     def evaluate(self) -> Sequence[EvaluateParts]:
         """The evaluations, in order."""
+
+    @property
+    def expected(self) -> Mapping[str, ExpectedParts]:
+        """Key -> number that the run should reproduce."""
+
+    def trained(self, stage: Any) -> tuple[str, ...]:
+        """Return the names of the encoders that one of the stages trains."""
 
     def table(self, cls: type[Table]) -> Table | None:
         """Return the plugin table of class `cls`, or None if the recipe has none."""
