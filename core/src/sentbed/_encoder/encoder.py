@@ -464,6 +464,7 @@ class Encoder:
             evaluation = prepared.evaluate(left)
 
         returned(evaluation, Evaluation, evaluator, "score")
+        release = "" if info is None else info.release
         scores = []
         for score in returned(evaluation.scores, tuple | list, evaluator, "score"):
             returned(score, Score, evaluator, "score")
@@ -477,7 +478,7 @@ class Encoder:
                 value=number(score.value, evaluator, "score"),
                 encoder=name,
                 evaluator=evaluator.name,
-                plugin=info.release if info else "",
+                plugin=release,
                 protocol={"encoder": encoder_protocol, "evaluator": score.protocol},
             )
             scores.append(complete)

@@ -1,14 +1,14 @@
 """Sampling of batches: shuffled, mixed and resumable.
 
-Every order is a pure function of the sampler's key and a position, so that a run can be resumed without a
-pass over the preceding data.
+Each order is a pure function of the sampler's key and a position, so that a resumed run need not read the
+data before its position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -19,14 +19,14 @@ from sentbed._component_faults import returned
 from sentbed.errors import DataError
 from sentbed.protocols import LABEL, Dataset, Mixture
 
-# Tags that distinguish generators with the same key. None is 0: NumPy's seeding gives `[a, b]` and
-# `[a, b, 0]` the same stream.
+# Tags that distinguish generators with the same key. They are not 0, since NumPy's seeds `[a, b]` and
+# `[a, b, 0]` give the same stream.
 _PART, _BLOCKS, _WINDOW, _TURNS = 1, 2, 3, 4
 
 LARGEST_POSITION = 1 << 40
-"""Epochs, or rows of a stream, that no training reaches."""
-_BLOCKS_A_WINDOW = 32
-"""Number of blocks of the data in each window of a bounded shuffle."""
+"""Upper limit of an epoch, or a position in a stream, in a saved state; no training reaches it."""
+_BLOCKS_PER_WINDOW = 32
+"""Number of blocks of data in each window of a bounded shuffle."""
 
 _TURNS_AT_A_TIME = 1 << 16
 """Number of rows for which the order of a mixture's parts is held in memory."""
@@ -88,35 +88,30 @@ class Sampler:
                 f"the data has no column `{missing[0]}`; it has {', '.join(dataset.columns)}; "
                 "name another column, or choose another data source"
             )
-        self._dataset, self._columns, self._batch_size = (
-            dataset,
-            tuple(columns),
-            batch_size,
-        )
+        self._dataset = dataset
+        self._columns = tuple(columns)
+        self._batch_size = batch_size
         self._distinct = distinct
         size = len(dataset)
         mixture = dataset.mixture or Mixture(
             (size,), (size,), in_turn=True, whole_batches=True
         )
-        firsts = [0, *accumulate(mixture.sizes)]
-        parts = []
-        for part, (first, rows) in enumerate(zip(firsts, mixture.sizes, strict=False)):
+        lanes = []
+        first = 0
+        for part, rows in enumerate(mixture.sizes):
             tag = (_PART, part) if dataset.mixture else ()
-            parts.append(_Shuffled(first, rows, key, tag, shuffle_buffer))
-        passes = []
-        for rows, taken in zip(mixture.sizes, mixture.takes, strict=True):
-            if taken:
-                passes.append(-(-rows // taken) + 1)
-            else:
-                passes.append(1)
-        if mixture.whole_batches:
-            self._lanes = [
-                _Lane(*lane) for lane in zip(parts, mixture.takes, passes, strict=True)
-            ]
-        else:
-            mixed = _Mixed(parts, _Turns(mixture.takes, key, mixture.in_turn))
-            self._lanes = [_Lane(mixed, sum(mixture.takes), max(passes))]
-        batches = [_batches(lane.rows, batch_size, distinct) for lane in self._lanes]
+            stream = _Shuffled(first, rows, key, tag, shuffle_buffer)
+            first += rows
+            taken = mixture.takes[part]
+            passes = -(-rows // taken) + 1 if taken else 1
+            lanes.append(_Lane(stream, taken, passes))
+        if not mixture.whole_batches:
+            streams = [lane.stream for lane in lanes]
+            mixed = _Mixed(streams, _Turns(mixture.takes, key, mixture.in_turn))
+            passes = max(lane.passes for lane in lanes)
+            lanes = [_Lane(mixed, sum(mixture.takes), passes)]
+        self._lanes = lanes
+        batches = [_batches(lane.rows, batch_size, distinct) for lane in lanes]
         self._turns = _Turns(batches, key, mixture.in_turn)
         self.batches_an_epoch = sum(batches)
         if not self.batches_an_epoch:
@@ -125,7 +120,8 @@ class Sampler:
             if dataset.mixture is not None:
                 message += ", or give each source a larger share"
             raise DataError(message)
-        self._epoch = self._done = 0
+        self._epoch = 0
+        self._done = 0
 
     def next(self) -> Batch:
         """Return the next batch.
@@ -134,13 +130,14 @@ class Sampler:
             DataError: if the source returns too few rows, or too few of them share no text.
         """
         if self._done >= self.batches_an_epoch:
-            self._epoch, self._done = self._epoch + 1, 0
+            self._epoch += 1
+            self._done = 0
         lanes, ranks = self._turns.take(self._epoch, self._done, 1)
-        lane, rank = self._lanes[lanes[0]], int(ranks[0])
+        lane = self._lanes[lanes[0]]
         if self._distinct:
             rows, columns = self._next_distinct(lane)
         else:
-            start = rank * self._batch_size
+            start = int(ranks[0]) * self._batch_size
             count = min(self._batch_size, lane.rows - start)
             rows = lane.stream.take(self._epoch * lane.rows + start, count)
             columns = self.fetch(rows)
@@ -149,14 +146,14 @@ class Sampler:
 
     def state(self) -> dict[str, Any]:
         """Return the sampler's position, JSON-serialisable."""
+        lanes = []
+        for lane in self._lanes:
+            lanes.append({"position": lane.position, "deferred": [*lane.deferred]})
         return {
             "batches_an_epoch": self.batches_an_epoch,
             "epoch": self._epoch,
             "done": self._done,
-            "lanes": [
-                {"position": lane.position, "deferred": [*lane.deferred]}
-                for lane in self._lanes
-            ],
+            "lanes": lanes,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -174,24 +171,19 @@ class Sampler:
                 f"data now gives {self.batches_an_epoch} from {len(self._lanes)}; resume with the data and "
                 "the batch size of the run that was saved"
             )
-        self._epoch, self._done = state["epoch"], state["done"]
+        self._epoch = state["epoch"]
+        self._done = state["done"]
         for lane, saved in zip(self._lanes, state["lanes"], strict=True):
             _require_position("position", saved["position"], LARGEST_POSITION)
             for row in saved["deferred"]:
                 _require_position("deferred", row, len(self._dataset) - 1)
-            lane.position, lane.deferred = (
-                saved["position"],
-                dict.fromkeys(saved["deferred"]),
-            )
+            lane.position = saved["position"]
+            lane.deferred = dict.fromkeys(saved["deferred"])
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
-        """Return rows of this epoch, by column. Raises `DataError` if the source gives too few."""
-        columns = returned(
-            self._dataset.rows(rows.tolist(), self._epoch),
-            Mapping,
-            self._dataset,
-            "rows",
-        )
+        """Return rows of this epoch, by column. Raises `DataError` if the source returns too few."""
+        columns = self._dataset.rows(rows.tolist(), self._epoch)
+        returned(columns, Mapping, self._dataset, "rows")
         for column in self._columns:
             count = len(columns.get(column, ()))
             if count != len(rows):
@@ -208,67 +200,79 @@ class Sampler:
     ) -> tuple[NDArray[np.int64], Mapping[str, Sequence[str]]]:
         """Fill a batch with rows that share no text: first deferred rows, then rows of the stream."""
         size = min(self._batch_size, lane.rows)
-        rows: list[int] = []
-        columns: dict[str, list[str]] = {column: [] for column in self._columns}
-        compared = [column for column in self._columns if column != LABEL]
-        seen: set[str] = set()
-
-        def admit(candidates: NDArray[np.int64]) -> int:
-            """Add or defer candidates until the batch is full; return how many were processed."""
-            texts = self.fetch(candidates)
-            for place, row in enumerate(candidates.tolist()):
-                if len(rows) == size:
-                    return place
-                # Removed and added again: a row that is deferred once more moves to the end.
-                lane.deferred.pop(row, None)
-                row_texts = {
-                    texts[c][place]
-                    for c in compared
-                    if isinstance(texts[c][place], str)
-                }
-                if seen.isdisjoint(row_texts):
-                    seen.update(row_texts)
-                    rows.append(row)
-                    for column, into in columns.items():
-                        into.append(texts[column][place])
-                else:
-                    lane.deferred[row] = None
-            return len(candidates)
-
-        waiting = [*islice(lane.deferred, 4 * self._batch_size)]
-        if waiting:
-            admit(np.array(waiting))
+        batch = _DistinctRows(size, self._columns)
+        deferred = [*islice(lane.deferred, 4 * self._batch_size)]
+        if deferred:
+            batch.add(deferred, self.fetch(np.array(deferred)), lane.deferred)
         vain = 0
-        while len(rows) < size:
-            had = len(rows)
+        while len(batch.rows) < size:
+            missing = size - len(batch.rows)
             # As many as are missing, so that none is fetched twice; more if suitable rows are rare.
-            processed = admit(
-                lane.stream.take(
-                    lane.position, max(size - had, min(vain, _VAIN_AT_A_TIME))
-                )
-            )
+            count = max(missing, min(vain, _VAIN_AT_A_TIME))
+            candidates = lane.stream.take(lane.position, count)
+            texts = self.fetch(candidates)
+            processed = batch.add(candidates.tolist(), texts, lane.deferred)
             lane.position += processed
             vain += processed
-            if len(rows) > had:
+            if size - len(batch.rows) < missing:
                 vain = 0
             if vain >= lane.passes * lane.rows:
+                count = len(batch.rows)
                 raise DataError(
                     f"a batch of {size} rows without a common text cannot be filled: a whole pass over the "
-                    f"data found only {len(rows)} distinct rows, that share no text with each other; "
-                    f"set `batch_size` to {len(rows)} or less, or `distinct = false`"
+                    f"data found only {count} distinct rows, that share no text with each other; "
+                    f"set `batch_size` to {count} or less, or `distinct = false`"
                 )
-        return np.array(rows), columns
+        return np.array(batch.rows), batch.columns
+
+
+class _DistinctRows:
+    """A batch of `size` rows of which no two share a text."""
+
+    def __init__(self, size: int, columns: Sequence[str]) -> None:
+        self._size = size
+        self.rows: list[int] = []
+        self.columns: dict[str, list[str]] = {column: [] for column in columns}
+        self._texts: set[str] = set()
+
+    def add(
+        self,
+        candidates: Sequence[int],
+        columns: Mapping[str, Sequence[Any]],
+        deferred: dict[int, None],
+    ) -> int:
+        """Add or defer rows until the batch is full; return how many were processed.
+
+        `columns` has the values of the candidates; `deferred` is updated.
+        """
+        for index, row in enumerate(candidates):
+            if len(self.rows) == self._size:
+                return index
+            # A row that is deferred again moves to the end.
+            deferred.pop(row, None)
+            texts = set()
+            for column, values in columns.items():
+                if column != LABEL and isinstance(values[index], str):
+                    texts.add(values[index])
+            if not self._texts.isdisjoint(texts):
+                deferred[row] = None
+                continue
+            self._texts |= texts
+            self.rows.append(row)
+            for column, values in columns.items():
+                self.columns[column].append(values[index])
+        return len(candidates)
 
 
 @attrs.define
 class _Lane:
-    """Stream from which batches are filled."""
+    """Stream from which batches are filled, with its position."""
 
     stream: _Shuffled | _Mixed
     rows: int
     """Number of rows per epoch."""
     passes: int
-    """Number of consecutive epochs that are certain to contain each row."""
+    """Number of consecutive epochs that surely contain each row."""
     position: int = 0
     """Position of the next row to draw; only used if batches are distinct."""
     deferred: dict[int, None] = attrs.field(factory=dict)
@@ -286,9 +290,12 @@ class _Shuffled:
         tag: tuple[int, ...],
         buffer: int | None,
     ) -> None:
-        self._first, self._rows, self._key, self._tag = first, rows, tuple(key), tag
+        self._first = first
+        self._rows = rows
+        self._key = tuple(key)
+        self._tag = tag
         self._size = rows if buffer is None else min(rows, buffer)
-        self._block = max(1, self._size // _BLOCKS_A_WINDOW)
+        self._block = max(1, self._size // _BLOCKS_PER_WINDOW)
         self._order = lru_cache(maxsize=1)(self._window)
         self._block_order = lru_cache(maxsize=1)(self._blocks)
 
@@ -298,61 +305,62 @@ class _Shuffled:
         while count:
             number, position = divmod(start, self._rows)
             window, offset = divmod(position, self._size)
-            pieces.append(self._order(number, window)[offset : offset + count])
-            start, count = start + len(pieces[-1]), count - len(pieces[-1])
+            piece = self._order(number, window)[offset : offset + count]
+            pieces.append(piece)
+            start += len(piece)
+            count -= len(piece)
         return np.concatenate(pieces) + self._first
 
     def _window(self, number: int, window: int) -> NDArray[np.int64]:
         """Return the shuffled rows of a window of pass `number`."""
         if self._size == self._rows:
-            return np.random.default_rng([*self._key, number, *self._tag]).permutation(
-                self._rows
-            )
-        block, (order, short) = self._block, self._block_order(number)
-        position = np.arange(
-            window * self._size, min((window + 1) * self._size, self._rows)
-        )
+            rng = np.random.default_rng([*self._key, number, *self._tag])
+            return rng.permutation(self._rows)
+        block = self._block
+        order, short = self._block_order(number)
+        start = window * self._size
+        position = np.arange(start, min(start + self._size, self._rows))
         # The last block of the data is shorter than the others: shift positions after it as if it were
         # full.
         end = short * block + (self._rows - 1) % block + 1
         position[position >= end] += (short + 1) * block - end
         rows = order[position // block] * block + position % block
-        return np.random.default_rng(
-            [*self._key, number, _WINDOW, *self._tag, window]
-        ).permutation(rows)
+        rng = np.random.default_rng([*self._key, number, _WINDOW, *self._tag, window])
+        return rng.permutation(rows)
 
     def _blocks(self, number: int) -> tuple[NDArray[np.int64], int]:
-        """Return the order of the blocks in pass `number`, and the position in it of the data's last one."""
+        """Return the order of the blocks in pass `number`, and the position in it of the data's last block."""
         blocks = -(-self._rows // self._block)
-        order = np.random.default_rng(
-            [*self._key, number, _BLOCKS, *self._tag]
-        ).permutation(blocks)
+        rng = np.random.default_rng([*self._key, number, _BLOCKS, *self._tag])
+        order = rng.permutation(blocks)
         return order, int(np.flatnonzero(order == blocks - 1)[0])
 
 
 class _Mixed:
     """Stream that mixes several streams."""
 
-    def __init__(self, parts: Sequence[_Shuffled], turns: _Turns) -> None:
-        self._parts, self._turns = parts, turns
+    def __init__(self, parts: Sequence[_Shuffled | _Mixed], turns: _Turns) -> None:
+        self._parts = parts
+        self._turns = turns
 
     def take(self, start: int, count: int) -> NDArray[np.int64]:
         """Return `count` rows from position `start` on."""
         takes = self._turns.counts
+        total = sum(takes)
         rows = np.empty(count, np.int64)
         done = 0
         while done < count:
-            epoch, offset = divmod(start + done, sum(takes))
-            parts, ranks = self._turns.take(
-                epoch, offset, min(count - done, sum(takes) - offset)
-            )
-            into = rows[done : done + len(parts)]
+            epoch, offset = divmod(start + done, total)
+            turns = min(count - done, total - offset)
+            parts, ranks = self._turns.take(epoch, offset, turns)
+            rows_of_epoch = rows[done : done + turns]
             for part in np.unique(parts):
+                is_part = parts == part
                 # The ranks of a part are consecutive.
-                mine = parts == part
-                first = epoch * takes[part] + int(ranks[mine][0])
-                into[mine] = self._parts[part].take(first, int(mine.sum()))
-            done += len(parts)
+                first = epoch * takes[part] + int(ranks[is_part][0])
+                stream = self._parts[part]
+                rows_of_epoch[is_part] = stream.take(first, int(is_part.sum()))
+            done += turns
         return rows
 
 
@@ -362,7 +370,8 @@ class _Turns:
     def __init__(
         self, counts: Sequence[int], key: Sequence[int], in_turn: bool
     ) -> None:
-        self.counts, self._key = tuple(counts), tuple(key)
+        self.counts = tuple(counts)
+        self._key = tuple(key)
         self._in_turn = in_turn or len(counts) == 1
         self._shuffled = lru_cache(maxsize=1)(self._shuffle)
         self._drawn = lru_cache(maxsize=1)(self._draw)
@@ -375,9 +384,11 @@ class _Turns:
             return self._alternating(np.arange(start, start + count))
         pieces = []
         while count:
-            piece, offset = divmod(start, _TURNS_AT_A_TIME)
-            pieces.append(self._shuffled(epoch, piece)[:, offset : offset + count])
-            start, count = start + pieces[-1].shape[1], count - pieces[-1].shape[1]
+            number, offset = divmod(start, _TURNS_AT_A_TIME)
+            piece = self._shuffled(epoch, number)[:, offset : offset + count]
+            pieces.append(piece)
+            start += piece.shape[1]
+            count -= piece.shape[1]
         parts, ranks = np.concatenate(pieces, axis=1)
         return parts, ranks
 
@@ -386,16 +397,18 @@ class _Turns:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return parts and ranks in round-robin order over the parts with turns left."""
         parts, ranks = np.empty_like(turns), np.empty_like(turns)
-        start = rounds = 0
+        start = 0
+        rounds = 0
         for level in sorted({*self.counts} - {0}):
+            # In the rounds up to this one, all these parts have turns left.
             left = np.flatnonzero(np.array(self.counts) >= level)
             end = start + (level - rounds) * len(left)
             in_these_rounds = (turns >= start) & (turns < end)
-            parts[in_these_rounds] = left[(turns[in_these_rounds] - start) % len(left)]
-            ranks[in_these_rounds] = rounds + (turns[in_these_rounds] - start) // len(
-                left
-            )
-            start, rounds = end, level
+            round_number, position = divmod(turns[in_these_rounds] - start, len(left))
+            parts[in_these_rounds] = left[position]
+            ranks[in_these_rounds] = rounds + round_number
+            start = end
+            rounds = level
         return parts, ranks
 
     def _shuffle(self, epoch: int, piece: int) -> NDArray[np.int64]:

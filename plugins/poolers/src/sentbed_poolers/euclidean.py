@@ -24,7 +24,8 @@ class Euclidean(Similarity):
         """Return the distance of each pair of vectors, times -1, `(n,)`."""
         import torch
 
-        return -torch.linalg.vector_norm(first - second, dim=-1)
+        distances: Tensor = torch.linalg.vector_norm(first - second, dim=-1)
+        return -distances
 
     def operations(self, width: int, first: float = 1, second: float = 1) -> float:
         """Return those of a difference, a square and a sum for each number."""

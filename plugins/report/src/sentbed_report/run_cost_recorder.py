@@ -152,7 +152,7 @@ def _millions_of_parameters(run: Run) -> tuple[Amount, Amount]:
     counts = run.facts.get("parameters") or {}
     if not counts or None in counts.values():
         return None, None
-    trained = set()
+    trained: set[str] = set()
     for stage in run.recipe.stage:
         trained.update(run.recipe.trained(stage))
     parameters = sum(every for every, _ in counts.values())
