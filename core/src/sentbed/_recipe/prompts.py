@@ -31,11 +31,18 @@ TEXT, MASK = "{text}", "{mask}"
 INSTRUCTION = "{instruction}"
 """Place of the task's instruction in a prompt of `task_prompts`."""
 
-_FAMILIES = tomli.loads((Path(__file__).parent / "templates.toml").read_text("utf-8"))
 
-TEMPLATES: Mapping[str, str] = MappingProxyType(
-    {name: text for family in _FAMILIES.values() for name, text in family.items()}
-)
+def _published_templates() -> dict[str, str]:
+    families = tomli.loads(
+        Path(__file__).with_name("templates.toml").read_text("utf-8")
+    )
+    templates: dict[str, str] = {}
+    for family in families.values():
+        templates |= family
+    return templates
+
+
+TEMPLATES: Mapping[str, str] = MappingProxyType(_published_templates())
 """Name -> published template; `templates.toml` has their sources."""
 
 OPEN_QUOTE = '"'

@@ -23,18 +23,19 @@ MANIFEST = "manifest.json"
 
 def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     """Return versions, the git state of the recipe's directory, and the machine."""
-    distributions = frozenset(
-        {"sentbed", *(plugin.distribution for plugin in plugins.plugins)}
-    )
+    distributions = {"sentbed"}
+    plugin_facts = []
+    for plugin in plugins.plugins:
+        distributions.add(plugin.distribution)
+        plugin_facts.append(
+            fields(plugin, "name distribution version status api problem")
+        )
     memory = physical_memory()
     memory_gib = round(memory / 2**30, 1) if memory else None
     return {
-        "plugins": [
-            fields(plugin, "name distribution version status api problem")
-            for plugin in plugins.plugins
-        ],
+        "plugins": plugin_facts,
         "api": API_VERSION,
-        "libraries": dict(_libraries(distributions)),
+        "libraries": dict(_libraries(frozenset(distributions))),
         "python": platform.python_version(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "git": _git(recipe_directory or Path.cwd()),
@@ -54,11 +55,9 @@ def _libraries(distributions: frozenset[str]) -> dict[str, str]:
     versions: dict[str, str] = {}
     for distribution in distributions:
         with suppress(PackageNotFoundError):
-            lines = requires(distribution) or ()
-            names |= {
-                re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower()
-                for line in lines
-            }
+            for line in requires(distribution) or ():
+                name, *_ = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)
+                names.add(name.lower())
     for name in sorted(names):
         with suppress(PackageNotFoundError):
             number: str | None = version(name)
@@ -81,14 +80,15 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        return answer.stdout.strip() if answer.returncode == 0 else None
+        if answer.returncode != 0:
+            return None
+        return answer.stdout.strip()
 
-    if (commit := ask("rev-parse", "HEAD")) is None:
+    commit = ask("rev-parse", "HEAD")
+    if commit is None:
         return None
-    return {
-        "commit": commit,
-        "clean": ask("status", "--porcelain", "--untracked-files=no") == "",
-    }
+    status = ask("status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "clean": status == ""}
 
 
 def peak_memory_gib() -> float | None:

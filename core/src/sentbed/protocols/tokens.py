@@ -70,16 +70,14 @@ class TokenIds:
                 f"{len(auxiliary)} of {len(parts)} parts have auxiliary prompts; give all or none"
             )
 
+        token_counts = [len(part.ids) for part in parts]
+        text_counts = [len(part) for part in parts]
         lengths = np.concatenate([part.lengths for part in parts])
         joined = cls(
             np.concatenate([part.ids for part in parts]),
             np.concatenate([[0], np.cumsum(lengths)]),
-            hidden=_concatenated(
-                [part.hidden for part in parts], [len(part.ids) for part in parts]
-            ),
-            readings=_concatenated(
-                [part.readings for part in parts], [len(part) for part in parts]
-            ),
+            hidden=_concatenated([part.hidden for part in parts], token_counts),
+            readings=_concatenated([part.readings for part in parts], text_counts),
         )
         if not auxiliary:
             return joined
@@ -124,7 +122,9 @@ def _concatenated(
         return None
     filled = []
     for array, length in zip(arrays, lengths, strict=True):
-        filled.append(np.zeros(length, present[0].dtype) if array is None else array)
+        if array is None:
+            array = np.zeros(length, present[0].dtype)  # noqa: PLW2901 - a default
+        filled.append(array)
     return np.concatenate(filled)
 
 
