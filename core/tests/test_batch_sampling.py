@@ -163,7 +163,6 @@ def test_every_part_gives_its_share_and_goes_through_all_rows_before_it_repeats(
     data, batch_size, buffer, key
 ):
     mixture = data.mixture
-    assert mixture is not None
     sampler = Sampler(data, ["anchor"], batch_size, key, shuffle_buffer=buffer)
     drawn = [[] for _ in mixture.sizes]
     left_out = 0
@@ -325,7 +324,6 @@ def test_distinct_batches_of_mixtures_share_no_text(
     table, data, buffer, batch_size, key
 ):
     mixture = data.mixture
-    assert mixture is not None
 
     class Mixed(Numbered):
         def rows(self, indices, epoch=0):

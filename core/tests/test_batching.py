@@ -130,53 +130,10 @@ def test_no_rows_are_no_batches():
     assert plan([], 100) == []
 
 
-# --- pad ---------------------------------------------------------------------------------------------------
-
-
 def tokens(*rows):
     return TokenIds(
         np.array([i for row in rows for i in row], np.int32),
         np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64),
-    )
-
-
-def test_rows_of_one_length_need_no_mask():
-    batch = pad(tokens([1, 2], [3], [4, 5]), np.array([2, 0]), 9)
-    assert batch.attention_mask is None
-    assert batch.input_ids.tolist() == [[4, 5], [1, 2]]
-    assert batch.input_ids.dtype == np.int64
-
-
-def test_shorter_rows_are_padded_on_the_right_and_masked():
-    batch = pad(tokens([1, 2, 3], [4], [5, 6]), np.array([1, 0, 2]), 9)
-    assert batch.input_ids.tolist() == [[4, 9, 9], [1, 2, 3], [5, 6, 9]]
-    assert batch.attention_mask is not None
-    assert batch.attention_mask.tolist() == [[1, 0, 0], [1, 1, 1], [1, 1, 0]]
-    assert (batch.input_ids.dtype, batch.attention_mask.dtype) == (np.int64, np.int64)
-
-
-@given(
-    st.lists(
-        st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=9
-    ),
-    st.data(),
-)
-def test_what_the_mask_keeps_of_a_row_is_that_row(rows, data):
-    chosen = data.draw(
-        st.lists(st.sampled_from(range(len(rows))), min_size=1, max_size=9)
-    )
-    batch = pad(tokens(*rows), np.array(chosen), 0)
-    mask = (
-        np.ones_like(batch.input_ids)
-        if batch.attention_mask is None
-        else batch.attention_mask
-    )
-    assert [
-        ids[kept == 1].tolist() for ids, kept in zip(batch.input_ids, mask, strict=True)
-    ] == [rows[row] for row in chosen]
-    assert (batch.input_ids[mask == 0] == 0).all()
-    assert (batch.attention_mask is None) == (
-        len({len(rows[row]) for row in chosen}) == 1
     )
 
 
@@ -190,25 +147,28 @@ def rows_of(found):
     ]
 
 
-def prefix_of(*rows):
-    length = shared_prefix_length(tokens(*rows))
-    return rows[0][:length] if length else None
-
-
-def test_the_shared_prefix_is_what_every_text_begins_with():
-    assert prefix_of([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7, 8], [1, 2, 3, 4, 5, 9]) == [
-        1,
-        2,
-        3,
-        4,
-        5,
-    ]
-    assert prefix_of([1, 2, 3, 4, 9, 9], [1, 2, 3, 4, 5, 9], [1, 2, 3, 4, 5, 9]) == [
-        1,
-        2,
-        3,
-        4,
-    ]
+@pytest.mark.parametrize(
+    ("rows", "shared"),
+    [
+        (["123456", "1234578", "123459"], 5),
+        (["123499", "123459", "123459"], 4),
+        (["12345", "12346"], 4),
+        # Too few to pay, and none.
+        (["1235", "1236"], 0),
+        (["923456", "123456"], 0),
+        # One token of each text is left.
+        (["12345", "123456"], 4),
+        (["1234", "123456"], 0),
+        (["123456", ""], 0),
+        # One text alone shares nothing.
+        (["123456"], 0),
+        ([], 0),
+    ],
+)
+def test_the_shared_prefix_is_what_every_text_begins_with(rows, shared):
+    assert PREFIX_PAYS == 4
+    texts = tokens(*([int(digit) for digit in row] for row in rows))
+    assert shared_prefix_length(texts) == shared
 
 
 def test_a_token_that_only_some_texts_hide_is_not_shared():
@@ -219,24 +179,6 @@ def test_a_token_that_only_some_texts_hide_is_not_shared():
     assert shared_prefix_length(attrs.evolve(texts, hidden=hidden)) == 4
     hidden[0] = False
     assert shared_prefix_length(attrs.evolve(texts, hidden=hidden)) == 0
-
-
-def test_too_few_shared_tokens_are_not_shared():
-    assert PREFIX_PAYS == 4
-    assert prefix_of([1, 2, 3, 5], [1, 2, 3, 6]) is None
-    assert prefix_of([1, 2, 3, 4, 5], [1, 2, 3, 4, 6]) == [1, 2, 3, 4]
-    assert prefix_of([9, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]) is None
-
-
-def test_at_least_one_token_of_each_text_is_left():
-    assert prefix_of([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]) == [1, 2, 3, 4]
-    assert prefix_of([1, 2, 3, 4], [1, 2, 3, 4, 5, 6]) is None
-    assert prefix_of([1, 2, 3, 4, 5, 6], []) is None
-
-
-def test_one_text_alone_shares_nothing():
-    assert prefix_of([1, 2, 3, 4, 5, 6]) is None
-    assert prefix_of() is None
 
 
 SIMILAR = st.builds(
@@ -254,8 +196,8 @@ def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(rows):
     longest = max(
         count for count in counts if all(row[:count] == rows[0][:count] for row in rows)
     )
-    expected = rows[0][:longest] if longest >= PREFIX_PAYS and len(rows) > 1 else None
-    assert prefix_of(*rows) == expected
+    pays = longest >= PREFIX_PAYS and len(rows) > 1
+    assert shared_prefix_length(tokens(*rows)) == (longest if pays else 0)
 
 
 # --- encode_into -------------------------------------------------------------------------------------------

@@ -565,7 +565,6 @@ def test_a_file_of_templates_is_looked_for_beside_the_recipe(put, parts):
         .encoders["encoder"]
         .resolved_prompt
     )
-    assert resolved is not None
     assert str(resolved.template) == "<{text}>"
 
 

@@ -146,7 +146,6 @@ def test_a_resumed_run_says_what_it_left_out_and_how_to_give_it_again(
     recipe = own_recipe(out, (), False, plugins)
     assert [tracker.file for tracker in recipe.tracker] == ["notes.txt"]
     said = left_out_sentence(recipe)
-    assert said is not None
     assert '`tracker.0.file` ("mine.txt") left out' in said
     assert "--set 'tracker.0.file=\"mine.txt\"'" in said
 

@@ -88,7 +88,6 @@ class Silent(Pooler):
 
 def filled(prompt, sentence, normalize=True):
     resolved = prompt.resolve()
-    assert resolved is not None
     return resolved.apply(sentence, normalize)
 
 
@@ -106,45 +105,30 @@ def test_text_rules_are_those_of_a_naive_transcription(sentence):
     assert NORMALIZERS["prompt-eol"](sentence) == naive_rules(sentence)
 
 
-@pytest.mark.parametrize(("sentence", "normal"), RULES)
-def test_prompt_eol_is_byte_for_byte_the_published_prompt(sentence, normal):
-    prompt = Prompt("prompt-eol", normalizer="prompt-eol")
-    assert (
-        filled(prompt, sentence)
-        == 'This sentence : "' + normal + '" means in one word:"'
-    )
-    for raw in (
-        filled(prompt, sentence, normalize=False),
-        filled(Prompt("prompt-eol"), sentence),
-    ):
-        assert raw == 'This sentence : "' + sentence + '" means in one word:"'
-
-
-@pytest.mark.parametrize(("sentence", "normal"), RULES)
-def test_prompt_is_byte_for_byte_the_published_prompt(sentence, normal):
-    prompt = Prompt("prompt", normalizer="prompt-eol")
-    assert filled(prompt, sentence) == 'This sentence : "' + normal + '" means'
-    assert (
-        filled(prompt, sentence, normalize=False)
-        == 'This sentence : "' + sentence + '" means'
-    )
+SHOWN = Demonstration("A jockey riding a horse.", "Equestrian")
+BEFORE = 'This sentence : "'
+AFTER = '" means in one word:"'
+BEFORE_SHOWN = f'{BEFORE}A jockey riding a horse.{AFTER}Equestrian".{BEFORE}'
 
 
 @pytest.mark.parametrize(
-    "template", ["prompt-eol", 'This sentence : "{text}" means in one word:"']
+    ("prompt", "before", "after"),
+    [
+        (Prompt("prompt"), BEFORE, '" means'),
+        (Prompt("prompt-eol"), BEFORE, AFTER),
+        (Prompt("prompt-eol", demonstration=SHOWN), BEFORE_SHOWN, AFTER),
+        (Prompt(BEFORE + "{text}" + AFTER, demonstration=SHOWN), BEFORE_SHOWN, AFTER),
+    ],
 )
 @pytest.mark.parametrize(("sentence", "normal"), RULES)
-def test_a_demonstration_goes_before_the_sentence_as_published(
-    sentence, normal, template
+def test_a_prompt_is_byte_for_byte_the_published_one(
+    sentence, normal, prompt, before, after
 ):
-    shown = Demonstration("A jockey riding a horse.", "Equestrian")
-    prompt = Prompt(template, normalizer="prompt-eol", demonstration=shown)
-    before = 'This sentence : "A jockey riding a horse." means in one word:"Equestrian".This sentence : "'
-    assert filled(prompt, sentence) == before + normal + '" means in one word:"'
-    assert (
-        filled(prompt, sentence, normalize=False)
-        == before + sentence + '" means in one word:"'
-    )
+    with_rules = attrs.evolve(prompt, normalizer="prompt-eol")
+    assert filled(with_rules, sentence) == before + normal + after
+    without_rules = before + sentence + after
+    assert filled(with_rules, sentence, normalize=False) == without_rules
+    assert filled(prompt, sentence) == without_rules
 
 
 def test_prompt_bert_has_its_mask_before_the_full_stop():
@@ -246,13 +230,6 @@ def test_the_shell_form_means_the_template_with_spaces_and_places(shell, plain):
     assert parse_template(plain) == parse_template(shell)
 
 
-def test_the_shell_form_of_prompt_bert_fills_like_the_named_one():
-    shell = parse_template('*cls*_This_sentence_of_"*sent_0*"_means*mask*.*sep+*')
-    named = parse_template("prompt-bert")
-    for sentence in SENTENCES:
-        assert shell.fill(sentence, "[MASK]") == named.fill(sentence, "[MASK]")
-
-
 def test_underscores_of_a_template_with_text_stay():
     assert parse_template("a_b {text}") == Template("a_b ", "")
 
@@ -322,7 +299,6 @@ def test_without_a_template_there_is_no_prompt():
 
 def test_the_pooler_brings_template_and_text_rules():
     resolved = Prompt().resolve(Said())
-    assert resolved is not None
     assert resolved.describe() == {
         "template": 'This sentence : "{text}" means in one word:"',
         "normalizer": "prompt-eol",
@@ -333,7 +309,6 @@ def test_the_pooler_brings_template_and_text_rules():
 def test_the_recipe_overrules_the_pooler_in_each_part_alone():
     def parts(prompt):
         resolved = prompt.resolve(Said())
-        assert resolved is not None
         return resolved.describe()["template"], resolved.normalizer
 
     assert parts(Prompt("<{text}>")) == ("<{text}>", "prompt-eol")
@@ -386,31 +361,15 @@ def test_a_template_that_asks_for_no_word_cannot_take_a_demonstration(name):
     assert [message in problem for problem in prompt.check()] == [True]
 
 
-@given(st.text(), st.text(), st.text())
-def test_a_demonstration_is_data_too(text, word, sentence):
-    prompt = Prompt("prompt-eol", demonstration=Demonstration(text, word))
-    shown = f'This sentence : "{text}" means in one word:"{word}".'
-    assert (
-        filled(prompt, sentence)
-        == shown + f'This sentence : "{sentence}" means in one word:"'
-    )
-
-
 @given(
     st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), max_size=4), st.text()
 )
-def test_several_demonstrations_stand_in_their_order(given, sentence):
-    prompt = Prompt(
-        "prompt-eol", demonstration=tuple(Demonstration(*one) for one in given)
-    )
+def test_demonstrations_stand_in_their_order(shown, sentence):
+    demonstrations = tuple(Demonstration(text, word) for text, word in shown)
+    prompt = Prompt("prompt-eol", demonstration=demonstrations)
     assert list(prompt.check()) == []
-    shown = "".join(
-        f'This sentence : "{text}" means in one word:"{word}".' for text, word in given
-    )
-    assert (
-        filled(prompt, sentence)
-        == shown + f'This sentence : "{sentence}" means in one word:"'
-    )
+    before = "".join(f'{BEFORE}{text}{AFTER}{word}".' for text, word in shown)
+    assert filled(prompt, sentence) == before + BEFORE + sentence + AFTER
 
 
 def test_an_empty_word_among_several_is_a_problem():
@@ -448,7 +407,6 @@ def test_a_line_of_a_file_is_the_template(put, end, mark):
 
 def test_a_file_overrules_the_template_of_the_pooler(put):
     resolved = Prompt(file=str(put("t.txt", SHELL[1]))).resolve(Said())
-    assert resolved is not None
     assert resolved.describe() == {
         "template": 'This sentence : "{text}" means',
         "normalizer": "prompt-eol",
@@ -501,9 +459,6 @@ def test_a_prompt_without_its_file_is_the_same_prompt(put):
         assert alone.resolve() == prompt.resolve()
     named = Prompt("prompt")
     assert named.without_file() is named
-
-
-# --- candidates of a search --------------------------------------------------------------------------------
 
 
 # --- PromptTokenizer ---------------------------------------------------------------------------------------

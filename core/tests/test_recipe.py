@@ -131,7 +131,6 @@ def test_an_evaluator_is_read_from_validate_with(recipe_of):
         .stage[0]
         .validate
     )
-    assert validate is not None
     assert (validate.every, validate.evaluator, validate.keep) == (
         2,
         Gap(target=0.5, development=True),

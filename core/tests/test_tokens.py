@@ -151,7 +151,6 @@ def test_a_prefix_is_taken_out_of_every_text_with_what_is_hidden_in_it(
     whole = token_ids(texts, fields)
     for count in range(len(shared) + 1):
         parted = whole.share_prefix(count)
-        assert parted.prefix is not None
         assert len(parted.prefix.ids) == count
         assert (parted.lengths == whole.lengths - count).all()
         assert (
@@ -219,6 +218,7 @@ def test_ids_alone_have_no_fields_in_a_batch():
         PAD,
     )
     assert batch.input_ids.tolist() == [[2, 3], [1, PAD]]
+    assert batch.attention_mask.tolist() == [[1, 1], [1, 0]]
     assert batch.keywords == {}
     assert (batch.prefix, batch.auxiliary, batch.hidden, batch.readings) == (
         None,
@@ -226,7 +226,7 @@ def test_ids_alone_have_no_fields_in_a_batch():
         None,
         None,
     )
-    assert batch.input_ids.dtype == np.int64
+    assert (batch.input_ids.dtype, batch.attention_mask.dtype) == (np.int64, np.int64)
 
 
 def test_texts_without_their_prefix_and_texts_of_some_with_auxiliary_prompts_are_not_joined():
@@ -244,5 +244,4 @@ def test_texts_without_their_prefix_and_texts_of_some_with_auxiliary_prompts_are
 def test_a_widened_batch_has_a_mask_and_a_token_in_every_row():
     batch = TokenBatch(np.array([[1, 2]]), None).widened(2, 3, pad_id=0)
     assert batch.input_ids.tolist() == [[1, 2, 0], [0, 0, 0]]
-    assert batch.attention_mask is not None
     assert batch.attention_mask.tolist() == [[1, 1, 0], [1, 0, 0]]

@@ -18,9 +18,9 @@ Q3, A3 = '"""', "'''"
 
 
 def lines(text):
-    return {
-        dotted(path): line for path, (_, line) in parse(text.encode()).places.items()
-    }
+    """The line of every key: `a:1 a.b:2`."""
+    places = parse(text.encode()).places.items()
+    return " ".join(f"{dotted(path)}:{line}" for path, (_, line) in places)
 
 
 def paths(value, path=()):
@@ -34,44 +34,41 @@ def paths(value, path=()):
             yield from paths(item, (*path, index))
 
 
-def test_keys_of_tables_have_the_line_on_which_they_stand():
-    text = "a = 1\n\n[t]\nb = 2\n[t.u]\nc = 3\n"
-    assert lines(text) == {"a": 1, "t": 3, "t.b": 4, "t.u": 5, "t.u.c": 6}
+LINES = {
+    "tables": ("a = 1\n\n[t]\nb = 2\n[t.u]\nc = 3\n", "a:1 t:3 t.b:4 t.u:5 t.u.c:6"),
+    "arrays of tables": (
+        "[[s]]\na = 1\n[[s]]\na = 2\n[s.sub]\nb = 1\n[[s.sub2]]\nc = 1\n[[s.sub2]]\nc = 2\n",
+        "s:1 s.0:1 s.0.a:2 s.1:3 s.1.a:4 s.1.sub:5 s.1.sub.b:6 s.1.sub2:7 s.1.sub2.0:7 s.1.sub2.0.c:8 "
+        "s.1.sub2.1:9 s.1.sub2.1.c:10",
+    ),
+    "arrays of tables below two elements": (
+        "[[s]]\n[[s.t]]\na = 1\n[[s]]\n[[s.t]]\na = 2\n",
+        "s:1 s.0:1 s.0.t:2 s.0.t.0:2 s.0.t.0.a:3 s.1:4 s.1.t:5 s.1.t.0:5 s.1.t.0.a:6",
+    ),
+    "dotted keys": ("x = 1\na . b.c = 2\na.d = 3\n", "x:1 a:2 a.b:2 a.b.c:2 a.d:3"),
+    "inline tables": (
+        'a = { b = 1, c.d = [ 2, { e = "}" } ] }\nf = 1',
+        "a:1 a.b:1 a.c:1 a.c.d:1 a.c.d.0:1 a.c.d.1:1 a.c.d.1.e:1 f:2",
+    ),
+    "arrays over several lines": (
+        "a = [\n  1, # one ] \n\n  2,\n  [3,\n   4],\n]\nb = 1",
+        "a:1 a.0:2 a.1:4 a.2:5 a.2.0:5 a.2.1:6 b:8",
+    ),
+    "comments": (
+        "# [no]\na = 1 # b = 2\n[t] # [u]\n# c = 1\nd = 4 # end",
+        "a:2 t:3 t.d:5",
+    ),
+    "CRLF": (
+        f"a = 1\r\n\r\n[t]\r\nb = {Q3}x\r\ny{Q3}\r\nc = [\r\n1,\r\n2]\r\n",
+        "a:1 t:3 t.b:4 t.c:6 t.c.0:7 t.c.1:8",
+    ),
+}
 
 
-def test_elements_of_an_array_of_tables_have_the_line_of_their_header():
-    text = "[[s]]\na = 1\n[[s]]\na = 2\n[s.sub]\nb = 1\n[[s.sub2]]\nc = 1\n[[s.sub2]]\nc = 2\n"
-    assert lines(text) == {
-        "s": 1,
-        "s.0": 1,
-        "s.0.a": 2,
-        "s.1": 3,
-        "s.1.a": 4,
-        "s.1.sub": 5,
-        "s.1.sub.b": 6,
-        "s.1.sub2": 7,
-        "s.1.sub2.0": 7,
-        "s.1.sub2.0.c": 8,
-        "s.1.sub2.1": 9,
-        "s.1.sub2.1.c": 10,
-    }
-
-
-def test_arrays_of_tables_below_different_elements_count_from_zero_each():
-    text = "[[s]]\n[[s.t]]\na = 1\n[[s]]\n[[s.t]]\na = 2\n"
-    found = lines(text)
-    assert (found["s.0.t.0.a"], found["s.1.t.0.a"]) == (3, 6)
-    assert "s.1.t.1" not in found
-
-
-def test_every_part_of_a_dotted_key_has_the_line():
-    assert lines("x = 1\na . b.c = 2\na.d = 3\n") == {
-        "x": 1,
-        "a": 2,
-        "a.b": 2,
-        "a.b.c": 2,
-        "a.d": 3,
-    }
+@pytest.mark.parametrize("name", LINES)
+def test_keys_and_elements_have_the_line_on_which_they_stand(name):
+    text, expected = LINES[name]
+    assert lines(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,33 +89,6 @@ def test_a_quoted_key_is_found_under_the_name_it_spells(written, key):
     document = parse(f"\n{written} = 1\n[t.{written}]\nk = 2".encode())
     expected = {(key,): 2, ("t",): 3, ("t", key): 3, ("t", key, "k"): 4}
     assert document.places == {path: (None, line) for path, line in expected.items()}
-
-
-def test_inline_tables_and_their_nested_keys_have_positions():
-    text = 'a = { b = 1, c.d = [ 2, { e = "}" } ] }\nf = 1'
-    assert lines(text) == {
-        "a": 1,
-        "a.b": 1,
-        "a.c": 1,
-        "a.c.d": 1,
-        "a.c.d.0": 1,
-        "a.c.d.1": 1,
-        "a.c.d.1.e": 1,
-        "f": 2,
-    }
-
-
-def test_elements_of_an_array_over_several_lines_have_each_their_line():
-    text = "a = [\n  1, # one ] \n\n  2,\n  [3,\n   4],\n]\nb = 1"
-    assert lines(text) == {
-        "a": 1,
-        "a.0": 2,
-        "a.1": 4,
-        "a.2": 5,
-        "a.2.0": 5,
-        "a.2.1": 6,
-        "b": 8,
-    }
 
 
 @pytest.mark.parametrize(
@@ -143,14 +113,9 @@ def test_brackets_hashes_and_headers_inside_strings_are_text(value):
     text = f"a = {value}\nb = [{value}, 2]\n[t]\nc = 1\n"
     tomli.loads(text)
     inner = value.count("\n")
-    assert lines(text) == {
-        "a": 1,
-        "b": 2 + inner,
-        "b.0": 2 + inner,
-        "b.1": 2 + 2 * inner,
-        "t": 3 + 2 * inner,
-        "t.c": 4 + 2 * inner,
-    }
+    assert lines(text) == (
+        f"a:1 b:{2 + inner} b.0:{2 + inner} b.1:{2 + 2 * inner} t:{3 + 2 * inner} t.c:{4 + 2 * inner}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,27 +131,8 @@ def test_brackets_hashes_and_headers_inside_strings_are_text(value):
     ],
 )
 def test_scalars_of_every_kind_end_where_they_end(value):
-    assert lines(
-        f"a = {value} # x\nb = [{value},{value}]\nc = {{d = {value}}}\ne={value}"
-    ) == {
-        "a": 1,
-        "b": 2,
-        "b.0": 2,
-        "b.1": 2,
-        "c": 3,
-        "c.d": 3,
-        "e": 4,
-    }
-
-
-def test_comments_are_skipped_wherever_they_may_stand():
-    text = "# [no]\na = 1 # b = 2\n[t] # [u]\n# c = 1\nd = 4 # end"
-    assert lines(text) == {"a": 2, "t": 3, "t.d": 5}
-
-
-def test_lines_that_end_in_crlf_count_once():
-    text = f"a = 1\r\n\r\n[t]\r\nb = {Q3}x\r\ny{Q3}\r\nc = [\r\n1,\r\n2]\r\n"
-    assert lines(text) == {"a": 1, "t": 3, "t.b": 4, "t.c": 6, "t.c.0": 7, "t.c.1": 8}
+    text = f"a = {value} # x\nb = [{value},{value}]\nc = {{d = {value}}}\ne={value}"
+    assert lines(text) == "a:1 b:2 b.0:2 b.1:2 c:3 c.d:3 e:4"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key():

@@ -110,7 +110,7 @@ def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(
         "  before: top.toml:2 said 8",
         "  before: base.toml:5 said 7",
         "",
-        "  Seeds initialisation, dropout and shuffling.",
+        "  Seed of initialisation, dropout and shuffling.",
     ]
 
 
