@@ -328,7 +328,7 @@ def test_runs_without_axes_have_no_filter_and_no_effects(tmp_path):
         "two-axes",
     }
     results = report.markdown.split("## Results")[1].split("##")[0]
-    assert "One run a row." in results
+    assert "One run per row." in results
     assert "±" not in results
     assert "†" not in results
 

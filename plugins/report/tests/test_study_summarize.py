@@ -84,13 +84,13 @@ def test_what_the_numbers_are_over_is_counted_row_by_row(study_of):
         return found.over, [row.remark for row in found.rows]
 
     assert over(a=[1], b=[2], c=[1]) == (
-        "One run a row, under the seeds 1, 2.",
+        "One run per row, under the seeds 1, 2.",
         ["", "", ""],
     )
-    assert over(a=[1], b=[1]) == ("One run a row.", ["", ""])
+    assert over(a=[1], b=[1]) == ("One run per row.", ["", ""])
     assert (
         over(a=[1, 2], b=[3, 4])[0]
-        == "Mean and standard deviation over 2 seeds a row, of 1, 2, 3, 4."
+        == "Mean and standard deviation over 2 seeds per row, of 1, 2, 3, 4."
     )
     assert over(a=[1, 2], b=[1]) == (
         "Mean and standard deviation over the seeds that have finished, up to 2; rows say how many.",

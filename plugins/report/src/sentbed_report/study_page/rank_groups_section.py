@@ -13,7 +13,7 @@ from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
-from sentbed_report.study_page.effects_section import by_reason
+from sentbed_report.study_page.effects_section import labels_by_reason
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
@@ -154,5 +154,5 @@ def _task_notes(summary: Summary, tasks: TaskRanks) -> Iterator[str]:
 
 
 def _left_out(title: str, left: Sequence[tuple[str, str]]) -> Iterator[str]:
-    for reason, names in by_reason(dict(left)).items():
+    for reason, names in labels_by_reason(dict(left)).items():
         yield f"{title}: left out, since {reason}: {'; '.join(names)}."
