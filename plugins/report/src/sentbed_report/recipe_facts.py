@@ -1,4 +1,4 @@
-"""What the head of a report says of a recipe: model, pooler, loss and seed."""
+"""Main settings of a recipe, for the head of a report: model, pooler, loss and seed."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, TypeAlias
 import tomli
 
 _MODEL = ("use", "model", "size", "init")
-"""Keys of a backbone that make its model."""
+"""Keys of a backbone that determine its model."""
 
 Fact: TypeAlias = tuple[str, str]
-"""What it is, such as `pooler`, and which."""
+"""Name of a setting, such as `pooler`, and its value."""
 
 
 def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
-    """Return model and pooler of each encoder, the loss of each stage and the seed of a recipe as TOML.
+    """Return model and pooler of each encoder, loss of each stage, and seed of a recipe, which is a TOML text.
 
-    What a path of `varied` sets is left out: it differs from cell to cell. A text that is no recipe has no
-    facts.
+    Settings at the paths `varied`, which differ between cells, are left out. Empty for a text that is not a
+    recipe.
     """
     try:
         data = tomli.loads(recipe)
@@ -32,7 +32,7 @@ def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
 
 
 def _is_set_by_any(paths: Sequence[str], varied: Collection[str]) -> bool:
-    """Whether one of `varied` is one of the paths, or a table that it is in."""
+    """Whether one of `varied` equals one of the paths, or is a table that contains it."""
     for path in paths:
         keys = path.split(".")
         if any(".".join(keys[:end]) in varied for end in range(1, len(keys) + 1)):
@@ -68,7 +68,7 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
 def _facts_of_encoder(
     encoder: Any, of: str, places: Sequence[str]
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield model and pooler of an encoder that has these paths; `of` names it where there are several."""
+    """Yield model and pooler of the encoder at `places`; `of` is its name if there are several encoders."""
     backbone = _table(_table(encoder).get("backbone"))
     pooler = _table(_table(encoder).get("pooler"))
     parts = [backbone.get("use"), backbone.get("model") or backbone.get("size")]

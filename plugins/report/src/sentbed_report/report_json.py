@@ -1,4 +1,4 @@
-"""`report.json` with the additions of this distribution: intervals and a ranking."""
+"""`report.json` with intervals and the ranking of a search, and reading of records of runs."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from sentbed_report.run_report import Ranking, RunReport
 from sentbed_report.score_intervals import ScoreInterval
 
 _KEPT = 900
-"""Characters of the beginning, and of the end, that are left of a long text."""
+"""Number of characters that are kept at each end of a long text."""
 
 
 def read_record(path: Path) -> Any:
-    """Return what a JSON file of a run or a study holds, with texts that can be printed and written.
+    """Return the content of a JSON file of a run or study, made safe to print (`printable_data`).
 
-    A directory may be a stranger's: see `printable_data`.
+    The file may come from someone else.
 
     Raises:
         OSError: if the file cannot be opened.
-        ValueError: if it is not JSON, or as `printable_data` says.
-        DataError: if it is no plain file, or too large.
+        ValueError: if it is not JSON, or has a whole number that is larger than any float.
+        DataError: if it is not a regular file, or too large.
     """
     return printable_data(read_json(path))
 
 
 def printable_data(value: Any) -> Any:
-    """Return JSON data whose texts and keys can be shown on a terminal, in a table and in a plot.
+    """Return JSON data with texts and keys that are safe to show on a terminal, in a table and in a plot.
 
-    What controls a terminal is escaped. Of those of more than `LONGEST_MESSAGE` characters, beginning and end
-    are left, with their number and hash: texts that differ stay different.
+    Control characters are escaped. Texts of more than `LONGEST_MESSAGE` characters are shortened to their
+    beginning and end, with their length and hash, so that different texts stay different.
 
     Raises:
         ValueError: for a whole number that is larger than any float.
@@ -97,7 +97,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
     rows = []
     for rank, candidate, difference in ranking.rows:
         row = {"rank": rank, **attrs.asdict(candidate), "difference": difference}
-        # The template, which is long, is last.
+        # The template is last, as it is long.
         row["template"] = row.pop("template")
         rows.append(row)
     return {

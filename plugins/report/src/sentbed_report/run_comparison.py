@@ -1,4 +1,4 @@
-"""Comparison of runs and studies: a study of them, and the differences from its baseline."""
+"""Comparison of runs and studies, which are treated as one study with a baseline."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sentbed_report.tables.table import Header, Row, Table
 def compared_encoders(
     runs: Sequence[Path], encoders: Sequence[str], base: Path | None
 ) -> StudyData:
-    """Return an encoder of each run as a study, whose cells are called `RUN/ENCODER`.
+    """Return a study with one encoder of each run as a cell, which is called `RUN/ENCODER`.
 
-    `encoders` names one for all runs, or one for each; a run may be given twice. Places are relative to
+    `encoders` is one name for all runs, or one name per run; a run may be given twice. Paths are relative to
     `base`; see `runs_as_study`.
 
     Raises:
@@ -41,7 +41,7 @@ def compared_encoders(
 
 
 def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
-    """Return a cell with the scores of one encoder, which is called alike in all cells, to be compared."""
+    """Return a cell with the scores of one encoder, under a name that is the same for all cells."""
     encoders = [
         *dict.fromkeys(score.encoder for run in cell.runs for score in run.scores)
     ]
@@ -64,7 +64,7 @@ def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
 
 
 def difference_table(summary: Summary) -> Table:
-    """Return what was compared with the baseline: a row a cell and score, with interval and p-values."""
+    """Return the comparisons with the baseline, one row per cell and score, with interval and p-values."""
     rows = []
     for row in summary.rows:
         for column, cell in zip(summary.columns, row.cells, strict=True):
@@ -85,7 +85,7 @@ def difference_table(summary: Summary) -> Table:
 
 
 def scoring_remarks(data: StudyData) -> Iterator[str]:
-    """Yield which evaluators scored with several versions of their plugin."""
+    """Yield a sentence for each evaluator whose scores come from several versions of its plugin."""
     plugins: dict[str, dict[str, None]] = {}
     for cell in data.cells:
         for run in cell.runs:

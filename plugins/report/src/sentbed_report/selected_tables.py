@@ -1,4 +1,4 @@
-"""Tables of finished runs and studies, of the scores that one asks for."""
+"""Tables of finished runs and studies, with a selection of scores, for `sentbed table`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ def selected_tables(
     protocol: str | None = None,
     metric: str | None = None,
 ) -> tuple[Summary, ...]:
-    """Return the tables of runs and studies: a row a cell, or an encoder of it; mean over its seeds.
+    """Return the tables of runs and studies, with one row per cell and encoder, as means over seeds.
 
-    Runs that differ in nothing but their seed are one cell. `protocol` takes the scores of one protocol id
-    only, or, as `ENTRY=VALUE`, those whose protocol has it: `classifier.protocol=logistic`. Encoders before
-    training are left out of studies; what runs took stands in the tables of studies only, and not
-    among scores that one asks for.
+    Runs that differ only in their seed are one cell. `protocol` selects scores by protocol id, or by an entry
+    of the protocol as `ENTRY=VALUE`, such as `classifier.protocol=logistic`. Studies have no rows for encoders
+    before training. Costs of runs are only in tables of studies, and not if scores are selected.
 
     Raises:
         RunError: if no score is left.
@@ -58,7 +57,7 @@ def selected_tables(
 
 
 def named_tables(summaries: Sequence[Summary]) -> list[Table]:
-    """Return the tables with the names of their files."""
+    """Return the tables with names for their files."""
     names = table_names(summaries)
     return [
         attrs.evolve(summary.table, name=name)
@@ -67,9 +66,9 @@ def named_tables(summaries: Sequence[Summary]) -> list[Table]:
 
 
 def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
-    """Return the last column of a table with the labels of the second of `axes` across, the first one down.
+    """Return the last column of a table with the first of `axes` as rows and the second as columns.
 
-    Further axes stand beside the first one.
+    Further axes are rows, too, beside the first.
 
     Raises:
         RunError: if the table has no such axes.
@@ -112,7 +111,7 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
 def _only(
     data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]
 ) -> StudyData:
-    """Return a study with the scores that have a value, of all if it is None."""
+    """Return a study with only the scores for which `of_score` is `value`; all scores if `value` is None."""
     if value is None:
         return data
     runs = [run for cell in data.cells for run in cell.runs]
@@ -130,7 +129,7 @@ def _only(
 
 
 def _entry(score: Score, path: str) -> str:
-    """Return a protocol's entry at a path, first from the evaluator's part; empty if there is none."""
+    """Return the entry at a path of a score's protocol, preferably of the evaluator's part; else empty."""
     for part in (score.evaluator_protocol, score.protocol["encoder"]):
         entry: Any = part
         for name in path.split("."):

@@ -1,4 +1,4 @@
-"""Effects of a study's axes: the cells of each label, and the label's mean."""
+"""Figure of a study's axes: the scores of the cells with each label, and the label's mean."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
-    """Draw the cells of each label and the label's mean, all axes below each other on one scale."""
+    """Draw the cells of each label and the label's mean, with all axes of the study on one scale."""
     effects = [effect for effect in main_effects(data, summary) if effect.compared]
     if not effects:
         return None

@@ -1,4 +1,4 @@
-"""Trajectories of a study's cells: two watched scores against each other over training."""
+"""Figures of the cells' trajectories in a plane of two scores that were watched during training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sentbed_report.study.study_data import StudyData
 
 
 def trajectory_plots(data: StudyData) -> list[Plot]:
-    """Draw each plane of two watched scores, a line a cell: the mean of its runs at each step."""
+    """Draw each plane of two watched scores with one line per cell: the mean of its runs at each step."""
     scores: list[PlaneScore] = []
     for run, stage in stages(data):
         watched = [_watched(entry) for entry in mappings(stage.get("watched"))]
@@ -42,7 +42,7 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
 
 
 def _watched(entry: Mapping[str, Any]) -> Watched | None:
-    """Return an entry of `watched` in `report.json`; None if a program wrote something else there."""
+    """Return an entry of `watched` in `report.json`; None if it is damaged."""
     try:
         measured = {
             "encoder": entry["encoder"],
@@ -73,7 +73,7 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
         return None
     cells = means["cell"].unique()
     lines = len(means[["cell", "encoder"]].drop_duplicates())
-    # As many cells as there are colours for their encoders.
+    # No more cells than there are colours for their encoders.
     shown = best_cells(
         dict.fromkeys(cells, 0.0), data.baseline, max(1, SERIES * len(cells) // lines)
     )

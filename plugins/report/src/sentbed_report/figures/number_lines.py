@@ -1,4 +1,4 @@
-"""Scores over a study's axes of numbers, with the numbers of other systems as dashed lines."""
+"""Figures of scores over a study's numeric axes, with other systems as dashed lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_THIN_LINES = 60
-"""More lines behind the mean are a surface."""
+"""Largest number of thin lines; more would merge into a surface."""
 
 _DASHES = (
     (6.0, 3.0),
@@ -38,13 +38,13 @@ _DASHES = (
     (4.0, 2.0, 1.0, 2.0),
     (10.0, 4.0),
 )
-"""Lengths of dash and gap of the references, which all have one colour: they are no axis of the study."""
+"""Lengths of dash and gap of each reference. All have one colour, as colours stand for labels of axes."""
 
 
 def number_plots(data: StudyData, summary: Summary) -> list[Plot]:
-    """Draw the last column over each axis of numbers, with the references.
+    """Draw the last column over each numeric axis, with the references.
 
-    A cell that computes a reference is a dashed line instead of a point.
+    A cell that serves as a reference is a dashed line instead of a point.
     """
     references = {reference.cell for reference in data.references.values()}
     cells = tuple(cell for cell in data.cells if cell.name not in references)
@@ -146,7 +146,7 @@ def _plot(
 
 
 def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
-    """Return the labels that the cells of a line share: on axes that do not change with this one."""
+    """Return the labels that the cells of a line share, on the other axes that do not change with this one."""
     hidden = {effect.axis, *effect.together}
     for axis in data.axes:
         if len({cell.labels[axis.name] for cell in data.cells}) < 2:
@@ -158,7 +158,7 @@ def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
 
 
 def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
-    """Draw each line with bars of a standard deviation."""
+    """Draw each line in its colour, with error bars of one standard deviation."""
     for index, (line, rows) in enumerate(lines.items()):
         draw_curve(axes, rows[["number", "value"]].to_numpy(), index, line)
         if rows["std"].any():
@@ -176,7 +176,7 @@ def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
 def _draw_thin(
     axes: Axes, lines: Mapping[str, pandas.DataFrame], effect: AxisEffect
 ) -> None:
-    """Draw thin lines, and their mean as a thick one."""
+    """Draw thin lines, and their mean as a thick line."""
     for rows in [*lines.values()][:_MOST_THIN_LINES]:
         axes.plot(
             rows["number"],

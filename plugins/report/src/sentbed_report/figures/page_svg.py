@@ -1,4 +1,4 @@
-"""SVG of matplotlib as an element of a page: it follows the page's theme, and its ids are its own."""
+"""Conversion of matplotlib's SVG into a page element with the page's theme colours and unique ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALIKE = rf'(<g[^>]*)>({_POINT}style="([^"]*)"/>(?:{_POINT}style="\3"/>)+)</g>'
 
 
 def _with_shared_style(match: re.Match[str]) -> str:
-    """Return a group of points with their style said once."""
+    """Return a group of points with their common style in the group's tag instead of in each point."""
     group, points, style = match.groups()
     of_point = f' style="{style}"'
     return f"{group}{of_point}>{points.replace(of_point, '')}</g>"
@@ -27,7 +27,7 @@ def _with_shared_style(match: re.Match[str]) -> str:
 def page_svg(text: str, label: str, prefix: str) -> str:
     """Return an `<svg>` element for a page.
 
-    `text` is a file that matplotlib has written, and `label` is what a screen reader says. Ids begin with
+    `text` is an SVG file of matplotlib, `label` the description for screen readers. Ids get the prefix
     `prefix`, so that they differ between the figures of a page.
     """
 

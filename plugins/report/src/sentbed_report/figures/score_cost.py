@@ -1,4 +1,4 @@
-"""Scores of a study's cells against what the cells cost, with the Pareto front."""
+"""Figure of the scores of a study's cells against their costs, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
-    """Draw the score of each cell over its cost, a point a cell, and the Pareto front as steps."""
+    """Draw the score of each cell over its cost, and the Pareto front as steps."""
     markers = CellMarkers(data)
     points = _points(data, against)
     front = points[points["front"] > 0]
@@ -41,7 +41,7 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             plain_logarithms(axes.xaxis)
-        # What costs as much as there is between two points buys the score of the cheaper one.
+        # Steps: for a cost between two points, the best score is that of the cheaper one.
         axes.step(
             front["x"],
             front["y"],
@@ -84,7 +84,7 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
 
 
 def _points(data: StudyData, against: ScoreAgainstCost) -> pandas.DataFrame:
-    """Return a point for each row: those on the Pareto front by their number, and what is degenerate last."""
+    """Return a point for each row, in the order of the Pareto front; degenerate points come last."""
     import pandas
 
     rows = []

@@ -1,4 +1,4 @@
-"""The figures of a study by name: the plots of its report, for its page, for files and for notebooks."""
+"""Registry of the kinds of figures that a study has, and the figures of a study by name."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ _Item = TypeVar("_Item")
 
 @attrs.frozen
 class FigureKind:
-    """A kind of figure: of each there may be several."""
+    """A kind of figure; a study may have several of each kind."""
 
     what: str
+    """What it shows, in a few words."""
     needs: str
     """What a study must have for it."""
     draw: Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]
-    """Its plots of a study and its tables of ranked scores."""
+    """Function that makes the plots from a study and its tables of ranked scores."""
     tables: bool = False
-    """Whether it is of the last column of a table, and can be of any other."""
+    """Whether it shows the last column of a table, and can show any other column instead."""
 
 
 KINDS: Mapping[str, FigureKind] = {
@@ -94,7 +95,7 @@ KINDS: Mapping[str, FigureKind] = {
         lambda data, _: learning_curves(data),
     ),
 }
-"""Name of a kind -> the kind, in the order of the report."""
+"""Kinds of figures by name, in the order of the report."""
 
 NOTHING = "nothing of it can be drawn yet"
 
@@ -109,10 +110,10 @@ def plots_of(
 def study_figures(
     data: StudyData, summaries: Sequence[Summary], task: str = ""
 ) -> dict[str, Plot]:
-    """Return the figures of a study by name: `cost`, and `cost-2` for the second one of its kind.
+    """Return the figures of a study by name: `cost`, `cost-2` for the second of this kind, and so on.
 
-    Those of tables are of the last column, the average if there is one; with `task`, of this one, without the
-    figures that are of no table.
+    Figures of tables show the last column, which is the average if there is one. With `task`, they show the
+    column of this task, and figures that are not of a table are left out.
 
     Raises:
         RunError: if no table has the task.
@@ -146,10 +147,10 @@ def figure_named(
     task: str = "",
     summaries: Sequence[Summary] = (),
 ) -> Plot:
-    """Return a figure of `study_figures`; `summaries` are the tables that it was made from.
+    """Return a figure of `study_figures` by name; `summaries` are the tables that the figures were made from.
 
     Raises:
-        RunError: if there is none of that name; it says which there are.
+        RunError: if there is no figure of that name; the message lists the names.
     """
     if name in figures:
         return figures[name]
@@ -158,7 +159,7 @@ def figure_named(
         choices = "its figures are " + ", ".join(f"`{choice}`" for choice in figures)
     kind = KINDS.get(name)
     if kind is None:
-        # Only what is close: all names are listed already.
+        # Only close names are suggested, as the message lists all names.
         suggestion = suggest(name, (*figures, *KINDS))
         close = f".{suggestion}" if "mean" in suggestion else ""
         raise RunError(f"the study has no figure `{name}`; {choices}{close}")
@@ -181,9 +182,9 @@ def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def _of_task(summary: Summary, task: str, cost: str) -> Summary | None:
-    """Return a table with the column of a task as its last, which plots are of; None without one.
+    """Return a table with the column of a task moved to the end, where plots expect it; None without it.
 
-    A table without the task stays for its costs, and ends in the last of them: the first is that of plots.
+    A table without the task is kept if it has costs, and ends in its last cost, as plots use the first cost.
     """
     of_task = [
         place for place, column in enumerate(summary.columns) if column.task == task

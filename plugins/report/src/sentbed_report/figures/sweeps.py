@@ -1,7 +1,8 @@
-"""Scores that carry coordinates, such as throughput by length, batch, model size and platform.
+"""Figures of scores over coordinates, such as throughput by length, batch size, model size and platform.
 
-An evaluator that measures one thing at several places names them in the protocol of each score: `coordinates`
-lists the entries that are its place, as `{"length": 64, "batch": 512, "coordinates": ["length", "batch"]}`.
+An evaluator that measures the same quantity at several points states them in the protocol of each score:
+`coordinates` lists the entries that are coordinates of the point, as in
+`{"length": 64, "batch": 512, "coordinates": ["length", "batch"]}`.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_PANELS = 6
-"""Maximum number of panels in a figure."""
+"""Largest number of panels in a figure."""
 
 _COLUMNS = 2
 
 
 @attrs.frozen
 class _Variable:
-    """What scores differ in: an axis of the study, the encoder, or a coordinate."""
+    """A variable in which scores differ: an axis of the study, the encoder, or a coordinate."""
 
     name: str
     places: Mapping[float | str, float]
-    """Value -> where it is drawn."""
+    """Value -> position on the horizontal axis."""
     coordinate: bool
-    """Whether its values are numbers, and no labels."""
+    """Whether it is a coordinate, whose values are numbers, not labels."""
     numeric: bool
-    """Whether its values are numbers, or labels that stand for numbers, so that lines mean something."""
+    """Whether its values are numbers, or labels that stand for numbers, so that lines can connect points."""
 
     def text(self, value: float | str) -> str:
         """Return a value as it is printed."""
@@ -53,7 +54,7 @@ class _Variable:
 
 
 def sweep_plots(data: StudyData) -> list[Plot]:
-    """Draw scores with coordinates over each coordinate and each axis, a line per label of another axis."""
+    """Draw scores with coordinates over each coordinate and axis, with one line per label of another axis."""
     import pandas
 
     rows = []
@@ -84,7 +85,7 @@ def sweep_plots(data: StudyData) -> list[Plot]:
 
 
 def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
-    """Return the coordinates of a score, those left out that are no numbers; its protocol is left without."""
+    """Remove the numeric coordinates of a score from its protocol, and return them."""
     names = protocol.pop("coordinates", None)
     if not isinstance(names, Sequence):
         return {}
@@ -96,7 +97,7 @@ def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
 
 
 def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
-    """Return what the scores differ in: axes first, in their order, then the encoder, then coordinates."""
+    """Return the variables in which the scores differ: axes in their order, the encoder, coordinates."""
     axes = {axis.name: axis for axis in data.axes}
     variables = []
     for name, column in places.items():
@@ -153,7 +154,7 @@ def _plot(
         for (panel, line), points in drawn.groupby(["panel", "line"], sort=False):
             axes = parts[shown.index(panel)]
             axes.set_title(panel, loc="left", fontsize="small")
-            # Of the scores that share a place, which those of seeds do.
+            # Mean of the scores at the same position, such as those of several seeds.
             means = points.groupby("place")["value"].mean()
             label = panel if lines is None else f"{lines.name} {lines.text(line)}"
             draw_curve(
@@ -193,9 +194,9 @@ def _points(
     lines: _Variable | None,
     beside: Sequence[_Variable],
 ) -> pandas.DataFrame:
-    """Return `panel`, `line`, `place` and `value` of the scores that have a place.
+    """Return `panel`, `line`, `place` and `value` of the scores that can be drawn.
 
-    Panels differ in the variables `beside`, which are neither the axis nor the lines.
+    There is a panel for each combination of the variables `beside`, which are neither axis nor lines.
     """
     import pandas
 
@@ -216,7 +217,7 @@ def _points(
 
 
 def _different_protocols(protocols: pandas.Series) -> str:
-    """Return a sentence on the entries in which protocols differ; empty if in none."""
+    """Return a sentence on the entries in which protocols differ; empty if they do not differ."""
     import pandas
 
     settings = pandas.DataFrame([*protocols]).map(repr).nunique()

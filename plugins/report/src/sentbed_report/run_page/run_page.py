@@ -39,11 +39,11 @@ _STATUS = {
     "interrupted": "Interrupted: the numbers are those measured until then.",
     "failed": "Failed: the numbers are those measured until then.",
 }
-"""Status -> what it means for the numbers in the report."""
+"""Status of a run -> what it means for the numbers in the report."""
 
 
 def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:
-    """Return the content of a run's report; `summaries` are its own where they are left out."""
+    """Return the content of a run's report; `summaries` are computed from `data` by default."""
     if summaries is None:
         summaries = run_summaries(data)
     expected = None
@@ -75,7 +75,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
 
 
 def summary_line(data: RunReport) -> str:
-    """Return the run in one line."""
+    """Return a line that sums up the run."""
     parts = []
     if data.stages:
         parts.append(count(len(data.stages), "stage"))
@@ -128,7 +128,7 @@ def _error(data: RunReport) -> Section | None:
 
 
 def _plugin_section(section: ReportSection) -> Section:
-    """Return the table of a plugin, whose first column is that of its rows."""
+    """Return the section of a plugin, as a table whose first column has the names of its rows."""
     heading, *columns = section.columns or ("",)
     rows = [map(_plugin_cell, row) for row in section.rows]
     table = table_of("", [heading], columns, rows)

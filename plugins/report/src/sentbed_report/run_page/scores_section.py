@@ -1,4 +1,4 @@
-"""The scores of a run: its tables are those of a study with one cell."""
+"""Sections with the scores of a run, whose tables are those of a study with one cell."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sentbed_report.tables.table import Table
 
 
 def run_summaries(data: RunReport) -> tuple[Summary, ...]:
-    """Return the tables of a run, an encoder a row, also as it was before training.
+    """Return the tables of a run with one row per encoder, also for the encoders before training.
 
-    Numbers have their change from before training.
+    Numbers after training have their change from before training.
     """
     run = CellRun(data.name, 0, "finished", scores=data.scores)
     study = StudyData(
@@ -59,7 +59,7 @@ def run_table(summary: Summary) -> Table:
     headers = tuple(
         attrs.evolve(header, shown=header.name == "encoder") for header in table.headers
     )
-    # A run has one number of each score: nothing is said of seeds.
+    # The note on seeds is left out, as a run has one number per score.
     notes = tuple(note for note in table.notes if note != summary.over)
     return attrs.evolve(table, title=summary.note, headers=headers, notes=notes)
 
@@ -81,7 +81,7 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
 
 
 def intervals_section(intervals: Sequence[ScoreInterval]) -> Section | None:
-    """Return how far scores, and their changes by training, may be off by the choice of items; None without."""
+    """Return the section of confidence intervals over items, of scores and their changes; None without any."""
     if not intervals:
         return None
     groups: dict[int, list[ScoreInterval]] = {}

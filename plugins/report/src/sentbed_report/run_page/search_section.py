@@ -1,4 +1,4 @@
-"""What the search for a prompt has found, as a section of a run's report."""
+"""Section on the result of a demonstration search, in a run's report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed_report.tables.table import Table
 
 
 def search_section(ranking: Ranking | None) -> Section | None:
-    """Return the winner, as in PromptEOL's table 4, then all candidates; None without a search."""
+    """Return the best candidate, as in PromptEOL's table 4, then all candidates; None without a search."""
     if ranking is None:
         return None
     plot = candidates_plot(ranking)
@@ -26,7 +26,7 @@ def search_section(ranking: Ranking | None) -> Section | None:
 
 
 def verdict(ranking: Ranking) -> str:
-    """Return what a search found, in a sentence."""
+    """Return the result of a search in a sentence."""
     best, baseline, digits = ranking.candidates[0], ranking.baseline, ranking.digits
     shown = f"“{best.sentence}” → “{best.word}”" if best.word else f"“{best.sentence}”"
     against = f"{number(baseline.score, digits)} without a demonstration"

@@ -1,4 +1,4 @@
-"""Differences between the encoders' parts of protocols that the recipes do not explain."""
+"""Differences in how encoders were used (the encoders' parts of protocols) that the recipes do not explain."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import StudyData
 
 _NAMES_OF_ENCODERS = {"encoder", "encoders"}
-"""Parts of paths that say nothing on what differs."""
+"""Parts of paths that do not help to identify what differs."""
 
 
 _PromptAndSeed: TypeAlias = tuple[str, int]
-"""What tells a run from the others of its cell; the prompt is empty in a study without `prompts`."""
+"""Prompt and seed, which identify a run of a cell; the prompt is empty in a study without `prompts`."""
 
 
 @attrs.define
 class _Entry:
-    """An entry of protocols that differs."""
+    """An entry in which protocols differ."""
 
     values: dict[str, None] = attrs.field(factory=dict)
-    """`VALUE against VALUE`, of the reference first."""
+    """Texts `VALUE against VALUE`, with the value of the reference first."""
     runs: dict[str, set[_PromptAndSeed]] = attrs.field(factory=dict)
     """Cell -> runs in which it differs."""
 
 
 def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str:
-    """Return a sentence on how encoders were used in unlike ways although recipes are alike; else nothing.
+    """Return a sentence on differences in how encoders were used that the recipes do not explain; else empty.
 
     Each score is compared with that of the baseline, or of the first cell, in the same task, under the same
-    prompt of the study, and by the encoder of the same name, or the only one. What the recipes of the cells
-    differ in is left out.
+    prompt of the study, and by the encoder of the same name, or the only encoder. Entries in which the
+    recipes of the cells differ are left out.
     """
     if not measured:
         return ""
@@ -75,7 +75,7 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
 
 
 def _varied_by_recipes(data: StudyData) -> set[str]:
-    """Return the keys that cells set, such as `pooler` of `encoder.pooler.use`."""
+    """Return the keys in which the cells' recipes differ, such as `pooler` of `encoder.pooler.use`."""
     paths: list[str] = []
     keys: set[str] = set()
     for axis in data.axes:
@@ -83,7 +83,7 @@ def _varied_by_recipes(data: StudyData) -> set[str]:
     for cell in data.cells:
         paths += [difference.partition(": ")[0] for difference in cell.differences]
         if any(run.record.get("ranking") for run in cell.runs):
-            # Each run searched for a demonstration of its own.
+            # Each run has searched for its own demonstration, so that its prompt differs.
             keys.add("prompt")
     for path in paths:
         keys.update(path.split("."))
@@ -91,7 +91,7 @@ def _varied_by_recipes(data: StudyData) -> set[str]:
 
 
 def _text(data: StudyData, name: str, entry: _Entry) -> str:
-    """Return an entry with its first values and where it differs."""
+    """Return an entry with its first values, and the cells and runs in which it differs."""
     first, *others = entry.values
     more = ", …" if others else ""
     places = []
@@ -106,9 +106,9 @@ def _text(data: StudyData, name: str, entry: _Entry) -> str:
 def _which_runs(
     runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndSeed]
 ) -> str:
-    """Return the prompts and the seeds of runs of a cell, each if they are not those of all that finished.
+    """Return the prompts and the seeds of some runs of a cell, each unless it is true of all finished runs.
 
-    Where the runs differ in both, and are not all under these prompts and seeds, they are listed.
+    If the runs are not all combinations of these prompts and seeds, every run is listed.
     """
     of_runs = {prompt for prompt, _ in runs}
     seeds = sorted({seed for _, seed in runs})

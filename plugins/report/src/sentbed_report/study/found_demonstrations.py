@@ -1,6 +1,6 @@
-"""Demonstrations that the searches of a study's cells have found.
+"""Results of the demonstration searches of a study's cells: the best demonstration, and what it gains.
 
-The columns of PromptEOL's table 4, and the shares of its figure 3.
+They have the columns of PromptEOL's table 4, and the shares of its figure 3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sentbed_report.study.summary_tables import Summary
 
 @attrs.frozen
 class Found:
-    """Result of the search of one run, from its `search.json`."""
+    """Result of the demonstration search of one run, from its `search.json`."""
 
     evaluator: str
     sentence: str
@@ -27,47 +27,48 @@ class Found:
     score: float
     """Score of the best candidate."""
     scores: tuple[float, ...]
-    """Scores of the candidates; those that are not finite are left out."""
+    """Finite scores of the candidates."""
     baseline: float | None
     """Score without a demonstration; None if it is not finite."""
 
     @property
     def improvement(self) -> float | None:
-        """Score of the best candidate less that without a demonstration."""
+        """Score of the best candidate minus the score without a demonstration."""
         return None if self.baseline is None else self.score - self.baseline
 
     @property
     def shares(self) -> Shares | None:
-        """How many candidates help, and how many harm."""
+        """Shares of the candidates that score higher, and lower, than without a demonstration."""
         return None if self.baseline is None else Shares.of(self.scores, self.baseline)
 
 
 @attrs.frozen
 class Gain:
-    """Score of a searched cell on an evaluation, less that of the cell which differs in the search alone."""
+    """Gain of a search in one table: score of the cell minus that of the cell without a search."""
 
     without: str
-    """Name of the other cell."""
+    """Name of the cell without a search, which differs in nothing else."""
     summary: Summary
-    """Table whose last column both have."""
+    """Table in whose last column both cells have a score."""
     difference: float
+    """Difference of the scores in that column."""
 
 
 @attrs.frozen
 class FoundRow:
-    """Search of a cell with a seed."""
+    """Search of one cell under one seed."""
 
     cell: CellInfo
     seed: int
     found: Found
     gains: tuple[Gain, ...]
-    """One per table in which both cells have a score; means over seeds."""
+    """One gain per table in which both cells have a score; differences of means over seeds."""
 
 
 def found_demonstrations(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[FoundRow, ...]:
-    """Return what the search of each run has found, in the order of cells and seeds."""
+    """Return the result of each run's search, in the order of cells and seeds."""
     without_search = []
     for cell in data.cells:
         if not any(map(search_of, cell.runs)):
@@ -83,7 +84,7 @@ def found_demonstrations(
 
 
 def search_of(run: CellRun) -> Found | None:
-    """Return what a run's search has found; None without one, or with none that can be read."""
+    """Return the result of a run's search; None if there was none, or if its record cannot be read."""
     ranking = run.record.get("ranking")
     if not isinstance(ranking, Mapping) or not isinstance(
         ranking.get("rows"), Sequence
@@ -115,7 +116,7 @@ def search_of(run: CellRun) -> Found | None:
 def _gains(
     cell: CellInfo, without_search: Sequence[CellInfo], summaries: Sequence[Summary]
 ) -> Iterator[Gain]:
-    """Yield what the search gains over the only cell that differs in one label and has none."""
+    """Yield the gains over the cell without a search that differs in a single label, if there is just one."""
     beside = []
     for other in without_search:
         differing = [
@@ -135,7 +136,7 @@ def _gains(
 
 
 def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
-    """Return the mean in the last column of a cell's only row that has finished."""
+    """Return the mean in the last column of a cell with a single finished row; else None."""
     values = [
         row.cells[-1].value
         for row in rows

@@ -18,7 +18,7 @@ from sentbed_report.tables.estimate import Estimate
 
 @attrs.frozen
 class Number:
-    """Number of a published table, with the one found by the study."""
+    """Number of a published table, compared with the study's."""
 
     cell: str
     row: ExpectedRow
@@ -28,7 +28,7 @@ class Number:
 def with_published(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[Summary, ...]:
-    """Return the tables with published numbers added to the values that they name, and the references."""
+    """Return the tables with each published number added to its value, and with rows of other systems."""
     numbers: dict[int, list[ExpectedRow]] = {}
     for number, estimates in _matched(data, summaries):
         if len(estimates) == 1:
@@ -46,14 +46,14 @@ def with_published(
 def published_numbers(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[Number, ...]:
-    """Return every published number with the one found, in the recipe's order."""
+    """Return every published number, compared with the study's, in the recipe's order."""
     return tuple(number for number, _ in _matched(data, summaries))
 
 
 def _matched(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Iterator[tuple[Number, list[Estimate]]]:
-    """Yield every published number and the values that it may be of, in the recipe's order."""
+    """Yield every published number and the values that its key matches, in the recipe's order."""
     for title, published in data.expected.items():
         for cell, numbers in published.cells.items():
             for key in numbers:
@@ -67,7 +67,7 @@ def _matched(
 def _references(
     data: StudyData, summaries: Sequence[Summary], summary: Summary
 ) -> Iterator[ReferenceRow]:
-    """Yield the systems that have a number in a column of a table."""
+    """Yield a row for each system that has a number in a column of the table."""
     if not summary.rows:
         return
     for name, reference in data.references.items():
@@ -105,7 +105,7 @@ def _published_values(
 def _named(
     summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]
 ) -> list[Estimate]:
-    """Return the values of a cell that a key matches; `numbers` are all published ones of the cell."""
+    """Return the values of a cell that a key matches; `numbers` are all published numbers of the cell."""
     estimates = []
     for summary in summaries:
         for row in summary.rows:
@@ -117,7 +117,7 @@ def _named(
                     summaries, summary, row, column, numbers
                 ):
                     estimates.append(estimate)
-    # A cell that has not finished has a place in every table, also in those where it will have no score.
+    # A cell that has not finished has a row in every table, even in tables where it will have no score.
     return [estimate for estimate in estimates if estimate.seeds] or estimates[:1]
 
 
@@ -128,11 +128,11 @@ def _is_comparable(
     column: Column,
     numbers: Mapping[str, float],
 ) -> bool:
-    """Whether a column is over what a published number is over.
+    """Whether a published number can be compared with a column; this is in doubt only for averages.
 
-    An average over a part of the row is not; one that is computed here covers exactly the tasks for which
-    the paper has numbers. A number of another table's column, such as a transfer task beside STS tasks, is
-    not of this average.
+    An average over some of its tasks cannot be compared. An average that is computed here can, if it is over
+    exactly the tasks for which the paper has numbers. Numbers of another table's columns, such as those of
+    transfer tasks beside STS tasks, do not count for this.
     """
     if column.part:
         return False
@@ -152,11 +152,11 @@ def _is_comparable(
 
 
 def _keys(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
-    """Return the keys of `[study.expected]` that name a value; they are those of `[expected]`."""
+    """Return the keys of `[study.expected]` that match a value; they have the form of those in `[expected]`."""
     metric = f"{column.task}/{column.metric}"
     keys = {metric, f"{metric}@{summary.protocol}"}
     if not summary.metric:
-        # Without a metric, the first one that an evaluator gives of the task is meant.
+        # A key without a metric means the task's first metric.
         keys.add(column.task)
     return keys | {f"{row.encoder}/{key}" for key in keys}
 

@@ -1,4 +1,4 @@
-"""Scores of a study's cells against what the cells cost, and the cells that no other one beats in both."""
+"""Scores of a study's cells against their costs, with the Pareto front of both."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sentbed_report.tables.estimate import Estimate
 
 @attrs.frozen
 class CostPoint:
-    """A row of a study's tables, with its score and its cost as means over the seeds."""
+    """Score and cost of a row, as means over the seeds."""
 
     row: SummaryRow
-    """Its row in the table of scores."""
+    """The row in the table of scores."""
     costs: tuple[Estimate, ...]
-    """All numbers of its row in the table of costs."""
+    """All numbers of the same row in the table of costs."""
     score: float
     cost: float
     front: int | None
-    """Number on the Pareto front, from 1 in the order of costs, the best first; None if another row is as
-    good in both and better in one."""
+    """Position on the Pareto front, from 1 for the lowest cost; None if it is not on the front, because another
+    row is at least as good in both and better in one."""
 
 
 @attrs.frozen
@@ -39,7 +39,7 @@ class ScoreAgainstCost:
     """Number of the column of `costs`."""
     points: tuple[CostPoint, ...]
     left: tuple[str, ...]
-    """Names of finished rows that have a score and no point, since a number is missing or degenerate."""
+    """Names of finished rows that have a score but no point, because a number is missing or degenerate."""
 
     @property
     def column(self) -> Column:
@@ -48,10 +48,10 @@ class ScoreAgainstCost:
 
 
 def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, ...]:
-    """Return the places of the Pareto front, of low costs and high scores, the lowest cost first.
+    """Return the indices of the Pareto front for low costs and high scores, the lowest cost first.
 
-    A place is on it if no other one has at most its cost and at least its score, and one of them better. Of
-    equal places, all are on it or none.
+    A point is on the front unless another has at most its cost and at least its score, and is better in one of
+    them. Of points equal in both, all are on the front or none.
     """
     front: list[int] = []
     for place in sorted(
@@ -67,10 +67,10 @@ def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, 
 def scores_against_cost(
     summaries: Sequence[Summary], cost: str = ""
 ) -> tuple[ScoreAgainstCost, ...]:
-    """Return each table of scores, by its last column, against the cost of its cells.
+    """Return the last column of each table of scores, against the cost of its cells.
 
-    `cost` is a task of any table, by default the first cost that each evaluator has measured. Scores that
-    cannot be ranked and tables of further metrics are left out; nothing is returned if there is no cost.
+    `cost` is a task of any table, by default the first cost that each evaluator has measured. Columns without
+    a direction and tables of further metrics are left out. Empty if there is no cost.
     """
     tables = []
     for costs, index in _columns(summaries, cost):
@@ -84,7 +84,7 @@ def scores_against_cost(
 
 
 def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
-    """Return a sentence that says which tasks there are if none is called `cost`; empty if there is one."""
+    """Return a sentence with the known tasks if no task is called `cost`; else empty."""
     if not cost or not summaries or any(_columns(summaries, cost)):
         return ""
     tasks = [
@@ -101,9 +101,9 @@ def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
 
 
 def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
-    """Yield the columns of a cost, several if it was measured under different protocols.
+    """Yield the columns of a cost; there are several if it was measured under different protocols.
 
-    Without a name, these are the first cost of each evaluator.
+    Without a name, yield the first cost of each evaluator.
     """
     for summary in summaries:
         name = cost or _first_cost(summary)
@@ -113,8 +113,8 @@ def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary,
 
 
 def _first_cost(summary: Summary) -> str:
-    """Return the name of the first cost of a table; empty without one, and of what runs took."""
-    # Cells that differ in a run's seconds by chance alone are not to be drawn over them unasked.
+    """Return the name of the first cost of a table; empty without one, and for the recorded costs of runs."""
+    # The seconds of runs often differ by chance alone, so that they are drawn only if they are asked for.
     if summary.evaluator == KEY:
         return ""
 
@@ -126,7 +126,7 @@ def _first_cost(summary: Summary) -> str:
 
 
 def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
-    """Return the last column of `scores` against the column `index` of `costs`."""
+    """Return the last column of `scores` against column number `index` of `costs`."""
     finished = {row.key: row for row in costs.rows if row.status == "finished"}
     points = []
     left = []

@@ -1,4 +1,4 @@
-"""Which runs of a study, or of several, were made by other code or other versions than the rest."""
+"""Section on runs that were made with different code or versions than the others."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sentbed_report.study.study_data import CellRun, StudyData
 
 
 def code_section(data: StudyData) -> Section | None:
-    """Return the section, or None where all finished runs were made by the same code and versions.
+    """Return the section; None if all finished runs were made with the same code and versions.
 
-    A distribution that only some cells use, such as that of a loss, is compared among these.
+    A distribution that only some cells use, such as that of a loss, is compared among those cells.
     """
     runs = [run for cell in data.cells for run in cell.runs if run.status == "finished"]
     codes = [*map(_code, runs)]
@@ -46,7 +46,7 @@ def code_section(data: StudyData) -> Section | None:
 
 
 def _code(run: CellRun) -> Mapping[str, str]:
-    """Return what a run says of its code; nothing if it says nothing, as runs of earlier versions."""
+    """Return the versions and code hashes that a run recorded; empty for runs of earlier versions."""
     manifest = run.record.get("manifest")
     code = manifest.get("code") if isinstance(manifest, Mapping) else None
     if not isinstance(code, Mapping):
@@ -66,6 +66,6 @@ def _shown(text: str | None) -> str:
 
 
 def runs_and_cells(runs: Sequence[CellRun]) -> str:
-    """Return how many runs these are, and the names of the first of their cells."""
+    """Return the number of runs, and the names of the first of their cells."""
     cells = list(dict.fromkeys(run.cell for run in runs))
     return f"{count(len(runs), 'run')}: {first_names(cells)}"

@@ -1,4 +1,4 @@
-"""What a study with `[study.stop]` decided, as a section of its report."""
+"""Section on the decisions of a study with `[study.stop]`: which cells were stopped, and by which rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sentbed_report.tables.table import Table
 
 
 def decisions_section(data: StudyData) -> Section | None:
-    """Return the section; None if the study has made no look."""
+    """Return the section; None if the study has not tested any cells yet."""
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return None
@@ -58,9 +58,9 @@ def outcome(decisions: Decisions) -> str:
 
 
 def saved(data: StudyData) -> tuple[str, ...]:
-    """Return a sentence on the time that runs would have taken which were not needed; none without any.
+    """Return a sentence on the time that the skipped runs would have taken; empty if none was skipped.
 
-    Stages that they would have shared are none of it.
+    The time of stages that they would have shared with other runs is not counted.
     """
     decisions = data.decisions
     if decisions is None or not data.needless:
@@ -83,7 +83,7 @@ def saved(data: StudyData) -> tuple[str, ...]:
 
 
 def _seconds_without_shared_stages(run: CellRun) -> float | None:
-    """Return the time of a run with its search, and without shared stages where its cost tells them apart."""
+    """Return the time of a run with its search, without shared stages if the recorded cost separates them."""
     whole = run.record.get("seconds")
     if (
         run.seconds is None
@@ -96,7 +96,7 @@ def _seconds_without_shared_stages(run: CellRun) -> float | None:
 
 
 def decided(data: StudyData) -> tuple[str, ...]:
-    """Return what is decided, and how many runs are not needed; nothing before the first look."""
+    """Return sentences on the decisions and the number of skipped runs; empty before the first look."""
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return ()
@@ -128,7 +128,7 @@ def _notes(decisions: Decisions) -> Iterator[str]:
 
 
 def _changes(decisions: Decisions) -> Iterator[str]:
-    """Yield what was changed while the study ran, and what that means for the error rate."""
+    """Yield sentences on changes of the rule while the study ran, and their effect on the error rate."""
     rule = _without_seeds(decisions.rule)
     others = [
         earlier for earlier in decisions.earlier if _without_seeds(earlier) != rule
@@ -168,7 +168,7 @@ def _without_seeds(rule: Rule) -> Rule:
 
 
 def rule_sentence(rule: Rule) -> str:
-    """Return what is stopped, when, and how often that may be wrong."""
+    """Return a sentence on the rule: which cells are stopped, when, and with which error rate."""
     against = "another one" if rule.worse_than == "best" else "the baseline"
     by = f" by more than {rule.margin:g}" if rule.margin else ""
     looks = ", ".join(map(str, rule.looks))

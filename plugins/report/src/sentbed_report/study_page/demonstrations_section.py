@@ -1,4 +1,4 @@
-"""What the searches of a study's cells have found, as a section of its report."""
+"""Section on the demonstration searches of a study's cells."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def demonstrations_section(
 
 
 def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -> Table:
-    """Return a row a search, with the columns of PromptEOL's table 4 and the shares of its figure 3."""
+    """Return a table with one row per search: columns of PromptEOL's table 4, and shares of its figure 3."""
     scores: list[float] = []
     cells: set[str] = set()
     for search in searches:

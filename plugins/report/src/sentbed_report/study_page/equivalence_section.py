@@ -17,7 +17,7 @@ from sentbed_report.tables.table import Table
 def equivalence_section(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Section | None:
-    """Return the section, or None if the study has no margin or nothing was compared."""
+    """Return the section; None if the study has no margin, or if nothing was compared."""
     tables = [_table(summary) for summary in summaries]
     tables = [table for table in tables if table.rows]
     if data.equivalence is None or not tables:

@@ -1,4 +1,4 @@
-"""Section "Power": which differences the study's seeds see, and how many more would separate its cells."""
+"""Section "Power": smallest significant differences with the study's seeds, and numbers of seeds needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PERCENT = f"{100 * POWER:g} %"
 
 
 def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section, or None without comparisons under two seeds or more."""
+    """Return the section; None without comparisons under at least two seeds."""
     powers = observed_power(summaries)
     if not powers:
         return None
@@ -63,7 +63,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
 
 
 def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
-    """Yield a table for each number of seeds and of decimals, so that its headings can name them."""
+    """Yield a table for each number of seeds and of decimals, as its headings give numbers of seeds."""
     groups: dict[tuple[int, int], list[ObservedPower]] = {}
     for power in powers:
         groups.setdefault((power.seeds, power.summary.digits), []).append(power)
@@ -93,7 +93,7 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
 
 
 def _seeds_needed(power: ObservedPower) -> Table:
-    """Return the table of cells that do not differ significantly."""
+    """Return the seeds needed by each cell that does not differ significantly from the baseline."""
     rows = []
     for row, judged in judged_rows(power.summary):
         if judged.significant or judged.corrected is None:
@@ -111,7 +111,7 @@ def _seeds_needed(power: ObservedPower) -> Table:
 
 
 def _prompts_needed(power: ObservedPower) -> Table:
-    """Return the table of cells that do not differ significantly; empty where prompts are no source."""
+    """Return the prompts needed by each such cell; an empty table if prompts are not a source of variance."""
     rows = []
     if power.spread.prompt_std:
         for row, judged in judged_rows(power.summary):
@@ -128,12 +128,12 @@ def _prompts_needed(power: ObservedPower) -> Table:
 
 
 def seeds_text(power: ObservedPower, judged: Judged) -> str:
-    """Return how many seeds would find the observed difference, or why none would."""
+    """Return the number of seeds with which the observed difference would be significant, or why none is."""
     return _number_text(power.needed_by(judged))
 
 
 def prompts_text(power: ObservedPower, judged: Judged) -> str:
-    """Return how many prompts would find the observed difference, or why none would."""
+    """Return the number of prompts with which the observed difference would be significant, or why none is."""
     return _number_text(power.prompts_needed_by(judged))
 
 

@@ -1,4 +1,4 @@
-"""What the prompts of a study change: sources of variance, ranks under each prompt, and the best of them."""
+"""Section on the prompts of a study: sources of variance, ranks under each prompt, and the best prompt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Effects: TypeAlias = tuple[Summary, Sequence[RowUnderPrompts]]
 
 
 def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None in a study without prompts, or before a seed has scores under all of them."""
+    """Return the section; None in a study without prompts, or before a seed has scores under every prompt."""
     if not data.prompts:
         return None
     effects = []
@@ -46,7 +46,7 @@ def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | 
 
 
 def _line(summary: Summary, rows: Sequence[RowUnderPrompts]) -> str:
-    """Return how many cells are the best under one of the prompts."""
+    """Return which cells are the best under some prompt."""
     prompts = count(len(summary.prompts), "prompt")
     firsts = [row.row.name for row in rows if 1 in row.ranks.values()]
     if not firsts:
@@ -105,7 +105,7 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
 
 
 def _sources(rows: Sequence[RowUnderPrompts]) -> set[SourceName]:
-    """Return the sources of which something is known for a row."""
+    """Return the sources of variance that are known for at least one row."""
     names: set[SourceName] = set()
     for row in rows:
         if row.sources is not None:
@@ -171,7 +171,7 @@ def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
 
 
 def _note_on_sources(names: Collection[SourceName]) -> str:
-    """Return what the table of sources has; prompts that are no sample are no source."""
+    """Return the note that explains the table of sources; prompts count only if they are a sample."""
     repeated = [name for name in ("prompts", "seeds") if name in names]
     parts = []
     if repeated:

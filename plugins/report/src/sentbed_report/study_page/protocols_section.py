@@ -1,4 +1,4 @@
-"""How the numbers of a study, or of a run, were made: the protocol of each score."""
+"""Section on protocols: the settings under which the scores of a study or run were measured."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sentbed_report.tables.table import Table
 def protocols_section(
     summaries: Sequence[Summary], scores: Sequence[Score] = ()
 ) -> Section | None:
-    """Return the entries of each table's protocol; None if evaluators state none.
+    """Return the section with each table's protocol; None if no protocol has an entry.
 
-    `scores` are those of a run, whose encoders and notes are added.
+    On a run's page, `scores` are the run's; they add the protocols of its encoders, and notes.
     """
     rows = []
     for summary in summaries:
@@ -38,7 +38,7 @@ def protocols_section(
 
 
 def _encoders(scores: Sequence[Score]) -> Table:
-    """Return the entries of each encoder; of one that evaluators use in several ways, each value."""
+    """Return a table of each encoder's protocol; an entry that differs between evaluators lists all values."""
     entries: dict[tuple[str, str], dict[str, None]] = {}
     for score in scores:
         for name, value in encoder_protocol(score).items():
@@ -48,7 +48,7 @@ def _encoders(scores: Sequence[Score]) -> Table:
 
 
 def _entries(summary: Summary) -> list[tuple[str, str]]:
-    """Return the entries of a table's protocol: those that all columns share, then those of one column."""
+    """Return the entries of a table's protocol: first those of all columns, then those of single columns."""
     protocols = {}
     for column in summary.columns:
         if column.protocol:

@@ -1,4 +1,4 @@
-"""Published numbers beside those of a study, as a section of its report."""
+"""Section on published numbers, compared with the study's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
 
 
 def met_line(rows: Sequence[ExpectedRow]) -> str:
-    """Return how many of the numbers that are to be met are met; the others are to compare with."""
+    """Return how many of the numbers with a tolerance are met; the other numbers are only shown."""
     deciding = [row for row in rows if row.decides]
     if not deciding:
         return "to compare with"
@@ -45,7 +45,10 @@ def met_line(rows: Sequence[ExpectedRow]) -> str:
 def expected_table(
     rows: Sequence[ExpectedRow], name: str, cells: Sequence[str] = ()
 ) -> Table:
-    """Return expected numbers, which are called `name`, with those found; `cells` are what they are of."""
+    """Return a table of expected and measured numbers, the former under the heading `name`.
+
+    `cells` are the cells of the rows, if the table is that of a study.
+    """
     digits = max(map(expected_digits, rows), default=2)
     columns = (
         Column("found", digits=digits),
@@ -68,7 +71,7 @@ def expected_table(
 
 
 def published_notes(data: StudyData) -> tuple[str, ...]:
-    """Return what is known of each published table, a sentence or two each."""
+    """Return sentences on each published table: source, hardware, hours and known differences."""
     notes = []
     for title, table in data.expected.items():
         hours = "" if table.hours is None else f"about {table.hours:g} h a cell"

@@ -1,4 +1,4 @@
-"""Which cells of a study cannot be told apart, as a section of its report."""
+"""Section on cells that cannot be told apart: rank groups, intervals of ranks, and ranks over tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of a study: one wide table, a row a cell, and the tables of further metrics and costs."""
+"""Sections with a study's results: one wide table with a row per cell, then further metrics and costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sentbed_report.tables.table import Cell, Header, Row, Table
 
 
 def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Section]:
-    """Return the wide table, then what stands behind it: further metrics, costs and protocols."""
+    """Return the sections: the wide table, then further metrics, costs and protocols."""
     first = [
         summary
         for summary in summaries
@@ -58,7 +58,7 @@ def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Sect
 
 
 def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
-    """Return one table of several: a row a cell, a column an axis, then the columns of each summary.
+    """Join several tables into one: a row per cell, a column per axis, then the columns of each table.
 
     Scores on development data come last.
     """
@@ -97,9 +97,9 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
 
 
 def _joined_rows(tables: Sequence[Table]) -> list[Row]:
-    """Return the rows of all tables with their cells side by side, those of published systems last.
+    """Return the joined rows of all tables; rows of published systems come last.
 
-    A cell without scores has a row if no table has scores of it.
+    A row without scores is left out if another table has scores of its cell.
     """
     alike: dict[tuple[str, ...], dict[int, Row]] = {}
     scored = set()
@@ -129,7 +129,7 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
 
 
 def _group(summary: Summary) -> str:
-    """Return what the columns of a table have in common."""
+    """Return the heading above the columns of a table: what they have in common."""
     parts = list(summary.names)
     metrics = dict.fromkeys(
         column.metric for column in summary.columns if not column.average
@@ -144,7 +144,7 @@ def _group(summary: Summary) -> str:
 
 
 def _notes(summaries: Sequence[Summary]) -> list[str]:
-    """Return the notes of all tables, each once; one that is not on all of them names its table."""
+    """Return the notes of all tables, each once; a note that not all tables have names its tables."""
     tables: dict[str, list[str]] = {}
     for summary in summaries:
         for note in summary.notes:

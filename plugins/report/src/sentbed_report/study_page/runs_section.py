@@ -1,4 +1,4 @@
-"""Cells and runs of a study: how far they are, what failed, and in what their recipes differ."""
+"""Sections on a study's cells and runs: status, failures, and differences of recipes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def status_counts(data: StudyData) -> Counter[CellStatus]:
 
 
 def status_text(data: StudyData) -> str:
-    """Return the number of runs in each state, without a stop."""
+    """Return the number of runs in each state as text, without a full stop."""
     counts = status_counts(data)
     parts = [f"{data.finished:,} of {count(data.total, 'run')} finished"]
     for status in get_args(CellStatus):
@@ -32,14 +32,14 @@ def status_text(data: StudyData) -> str:
 
 
 def status_class(data: StudyData) -> str:
-    """Return the state of the whole, as the page colours it."""
+    """Return the CSS class of the study's status."""
     if status_counts(data)["failed"]:
         return "failed"
     return "finished" if data.finished == data.total else "interrupted"
 
 
 def summary_line(data: StudyData) -> str:
-    """Return the size of the study and the time of its runs in a line."""
+    """Return a line with the size of the study and the time of its runs."""
     parts = [count(len(data.cells), "cell")]
     if data.axes:
         parts.append(count(len(data.axes), "axis", "axes"))
@@ -57,12 +57,12 @@ def summary_line(data: StudyData) -> str:
 
 
 def facts(data: StudyData) -> tuple[Fact, ...]:
-    """Return what all cells share, then the axes with their labels, baseline, seeds and cells left out."""
+    """Return the settings that all cells share, the axes with their labels, baseline, seeds, excluded cells."""
     varied = {
         line.partition(": ")[0] for cell in data.cells for line in cell.differences
     }
     for axis in data.axes:
-        # An axis is told with its labels, also where one label alone has cells.
+        # The keys of axes are left out here: the axes follow with all their labels.
         varied.update(axis.paths)
     # The seeds are those of the study.
     shared = recipe_facts(data.recipe, {*varied, "run.seed"})
@@ -76,7 +76,7 @@ def facts(data: StudyData) -> tuple[Fact, ...]:
 
 
 def failures_section(data: StudyData) -> Section | None:
-    """Return the runs that failed, and each error once with the runs that have it; None if none has failed."""
+    """Return the failed runs, and each error message once with its runs; None if no run has failed."""
     failed = [run for run in _runs(data) if run.status == "failed"]
     if not failed:
         return None
@@ -101,7 +101,7 @@ def _named(runs: Sequence[str]) -> str:
 
 
 def runs_section(data: StudyData) -> Section:
-    """Return the state of each run, with a link to its report, and in what the recipes differ."""
+    """Return the state of each run, linked to its report, and the differences of the cells' recipes."""
     seeds = tuple(dict.fromkeys([*data.seeds, *(run.seed for run in _runs(data))]))
     columns = tuple(Column(f"seed {seed}") for seed in seeds)
     headers = (Header("cell"), Header("prompt", shown=bool(data.prompts)))
@@ -144,7 +144,7 @@ def _linked(run: CellRun, text: str) -> Link:
 
 
 def report_address(run: CellRun) -> str:
-    """Return the address of a run's own report, relative to that of the study; empty without one."""
+    """Return the address of a run's report, relative to the study's report; empty if the run has none."""
     if run.directory is None or not (run.record or run.status == "finished"):
         return ""
     return quote((run.directory / "report.html").as_posix())

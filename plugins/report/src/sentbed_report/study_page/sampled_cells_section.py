@@ -1,4 +1,4 @@
-"""Which cells of a study were run, where a sampler chose them."""
+"""Section on the cells that a sampler chose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sentbed_report.tables.column import Column
 
 
 def sampled_cells_section(data: StudyData) -> Section | None:
-    """Return the section: how many cells were run of how many, in which order, and with which scores."""
+    """Return the section with the chosen cells in order, and their scores; None in a study without sampler."""
     sampled = data.sampled
     if sampled is None:
         return None
@@ -53,7 +53,7 @@ def sampled_cells_section(data: StudyData) -> Section | None:
 
 
 def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | None]:
-    """Return the mean of the deciding scores of each cell under a seed, where they have a mean."""
+    """Return the deciding score of each cell under a seed; cells whose scores have no mean are left out."""
     means = {}
     for cell in data.cells:
         for run in cell.runs:

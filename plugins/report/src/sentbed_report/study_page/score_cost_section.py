@@ -1,4 +1,4 @@
-"""Scores of a study's cells against what the cells cost, as a section of its report."""
+"""Section on scores of a study's cells against their costs, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_report.tables.table import Table
 
 
 def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None without scores and costs, unless the study asks for a cost."""
+    """Return the section; None without scores and costs, unless the study names a cost."""
     against = scores_against_cost(summaries, data.cost)
     unknown = unknown_cost(summaries, data.cost)
     if not against and not unknown:
@@ -52,7 +52,7 @@ def _table(against: ScoreAgainstCost) -> Table:
     columns = [
         Column("front", form="count"),
         attrs.evolve(scores.columns[-1], digits=scores.digits),
-        # Units are in the headings of the table of costs; here are many columns.
+        # Short headings without units, which the table of costs has, as there are many columns.
         *(
             attrs.evolve(costs.columns[index], heading=costs.columns[index].task)
             for index in order

@@ -1,4 +1,4 @@
-"""The cell that a study with `[study.decide]` chooses, as a section of its report."""
+"""Section on the cell that a study with `[study.decide]` chooses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed_report.tables.table import Header, Table
 
 
 def selection_section(selection: Selection | None) -> Section | None:
-    """Return the section; None if the study does not say what decides."""
+    """Return the section; None in a study without `[study.decide]`."""
     if selection is None:
         return None
     tables = [_table(selection)] if selection.scores else []

@@ -1,4 +1,4 @@
-"""What the runs of a study have warned of, such as a stage that left the encoder as it was."""
+"""Section on warnings of a study's runs, such as that a stage did not change the encoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
-    """Return each finished run, also those that confirm, with the warnings that its report has, each once."""
+    """Return each finished run, including those with fresh seeds, with its warnings without repetitions."""
     warned = []
     for cell in data.cells:
         for run in (*cell.runs, *cell.confirmation):
@@ -34,9 +34,9 @@ def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
 
 
 def warnings_section(data: StudyData) -> Section | None:
-    """Return the section, or None where no finished run has a warning.
+    """Return the section; None if no finished run has a warning.
 
-    Warnings that differ in their numbers only are one row, with the words of the first of them.
+    Warnings that differ only in their numbers share a row, with the text of the first.
     """
     finished = warnings_of_runs(data)
     runs_of: dict[str, tuple[str, list[CellRun]]] = {}

@@ -1,4 +1,4 @@
-"""Tables as comma-separated values, with all their digits."""
+"""Rendering of tables as comma-separated values (CSV), without rounding."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sentbed_report.tables.estimate import QUANTITIES, Estimate
 from sentbed_report.tables.table import Cell, Table, plain_text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of cells that spreadsheets treat as formulas."""
+"""First characters of texts that spreadsheets treat as formulas."""
 
 
 def to_csv(table: Table) -> str:
-    """Return a row a line, and for each column what is known of its numbers: mean, std, seeds, and so on.
+    """Return a table with one row per line, and a CSV column for each quantity: mean, std, seeds, and so on.
 
-    Empty is what was not measured or not compared; `nan` and `inf` are numbers that are not finite. A text
-    that a spreadsheet would take for a formula has an apostrophe before it.
+    A value is empty if it was not measured or not compared; `nan` and `inf` are numbers that are not finite. A
+    text that a spreadsheet would treat as a formula gets a leading apostrophe.
     """
     quantities = []
     for place in range(len(table.columns)):
@@ -43,7 +43,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_long_csv(tables: Sequence[Table]) -> str:
-    """Return several tables, a number a line: table, headers, task, metric, then what is known of it."""
+    """Return several tables with one number per line: table, headers, task, metric, and its quantities."""
     headers = dict.fromkeys(header.name for table in tables for header in table.headers)
     quantities = _quantities(
         [cell for table in tables for _, _, cell in table.numbers()]
@@ -62,7 +62,7 @@ def to_long_csv(tables: Sequence[Table]) -> str:
 
 
 def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]]:
-    """Return the columns that numbers need, with what stands in them; none of a column of text."""
+    """Return the CSV columns of numbers, each with the function for its values; empty for a text column."""
     estimates = [cell for cell in cells if isinstance(cell, Estimate)]
     columns: dict[str, Callable[[Estimate], object]] = {}
     if not estimates:
@@ -76,7 +76,7 @@ def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Return comma-separated values; a text that a spreadsheet takes for a formula has an apostrophe."""
+    """Return comma-separated values; a text that a spreadsheet would treat as a formula gets an apostrophe."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:

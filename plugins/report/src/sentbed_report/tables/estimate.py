@@ -1,7 +1,7 @@
-"""`Estimate`: one number with all that is known of it, from a run's record to the page.
+"""`Estimate`: a number of a table with its quantities, such as standard deviation, interval and p-value.
 
-What an estimate holds beside its number is listed once, in `QUANTITIES`: how JSON and CSV name it, and what
-readers see of it. Every format goes through that list, so that a new quantity is added here and nowhere else.
+Each quantity is listed once in `QUANTITIES`, with its names in JSON and CSV and the text that readers see.
+All formats of tables use this list, so that a new quantity is added only here.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from sentbed_report.statistics.significance import Judged
 from sentbed_report.tables.column import Column
 
 Place: TypeAlias = Literal[1, 2]
-"""Best (1) or second best (2) of its column, as printed; equal numbers share a place."""
+"""Best (1) or second best (2) number of its column, as printed; equal numbers share a place."""
 
 DEGENERATE = "◇"
 """Mark of a number that says nothing about its encoder."""
 
 MEAN_DECIMALS = 9
-"""Decimals to which means are compared: a mean over seeds has rounding errors."""
+"""Number of decimals to which means are compared, since means over seeds have rounding errors."""
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @attrs.frozen
 class Estimate:
-    """A number of a table. All but p-values and counts is in the unit of the number."""
+    """A number of a table. All values except p-values and counts have the unit of the number."""
 
     seeds: Mapping[int, float] = attrs.field(factory=dict)
-    """Seed -> number, where the number is a mean over seeds."""
+    """Seed -> number, if the number is a mean over seeds."""
     value: float | None = attrs.field()
-    """The number; None where nothing was measured."""
+    """The number, by default the mean over `seeds`; None if nothing was measured."""
     std: float | None = attrs.field()
     """Sample standard deviation over the seeds, or over what `count` counts; None for fewer than two."""
     interval: tuple[float, float] | None = None
@@ -54,19 +54,19 @@ class Estimate:
     change: float | None = None
     """Difference from the same encoder before training."""
     count: int | None = None
-    """Number of cells, or of pairs of cells, that it is the mean of."""
+    """Number of cells, or of pairs of cells, over which it is a mean."""
     place: Place | None = None
-    """Whether it is the best or second best of its column."""
+    """Whether it is the best or second best number of its column."""
     rank: int | None = None
-    """Rank in its column, from 1, where the study asks for ranks."""
+    """Rank in its column, from 1, if the study asks for ranks."""
     judged: Judged | None = None
-    """Comparison with the baseline, or of a difference with 0."""
+    """Comparison with the baseline, or, if the number is a difference, with 0."""
     equivalence: Equivalence | None = None
     """Tests of whether it is as good as the baseline, up to the study's margin."""
     degenerate: str = ""
-    """Why the number says nothing about its encoder; empty if it does."""
+    """Why the number says nothing about its encoder; empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
-    """Published numbers of the same."""
+    """Published numbers to compare it with."""
 
     @value.default
     def _mean_over_seeds(self) -> float | None:
@@ -85,21 +85,21 @@ class Estimate:
 
     @property
     def is_finite(self) -> bool:
-        """Whether there is a number that can be drawn and sorted."""
+        """Whether there is a finite number, which can be drawn and sorted."""
         return self.value is not None and math.isfinite(self.value)
 
 
 @attrs.frozen
 class Piece:
-    """What readers see of a quantity."""
+    """Text by which readers see a quantity."""
 
     text: str
     hint: str = ""
-    """What a page shows when the text is pointed at."""
+    """Tooltip of the text in a page."""
     kind: str = ""
-    """Class of the page's style: `better`, `worse`, `met`, `unmet`."""
+    """CSS class: `better`, `worse`, `met` or `unmet`."""
     label: str = ""
-    """What stands before the text, where no heading says it."""
+    """Label in front of the text, for formats without a heading for it."""
 
     @property
     def labelled(self) -> str:
@@ -116,20 +116,20 @@ def _no_pieces(estimate: Estimate, column: Column) -> Sequence[Piece]:
 
 @attrs.frozen
 class Quantity:
-    """Something that is known of a number."""
+    """A quantity of an estimate, with its form in each format of tables."""
 
     name: str
-    """Key in JSON, and by default the column of CSV."""
+    """Key in JSON, and by default the name of its CSV column."""
     record: Callable[[Estimate], Any]
-    """What JSON has; None where it is not known."""
+    """Function that returns its value in JSON; None if the value is unknown."""
     cells: Mapping[str, Callable[[Estimate], Any]] = attrs.field()
-    """Column of CSV -> what it has; None where it is not known."""
+    """CSV column -> function that returns its value; None if the value is unknown."""
     pieces: Pieces = _no_pieces
-    """What readers see."""
+    """Function that returns the texts that readers see."""
     placing: Literal["beside", "mark", "below"] = "beside"
-    """Where readers see it: after the number, as a mark behind it, or in a line of its own."""
+    """Place of these texts: after the number, as a mark behind it, or in a separate line."""
     always: bool = True
-    """Whether tables of CSV have its columns also where no number has it."""
+    """Whether CSV has its columns even if no number has the quantity."""
 
     @cells.default
     def _record_as_cell(self) -> Mapping[str, Callable[[Estimate], Any]]:
@@ -359,11 +359,11 @@ QUANTITIES: list[Quantity] = [
         always=False,
     ),
 ]
-"""All that is known of a number, in the order in which readers see it."""
+"""All quantities of an estimate, in the order in which readers see them."""
 
 
 def pieces_of(estimate: Estimate, column: Column, placing: str) -> list[Piece]:
-    """Return what readers see of an estimate at a place: `beside` its number, as `mark`, or `below`."""
+    """Return the texts of an estimate for one place: `beside` its number, `mark` behind it, or `below`."""
     pieces: list[Piece] = []
     for quantity in QUANTITIES:
         if quantity.placing == placing:

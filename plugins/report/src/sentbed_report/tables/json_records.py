@@ -1,4 +1,4 @@
-"""Tables as JSON data."""
+"""Conversion of tables into JSON data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sentbed_report.tables.table import Cell, Table, plain_text
 
 
 def to_records(table: Table) -> dict[str, Any]:
-    """Return a table as JSON data: its columns, and for each row its headers and all of its numbers."""
+    """Return a table as JSON data: its columns, and for each row its headers and numbers."""
     headers = [header.name for header in table.headers]
     rows = []
     for row in table.rows:
@@ -40,7 +40,7 @@ def to_records(table: Table) -> dict[str, Any]:
 
 
 def record_of(cell: Cell) -> Any:
-    """Return a cell as JSON data: of a number all that is known of it."""
+    """Return a cell as JSON data: a number with all its quantities, or a text."""
     if not isinstance(cell, Estimate):
         return None if cell is None else plain_text(cell)
     return {quantity.name: quantity.record(cell) for quantity in QUANTITIES}

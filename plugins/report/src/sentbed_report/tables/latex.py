@@ -1,4 +1,4 @@
-r"""Tables as LaTeX, for the packages booktabs, siunitx and threeparttable."""
+r"""Rendering of tables as LaTeX, with the packages booktabs, siunitx and threeparttable."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sentbed_report.tables.estimate import DEGENERATE, QUANTITIES, Estimate, pie
 from sentbed_report.tables.table import Row, Table, grouped_headings, legend, plain_text
 
 WIDEST = 7
-"""Columns of LaTeX that fit a column of a paper; wider tables stand across the page."""
+"""Largest number of LaTeX columns that fit a column of a paper; a wider table spans the page."""
 
 _SIZES = {4: r"\small", 6: r"\footnotesize", 1000: r"\scriptsize"}
-"""Most columns -> the size of their type."""
+"""Largest number of columns -> font size."""
 
 _PLACES = {1: r"{{\textbf{{{}}}}}", 2: r"{{\underline{{{}}}}}", None: "{}"}
 
@@ -37,16 +37,16 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    # At the beginning of a row it would be taken for an option of the rule above.
+    # At the beginning of a row, `[` would be an optional argument of the rule above.
     "[": "{[}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
 
 def to_latex(table: Table) -> str:
-    r"""Return a `table`: a caption of one sentence, aligned numbers, and notes below.
+    r"""Return a `table` environment: a caption of one sentence, aligned numbers, and notes below.
 
-    The best value is bold, the second best underlined. The label is `tab:` and the names of study and table.
+    The best value is bold, the second best underlined. The label is `tab:` with the names of study and table.
     """
     numbers = [_numbers(table, place) for place in range(len(table.columns))]
     widths = [2] * len(numbers)
@@ -90,14 +90,14 @@ def to_latex(table: Table) -> str:
 
 
 def latex(text: str) -> str:
-    """Return text that LaTeX prints as it is."""
+    """Return text escaped for LaTeX."""
     return "".join(
         _SPECIAL.get(sign, sign) for sign in " ".join(printable(text).split())
     )
 
 
 def reduced(name: str) -> str:
-    """Return a name's letters and digits, in small letters, with `-` for all else."""
+    """Return a name in lower case, with `-` for runs of other characters than letters and digits."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
@@ -110,7 +110,7 @@ def _with_symbols(text: str) -> str:
 
 
 def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
-    """Return the alignment of the columns: each of numbers is followed by one for what stands beside them."""
+    """Return the alignment of the LaTeX columns; a column of numbers is followed by one for marks and spreads."""
     parts = ["l" * len(table.shown_headers)]
     for column, of_column in zip(table.columns, numbers, strict=True):
         if of_column is None:
@@ -123,7 +123,7 @@ def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
 
 
 def _numbers(table: Table, place: int) -> list[str] | None:
-    """Return a column's numbers as printed; None for a column of text."""
+    """Return the numbers of a column as printed; None for a text column."""
     texts: list[str] = []
     column = table.columns[place]
     if column.form not in ("number", "signed", "count"):
@@ -138,7 +138,7 @@ def _numbers(table: Table, place: int) -> list[str] | None:
 
 
 def _number_format(numbers: list[str], column: Column) -> str:
-    """Return how siunitx aligns numbers: their digits before and after the point."""
+    """Return the number format of a siunitx column: digits before and after the point."""
     whole = [
         text.partition(".")[0].lstrip("+-±") for text in numbers if text[-1:].isdigit()
     ]
@@ -172,7 +172,7 @@ def _head(table: Table, widths: Sequence[int]) -> list[str]:
 
 
 def _body(table: Table, widths: Sequence[int]) -> list[str]:
-    """Return the rows; `widths` are how many columns of LaTeX each column takes."""
+    """Return the rows; `widths` are the numbers of LaTeX columns that each column takes."""
     lines = []
     references = [row for row in table.rows if row.is_reference]
     for row in table.rows:
@@ -207,7 +207,7 @@ def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
 
 
 def _lines_below(table: Table, row: Row, widths: Sequence[int]) -> list[str]:
-    """Return a row for each further quantity that a number of this row has, such as published ones."""
+    """Return further rows for the quantities below the numbers of a row, such as published numbers."""
     lines = []
     for quantity in QUANTITIES:
         if quantity.placing != "below":

@@ -1,4 +1,4 @@
-"""Tables as Markdown."""
+"""Rendering of tables as Markdown."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sentbed_report.tables.estimate import Estimate, pieces_of
 from sentbed_report.tables.table import Cell, Link, Table, legend, plain_text
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that Markdown may treat as markup within a line; underscores inside words are not."""
+"""Characters that Markdown may treat as markup within a line; underscores inside words are not markup."""
 
 _PLACES = {1: "**{}**", 2: "*{}*", None: "{}"}
 
 
 def escape(text: str) -> str:
-    """Return text as one line, escaped for Markdown, also inside tables."""
+    """Return text in one line, escaped for Markdown, also for the cells of tables."""
     return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def to_markdown(table: Table) -> str:
-    """Return a table: the best value bold, the second best in italics, then what is said of it."""
+    """Return a table with its notes; the best value is bold, the second best in italics."""
     blocks = []
     if table.title:
         blocks.append(f"**{escape(table.title)}**")
@@ -65,7 +65,7 @@ def _cell(cell: Cell, column: Column) -> str:
 
 
 def cell_text(estimate: Estimate, column: Column, places: dict[int | None, str]) -> str:
-    """Return an estimate in one line; `places` are a format's marks for its place in the column."""
+    """Return an estimate in one line; `places` are the format's marks for best and second best."""
     text = places[estimate.place].format(column.text(estimate.value))
     for piece in pieces_of(estimate, column, "beside"):
         text += f" {piece.text}"
@@ -78,7 +78,7 @@ def cell_text(estimate: Estimate, column: Column, places: dict[int | None, str])
 def markdown_table(
     heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]
 ) -> str:
-    """Return a table of texts; the columns `numbers` are right-aligned."""
+    """Return a table of texts; the columns in `numbers` are right-aligned."""
     rule = ["---"] * len(heading)
     for place in numbers:
         rule[place] = "--:"
@@ -87,7 +87,7 @@ def markdown_table(
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return a block of code with a fence that the text does not have."""
+    """Return a code block, with a fence longer than any in the text."""
     longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"

@@ -1,4 +1,4 @@
-"""Tables as text for a terminal."""
+"""Rendering of tables as text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACES: dict[int | None, str] = {1: "{}*", 2: "{}", None: "{}"}
 
 
 def to_text(table: Table) -> str:
-    """Return aligned columns; `*` stands behind the best of a column."""
+    """Return aligned columns; the best number of a column is marked by `*`."""
     headers = [table.headers[place].name for place in table.shown_headers]
     lines = [[*headers, *(column.heading for column in table.columns)]]
     for row in table.rows:
@@ -35,7 +35,7 @@ def _cell(cell: Cell, column: Column) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
-    """Yield rows with their columns below each other, the first `left` of them flush left."""
+    """Yield rows with aligned columns; the first `left` columns are left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = []
