@@ -87,13 +87,13 @@ def sweep_plots(data: StudyData) -> list[Plot]:
 def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
     """Remove the numeric coordinates of a score from its protocol, and return them."""
     names = protocol.pop("coordinates", None)
+    coordinates: dict[str, float] = {}
     if not isinstance(names, Sequence):
-        return {}
-    return {
-        name: float(protocol.pop(name))
-        for name in names
-        if is_number(protocol.get(name))
-    }
+        return coordinates
+    for name in names:
+        if is_number(protocol.get(name)):
+            coordinates[name] = float(protocol.pop(name))
+    return coordinates
 
 
 def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
@@ -106,18 +106,17 @@ def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
             continue
         axis = axes.get(str(name), AxisInfo("", ()))
         coordinate = not any(isinstance(value, str) for value in values)
+        numeric = coordinate or axis.numbers is not None
         if coordinate:
-            positions = {value: value for value in sorted(values)}
+            values.sort()
+            places = values
         elif axis.numbers is not None:
             numbers = dict(zip(axis.labels, axis.numbers, strict=True))
-            positions = {value: numbers[value] for value in values}
+            places = [numbers[label] for label in values]
         else:
-            positions = {value: place for place, value in enumerate(values)}
-        variables.append(
-            _Variable(
-                str(name), positions, coordinate, coordinate or axis.numbers is not None
-            )
-        )
+            places = range(len(values))
+        positions = dict(zip(values, places, strict=True))
+        variables.append(_Variable(str(name), positions, coordinate, numeric))
     return variables
 
 
@@ -127,14 +126,10 @@ def _plot(
     others: Sequence[_Variable],
     notes: Sequence[str],
 ) -> Plot:
-    by_label = [variable for variable in others if not variable.coordinate]
-    lines = next(iter([*by_label, *others]), None)
-    frame = _points(
-        scores,
-        across,
-        lines,
-        [variable for variable in others if variable is not lines],
-    )
+    # Lines are preferably the labels of an axis, or encoders; the other variables have panels.
+    lines = min(others, key=lambda variable: variable.coordinate, default=None)
+    beside = [variable for variable in others if variable is not lines]
+    frame = _points(scores, across, lines, beside)
     evaluator, metric = scores[["evaluator", "metric"]].iloc[0]
     panels = [*frame["panel"].unique()]
     shown = panels[:_MOST_PANELS]
@@ -146,9 +141,8 @@ def _plot(
     drawn = frame[frame["panel"].isin(shown) & frame["line"].isin(values[:MOST_LINES])]
 
     def paint(figure: Figure) -> None:
-        parts = figure.subplots(
-            rows, columns, sharex=True, sharey=True, squeeze=False
-        ).ravel()
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        parts = grid.ravel()
         for part in parts[len(shown) :]:
             part.set_visible(False)
         for (panel, line), points in drawn.groupby(["panel", "line"], sort=False):
@@ -156,24 +150,19 @@ def _plot(
             axes.set_title(panel, loc="left", fontsize="small")
             # Mean of the scores at the same position, such as those of several seeds.
             means = points.groupby("place")["value"].mean()
+            curve = means.reset_index().to_numpy()
             label = panel if lines is None else f"{lines.name} {lines.text(line)}"
-            draw_curve(
-                axes,
-                means.reset_index().to_numpy(),
-                values.index(line),
-                label,
-                across.numeric,
-            )
-        if spans_powers(drawn.loc[drawn["value"] > 0, "value"].tolist()):
+            draw_curve(axes, curve, values.index(line), label, across.numeric)
+        positive = drawn["value"][drawn["value"] > 0]
+        if spans_powers(positive.tolist()):
             parts[0].set_yscale("log")
             plain_logarithms(parts[0].yaxis)
-        ticks = [across.text(value) for value in across.places]
+        ticks = list(map(across.text, across.places))
         label_numbers(parts[0], [*across.places.values()], ticks)
         parts[0].margins(x=0.1, y=0.12)
+        score = label_text(task_and_metric(evaluator, metric))
         figure.supxlabel(label_text(across.name), fontsize="medium")
-        figure.supylabel(
-            label_text(task_and_metric(evaluator, metric)), fontsize="medium"
-        )
+        figure.supylabel(score, fontsize="medium")
         legend_above(figure, 4)
 
     captions = []

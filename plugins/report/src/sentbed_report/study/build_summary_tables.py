@@ -55,8 +55,7 @@ def summarise(
     for comparable in comparable_scores(measured, data.prompts):
         summaries.append(_summary(data, comparable, resamples))
     summaries = _with_corrections(data, summaries)
-    summaries = with_published(data, summaries)
-    return tuple(map(with_equivalence, summaries))
+    return tuple(map(with_equivalence, with_published(data, summaries)))
 
 
 def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:

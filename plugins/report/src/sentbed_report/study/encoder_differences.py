@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import product
 from typing import TypeAlias
 
 import attrs
@@ -70,7 +71,9 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
                 runs.add((run.prompt, run.seed))
     if not entries:
         return ""
-    texts = [_text(data, name, entry) for name, entry in entries.items()]
+    texts = []
+    for name, entry in entries.items():
+        texts.append(_text(data, name, entry))
     return f"Encoded in another way than {reference}: {first_names(texts)}."
 
 
@@ -81,10 +84,12 @@ def _varied_by_recipes(data: StudyData) -> set[str]:
     for axis in data.axes:
         paths += axis.paths
     for cell in data.cells:
-        paths += [difference.partition(": ")[0] for difference in cell.differences]
-        if any(run.record.get("ranking") for run in cell.runs):
-            # Each run has searched for its own demonstration, so that its prompt differs.
-            keys.add("prompt")
+        for difference in cell.differences:
+            paths.append(difference.partition(": ")[0])
+        for run in cell.runs:
+            if run.record.get("ranking"):
+                # Each run has searched for its own demonstration, so that its prompt differs.
+                keys.add("prompt")
     for path in paths:
         keys.update(path.split("."))
     return keys - _NAMES_OF_ENCODERS
@@ -110,23 +115,23 @@ def _which_runs(
 
     If the runs are not all combinations of these prompts and seeds, every run is listed.
     """
-    of_runs = {prompt for prompt, _ in runs}
-    seeds = sorted({seed for _, seed in runs})
     prompts: dict[str, None] = {}
+    seeds = set()
+    all_prompts = set()
+    all_seeds = set()
     listed = []
-    crossed = set()
     for prompt, seed in finished:
-        if prompt in of_runs:
-            prompts[prompt] = None
-            if seed in seeds:
-                crossed.add((prompt, seed))
+        all_prompts.add(prompt)
+        all_seeds.add(seed)
         if (prompt, seed) in runs:
+            prompts[prompt] = None
+            seeds.add(seed)
             listed.append(f"prompt {prompt} and seed {seed}")
-    if crossed != set(runs):
+    if set(product(prompts, seeds)).intersection(finished) != set(runs):
         return f" under {', '.join(listed)}"
-    places = []
-    if len(prompts) < len({prompt for prompt, _ in finished}):
-        places.append(f"prompt {', '.join(prompts)}")
-    if len(seeds) < len({seed for _, seed in finished}):
-        places.append(f"seed {', '.join(map(str, seeds))}")
-    return f" under {' and '.join(places)}" if places else ""
+    parts = []
+    if len(prompts) < len(all_prompts):
+        parts.append(f"prompt {', '.join(prompts)}")
+    if len(seeds) < len(all_seeds):
+        parts.append(f"seed {', '.join(map(str, sorted(seeds)))}")
+    return f" under {' and '.join(parts)}" if parts else ""

@@ -33,13 +33,15 @@ def with_published(
     for number, estimates in _matched(data, summaries):
         if len(estimates) == 1:
             numbers.setdefault(id(estimates[0]), []).append(number.row)
+
+    def with_numbers(cell: Estimate) -> Estimate:
+        return attrs.evolve(cell, published=tuple(numbers.get(id(cell), ())))
+
     published = []
     for summary in summaries:
-        with_numbers = summary.with_estimates(
-            lambda cell: attrs.evolve(cell, published=tuple(numbers.get(id(cell), ())))
-        )
         references = tuple(_references(data, summaries, summary))
-        published.append(attrs.evolve(with_numbers, references=references))
+        with_rows = attrs.evolve(summary, references=references)
+        published.append(with_rows.with_estimates(with_numbers))
     return tuple(with_published_results(data.published, published))
 
 
@@ -57,11 +59,9 @@ def _matched(
     for title, published in data.expected.items():
         for cell, numbers in published.cells.items():
             for key in numbers:
-                estimates = _named(summaries, cell, key, numbers)
-                yield (
-                    Number(cell, _compared(title, published, cell, key, estimates)),
-                    estimates,
-                )
+                estimates = _matching(summaries, cell, key, numbers)
+                row = _compared(title, published, cell, key, estimates)
+                yield Number(cell, row), estimates
 
 
 def _references(
@@ -89,36 +89,37 @@ def _values_of_cell(summary: Summary, cell: str) -> list[float | None] | None:
 def _published_values(
     summaries: Sequence[Summary], summary: Summary, reference: Reference
 ) -> list[float | None]:
+    """Return the published number of a system for each column of a table; None for a column without one."""
     any_row = attrs.evolve(summary.rows[0], encoder="")
-    values = []
+    values: list[float | None] = []
     for column in summary.columns:
-        value = None
+        keys: set[str] = set()
         if _is_comparable(summaries, summary, any_row, column, reference.scores):
             keys = _keys(summary, any_row, column)
-            value = next(
-                (score for key, score in reference.scores.items() if key in keys), None
-            )
-        values.append(value)
+        scores = [score for key, score in reference.scores.items() if key in keys]
+        values.append(scores[0] if scores else None)
     return values
 
 
-def _named(
+def _matching(
     summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]
 ) -> list[Estimate]:
     """Return the values of a cell that a key matches; `numbers` are all published numbers of the cell."""
     estimates = []
+    measured = []
     for summary in summaries:
         for row in summary.rows:
             if row.cell != cell:
                 continue
             for column, estimate in zip(summary.columns, row.cells, strict=True):
-                is_named = key in _keys(summary, row, column)
-                if is_named and _is_comparable(
-                    summaries, summary, row, column, numbers
-                ):
+                if key not in _keys(summary, row, column):
+                    continue
+                if _is_comparable(summaries, summary, row, column, numbers):
                     estimates.append(estimate)
+                    if estimate.seeds:
+                        measured.append(estimate)
     # A cell that has not finished has a row in every table, even in tables where it will have no score.
-    return [estimate for estimate in estimates if estimate.seeds] or estimates[:1]
+    return measured or estimates[:1]
 
 
 def _is_comparable(
@@ -147,8 +148,13 @@ def _is_comparable(
                 for other_column in other.columns:
                     elsewhere |= _keys(other, other_row, other_column)
     others = numbers.keys() - _keys(summary, row, column) - elsewhere
-    tasks = [_keys(summary, row, task) for task in summary.columns if not task.average]
-    return len(others) == len(tasks) and all(others & keys for keys in tasks)
+    number_of_tasks = 0
+    for task in summary.columns:
+        if not task.average:
+            number_of_tasks += 1
+            if others.isdisjoint(_keys(summary, row, task)):
+                return False
+    return len(others) == number_of_tasks
 
 
 def _keys(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
@@ -164,6 +170,7 @@ def _keys(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
 def _compared(
     title: str, published: Published, cell: str, key: str, estimates: Sequence[Estimate]
 ) -> ExpectedRow:
+    """Return a published number with the measured one, if just one value matches its key."""
     contradicted = published.contradicted.get(cell, "")
     tolerance = None if contradicted else published.tolerance
     source = f"{title} ({published.source})" if published.source else title

@@ -81,18 +81,19 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         "seeds": "std over seeds",
         "items": "error of items",
     }
-    rows_with_sources = [
-        (row.row, row.sources) for row in rows if row.sources is not None
-    ]
     measured = _sources(rows)
-    sources_measured = [name for name in headings if name in measured]
-    columns = [Column(headings[name], digits=digits) for name in sources_measured]
-    columns += [Column(f"share of {name}", form="share") for name in sources_measured]
-    lines = []
-    for row, sources in rows_with_sources:
-        values: list[Value] = [sources.stds.get(name) for name in sources_measured]
-        values += [sources.shares.get(name) for name in sources_measured]
-        lines.append([row, *values])
+    names = [name for name in headings if name in measured]
+    columns = []
+    for name in names:
+        columns.append(Column(headings[name], digits=digits))
+    for name in names:
+        columns.append(Column(f"share of {name}", form="share"))
+    lines: list[list[Value]] = []
+    for row in rows:
+        if row.sources is not None:
+            stds = map(row.sources.stds.get, names)
+            shares = map(row.sources.shares.get, names)
+            lines.append([row.row, *stds, *shares])
     what = "score"
     if summary.baseline is not None:
         what = f"difference from {summary.baseline}"
@@ -114,9 +115,9 @@ def _sources(rows: Sequence[RowUnderPrompts]) -> set[SourceName]:
 
 
 def _ranks_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
-    columns: list[Column | str] = [
-        Column(prompt, digits=summary.digits) for prompt in summary.prompts
-    ]
+    columns: list[Column | str] = []
+    for prompt in summary.prompts:
+        columns.append(Column(prompt, digits=summary.digits))
     columns.append("ranks")
     lines = []
     for row in rows:
@@ -140,19 +141,10 @@ def _best_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     lines = []
     for row in rows:
         best = row.best
-        lines.append(
-            (
-                row.row,
-                best.prompt,
-                best.score,
-                best.mean,
-                best.score - best.mean,
-                best.optimism,
-            )
-        )
-    return table_of(
-        f"{title_of(summary)}: the best prompt of each cell", ["cell"], columns, lines
-    )
+        lead = best.score - best.mean
+        lines.append((row.row, best.prompt, best.score, best.mean, lead, best.optimism))
+    title = f"{title_of(summary)}: the best prompt of each cell"
+    return table_of(title, ["cell"], columns, lines)
 
 
 def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:

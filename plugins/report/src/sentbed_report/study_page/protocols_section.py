@@ -22,17 +22,22 @@ def protocols_section(
     """
     rows = []
     for summary in summaries:
-        rows += [(summary.note, entry, value) for entry, value in _entries(summary)]
+        for entry, value in _entries(summary):
+            rows.append((summary.note, entry, value))
     if not rows:
         return None
-    tables = [table_of("", ["table", "entry"], ["value"], rows), _encoders(scores)]
-    notes = dict.fromkeys(
-        f"{score.evaluator}: {score.note}" for score in scores if score.note
-    )
+    tables = [table_of("", ["table", "entry"], ["value"], rows)]
+    notes: dict[str, None] = {}
+    for score in scores:
+        if score.note:
+            notes[f"{score.evaluator}: {score.note}"] = None
+    encoders = _encoders(scores)
+    if encoders.rows:
+        tables.append(encoders)
     return Section(
         "How these numbers were made",
         "the protocol of each score",
-        tables=[table for table in tables if table.rows],
+        tables=tables,
         notes=[*notes],
     )
 
@@ -43,25 +48,28 @@ def _encoders(scores: Sequence[Score]) -> Table:
     for score in scores:
         for name, value in encoder_protocol(score).items():
             entries.setdefault((score.encoder, name), {})[shown(value)] = None
-    rows = [(*of_entry, "; ".join(values)) for of_entry, values in entries.items()]
+    rows = []
+    for (encoder, name), values in entries.items():
+        rows.append((encoder, name, "; ".join(values)))
     return table_of("", ["encoder", "entry"], ["value"], rows)
 
 
 def _entries(summary: Summary) -> list[tuple[str, str]]:
     """Return the entries of a table's protocol: first those of all columns, then those of single columns."""
-    protocols = {}
+    tasks = []
+    entries: dict[str, dict[str, str]] = {}
     for column in summary.columns:
         if column.protocol:
-            protocols[column.task] = {
-                str(k): shown(plain(v)) for k, v in column.protocol.items()
-            }
-    names = dict.fromkeys(name for protocol in protocols.values() for name in protocol)
+            tasks.append(column.task)
+            for name, value in column.protocol.items():
+                entries.setdefault(str(name), {})[column.task] = shown(plain(value))
     common: list[tuple[str, str]] = []
     varying: list[tuple[str, str]] = []
-    for name in names:
-        values = {task: protocol.get(name, "–") for task, protocol in protocols.items()}
-        if len(set(values.values())) == 1:
-            common.append((name, next(iter(values.values()))))
+    for name, of_tasks in entries.items():
+        values = [of_tasks.get(task, "–") for task in tasks]
+        if len(set(values)) == 1:
+            common.append((name, values[0]))
         else:
-            varying += [(f"{name} of {task}", value) for task, value in values.items()]
+            for task, value in zip(tasks, values, strict=True):
+                varying.append((f"{name} of {task}", value))
     return common + varying

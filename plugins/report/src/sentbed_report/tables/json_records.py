@@ -14,23 +14,19 @@ def to_records(table: Table) -> dict[str, Any]:
     rows = []
     for row in table.rows:
         labels = dict(zip(headers, row.headers, strict=True))
-        rows.append(
+        values = list(map(record_of, row.cells))
+        rows.append({**labels, "tags": row.tags, "values": values})
+    columns = []
+    for column in table.columns:
+        columns.append(
             {
-                **labels,
-                "tags": row.tags,
-                "values": [record_of(cell) for cell in row.cells],
+                "task": column.task,
+                "metric": column.metric,
+                "heading": column.heading,
+                "direction": column.direction,
+                "protocol": column.protocol,
             }
         )
-    columns = [
-        {
-            "task": column.task,
-            "metric": column.metric,
-            "heading": column.heading,
-            "direction": column.direction,
-            "protocol": column.protocol,
-        }
-        for column in table.columns
-    ]
     return {
         "title": table.title,
         "columns": columns,

@@ -26,29 +26,25 @@ def to_markdown(table: Table) -> str:
     if table.title:
         blocks.append(f"**{escape(table.title)}**")
     blocks.append(_lines(table))
-    blocks += [
-        escape(note) for note in (*table.notes, *legend(table, "Bold", "italics"))
-    ]
+    blocks += map(escape, table.notes)
+    blocks += map(escape, legend(table, "Bold", "italics"))
     return "\n\n".join(blocks) + "\n"
 
 
 def _lines(table: Table) -> str:
-    headers = [escape(table.headers[place].name) for place in table.shown_headers]
-    headings = [escape(column.full_heading) for column in table.columns]
+    headings = []
+    numbers = []
+    for place in table.shown_headers:
+        headings.append(escape(table.headers[place].name))
+    for place, column in enumerate(table.columns):
+        if is_of_numbers(table, place):
+            numbers.append(len(headings))
+        headings.append(escape(column.full_heading))
     rows = []
     for row in table.rows:
-        titles = [escape(text) for text in table.title_of(row)]
-        cells = [
-            _cell(cell, column)
-            for cell, column in zip(row.cells, table.columns, strict=True)
-        ]
-        rows.append([*titles, *cells])
-    numbers = [
-        len(headers) + place
-        for place in range(len(table.columns))
-        if is_of_numbers(table, place)
-    ]
-    return markdown_table([*headers, *headings], rows, numbers)
+        titles = map(escape, table.title_of(row))
+        rows.append([*titles, *map(_cell, row.cells, table.columns)])
+    return markdown_table(headings, rows, numbers)
 
 
 def is_of_numbers(table: Table, place: int) -> bool:
@@ -82,12 +78,14 @@ def markdown_table(
     rule = ["---"] * len(heading)
     for place in numbers:
         rule[place] = "--:"
-    lines = [f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows)]
+    lines = []
+    for cells in (heading, rule, *rows):
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def fenced(text: str, language: str = "text") -> str:
     """Return a code block, with a fence longer than any in the text."""
-    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"

@@ -15,17 +15,17 @@ _PLACES: dict[int | None, str] = {1: "{}*", 2: "{}", None: "{}"}
 def to_text(table: Table) -> str:
     """Return aligned columns; the best number of a column is marked by `*`."""
     headers = [table.headers[place].name for place in table.shown_headers]
-    lines = [[*headers, *(column.heading for column in table.columns)]]
+    headings = [column.heading for column in table.columns]
+    rows = [[*headers, *headings]]
     for row in table.rows:
-        cells = [
-            _cell(cell, column)
-            for cell, column in zip(row.cells, table.columns, strict=True)
-        ]
-        lines.append([*table.title_of(row), *cells])
-    title = [table.title] if table.title else []
-    return "\n".join(
-        [*title, *aligned(lines, len(headers)), *table.notes, *legend(table, "*"), ""]
-    )
+        rows.append([*table.title_of(row), *map(_cell, row.cells, table.columns)])
+    lines = []
+    if table.title:
+        lines.append(table.title)
+    lines += aligned(rows, len(headers))
+    lines += table.notes
+    lines += legend(table, "*")
+    return "\n".join(lines) + "\n"
 
 
 def _cell(cell: Cell, column: Column) -> str:
