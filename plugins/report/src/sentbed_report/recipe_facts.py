@@ -41,7 +41,7 @@ def _is_set_by_any(paths: Sequence[str], varied: Collection[str]) -> bool:
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield name and value of each fact, and the paths of the recipe that make it."""
+    """Yield name and value of each fact, and the paths of the recipe that determine it."""
     encoders = _table(data.get("encoders"))
     if not encoders:
         # `[encoder]` is short for `[encoders.encoder]`, as it is called where recipes differ.
