@@ -49,11 +49,12 @@ def printable_data(value: Any) -> Any:
     if isinstance(value, str):
         return _printable_text(value)
     if isinstance(value, list):
-        return [printable_data(item) for item in value]
+        return list(map(printable_data, value))
     if isinstance(value, dict):
-        return {
-            _printable_text(key): printable_data(item) for key, item in value.items()
-        }
+        content = {}
+        for key, item in value.items():
+            content[_printable_text(key)] = printable_data(item)
+        return content
     return value
 
 
@@ -69,10 +70,10 @@ def to_json(data: RunReport) -> str:
     """Return `report.json`."""
     more: dict[str, Any] = {}
     if data.intervals:
-        intervals = {id(each.score): each for each in data.intervals}
-        more["scores"] = [
-            _score(score, intervals.get(id(score))) for score in data.scores
-        ]
+        intervals = {id(interval.score): interval for interval in data.intervals}
+        more["scores"] = []
+        for score in data.scores:
+            more["scores"].append(_score(score, intervals.get(id(score))))
     if data.ranking is not None:
         more["ranking"] = _ranking(data.ranking)
     return record_json(data, more)
@@ -121,19 +122,20 @@ def read_score(record: Mapping[str, Any]) -> Score:
         KeyError: if a key is missing.
         TypeError: if the record is not a score.
     """
-    names = {name: record[name] for name in ("task", "metric", "encoder", "evaluator")}
     protocol = record["protocol"]
-    if not isinstance(protocol, dict) or not all(
-        isinstance(name, str) for name in names.values()
-    ):
-        raise TypeError("a score without names or protocol")
+    if not isinstance(protocol, dict):
+        raise TypeError("a score without a protocol")
+    for part in ("encoder", "evaluator"):
+        if not isinstance(protocol[part], dict):
+            raise TypeError("a score without the protocol of its encoder or evaluator")
+    names = {}
+    for field in ("task", "metric", "encoder", "evaluator"):
+        names[field] = record[field]
+        if not isinstance(names[field], str):
+            raise TypeError(f"a score without the name of its {field}")
     value = math.nan if record["value"] is None else float(record["value"])
-    if not isinstance(protocol["encoder"], dict) or not isinstance(
-        protocol["evaluator"], dict
-    ):
-        raise TypeError("a score without the protocol of its encoder or evaluator")
     if record["direction"] not in get_args(Direction):
-        raise TypeError("a score that does not say which way is better")
+        raise TypeError("a score with an unknown direction")
     return Score(
         value=value,
         protocol=protocol,

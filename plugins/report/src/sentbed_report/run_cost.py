@@ -134,17 +134,13 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     if section is None:
         return None
     _, _, *parts = section["columns"]
-    tables: dict[str, dict[str, Amount]] = {part: {} for part in parts}
+    tables: list[dict[str, Amount]] = [{} for _ in parts]
     for row, _, *amounts in section["rows"]:
-        for part, amount in zip(parts, amounts, strict=True):
-            tables[part][row.replace("-", "_")] = (
-                None if amount is None else float(amount)
-            )
-    unshared, *shared = parts
-    return RecordedCost(
-        RunCost.of(tables[unshared]),
-        {part: RunCost.of(tables[part]) for part in shared},
-    )
+        for table, amount in zip(tables, amounts, strict=True):
+            if amount is not None:
+                table[row.replace("-", "_")] = float(amount)
+    own, *shared = map(RunCost.of, tables)
+    return RecordedCost(own, dict(zip(parts[1:], shared, strict=True)))
 
 
 def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:

@@ -58,11 +58,10 @@ def selected_tables(
 
 def named_tables(summaries: Sequence[Summary]) -> list[Table]:
     """Return the tables with names for their files."""
-    names = table_names(summaries)
-    return [
-        attrs.evolve(summary.table, name=name)
-        for summary, name in zip(summaries, names, strict=True)
-    ]
+    tables = []
+    for summary, name in zip(summaries, table_names(summaries), strict=True):
+        tables.append(attrs.evolve(summary.table, name=name))
+    return tables
 
 
 def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
@@ -82,28 +81,33 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
             )
     if down == across:
         raise RunError(f"`{down}` cannot stand on both sides; name two axes")
-    beside = [axis for axis in axes_of_study if axis not in axes]
-    last = summary.columns[-1]
-    labels = list(dict.fromkeys(row.labels[across] for row in summary.rows))
-    lines: dict[tuple[str, ...], dict[str, Cell]] = {}
-    for row in summary.rows:
-        key = (row.labels[down], *(row.labels[axis] for axis in beside))
-        if row.name != row.cell:
-            key = (*key, row.encoder)
-        lines.setdefault(key, {})[row.labels[across]] = row.cells[-1]
-    headers = [Header(down), *map(Header, beside)]
+    axes_of_rows = [down, *(axis for axis in axes_of_study if axis not in axes)]
+    headers = list(map(Header, axes_of_rows))
     if any(row.name != row.cell for row in summary.rows):
         headers.append(Header("encoder"))
-    columns = tuple(attrs.evolve(last, heading=label, group=across) for label in labels)
-    rows = tuple(Row(key, tuple(map(of.get, labels))) for key, of in lines.items())
-    table = summary.table
-    title = f"{summary.title}, {last.heading}"
+    labels: dict[str, None] = {}
+    cells_of_rows: dict[tuple[str, ...], dict[str, Cell]] = {}
+    for row in summary.rows:
+        key = tuple(map(row.labels.__getitem__, axes_of_rows))
+        if row.name != row.cell:
+            key = (*key, row.encoder)
+        label = row.labels[across]
+        labels[label] = None
+        cells_of_rows.setdefault(key, {})[label] = row.cells[-1]
+
+    last = summary.columns[-1]
+    columns = []
+    for label in labels:
+        columns.append(attrs.evolve(last, heading=label, group=across))
+    rows = []
+    for key, cells in cells_of_rows.items():
+        rows.append(Row(key, tuple(map(cells.get, labels))))
     return attrs.evolve(
-        table,
-        title=title,
+        summary.table,
+        title=f"{summary.title}, {last.heading}",
         headers=tuple(headers),
-        columns=columns,
-        rows=rows,
+        columns=tuple(columns),
+        rows=tuple(rows),
         is_one_score=True,
     )
 
@@ -114,18 +118,18 @@ def _only(
     """Return a study with only the scores for which `of_score` is `value`; all scores if `value` is None."""
     if value is None:
         return data
-    runs = [run for cell in data.cells for run in cell.runs]
-    values = dict.fromkeys(of_score(score) for run in runs for score in run.scores)
+    values: dict[str, None] = {}
+    for run in data.runs:
+        values |= dict.fromkeys(map(of_score, run.scores))
     if value not in values:
-        raise RunError(
-            f"no score is of the {what} `{value}`.{suggest(value, list(filter(None, values)))}"
-        )
+        choices = list(filter(None, values))
+        raise RunError(f"no score is of the {what} `{value}`.{suggest(value, choices)}")
 
-    def narrowed(run: CellRun) -> CellRun:
+    def selected(run: CellRun) -> CellRun:
         scores = tuple(score for score in run.scores if of_score(score) == value)
         return attrs.evolve(run, scores=scores, cost=None)
 
-    return attrs.evolve(data, cells=with_runs(data.cells, narrowed))
+    return attrs.evolve(data, cells=with_runs(data.cells, selected))
 
 
 def _entry(score: Score, path: str) -> str:

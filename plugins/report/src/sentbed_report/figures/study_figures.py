@@ -18,7 +18,10 @@ from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.figures.score_cost import cost_plot
 from sentbed_report.figures.sweeps import sweep_plots
-from sentbed_report.study.score_against_cost import scores_against_cost
+from sentbed_report.study.score_against_cost import (
+    names_of_costs,
+    scores_against_cost,
+)
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 
@@ -119,19 +122,7 @@ def study_figures(
         RunError: if no table has the task.
     """
     if task:
-        tasks = dict.fromkeys(
-            column.task for summary in _ranked(summaries) for column in summary.columns
-        )
-        if task not in tasks:
-            choices = (
-                ", ".join(f"`{choice}`" for choice in tasks)
-                or "none, since nothing has finished"
-            )
-            raise RunError(
-                f"the study has no scores of the task `{task}`; its tasks are: {choices}"
-            )
-        ordered = (_of_task(summary, task, data.cost) for summary in summaries)
-        summaries = [summary for summary in ordered if summary is not None]
+        summaries = _tables_of_task(summaries, task, data.cost)
     figures: dict[str, Plot] = {}
     for name, kind in KINDS.items():
         if task and not kind.tables:
@@ -156,7 +147,7 @@ def figure_named(
         return figures[name]
     choices = NOTHING
     if figures:
-        choices = "its figures are " + ", ".join(f"`{choice}`" for choice in figures)
+        choices = f"its figures are {_listed(figures)}"
     kind = KINDS.get(name)
     if kind is None:
         # Only close names are suggested, as the message lists all names.
@@ -165,51 +156,71 @@ def figure_named(
         raise RunError(f"the study has no figure `{name}`; {choices}{close}")
     if task and not kind.tables:
         raise RunError(f"the figure `{name}` is not of one task; leave the task out")
-    costs = dict.fromkeys(
-        column.task
-        for summary in summaries
-        for column in summary.columns
-        if column.cost
-    )
+    costs = ", ".join(names_of_costs(summaries))
     if name == "cost" and costs:
-        listed = ", ".join(f"`{cost}`" for cost in costs)
-        choices = f"set `cost` in `[study]` to one of {listed} and run `sentbed study` again; {choices}"
+        choices = f"set `cost` in `[study]` to one of {costs} and run `sentbed study` again; {choices}"
     raise RunError(f"the figure `{name}` ({kind.what}) needs {kind.needs}; {choices}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
     return [summary for summary in summaries if summary.columns[-1].ranked]
 
 
-def _of_task(summary: Summary, task: str, cost: str) -> Summary | None:
-    """Return a table with the column of a task moved to the end, where plots expect it; None without it.
+def _tables_of_task(
+    summaries: Sequence[Summary], task: str, cost: str
+) -> list[Summary]:
+    """Return the tables with the column of a task moved to the end, where plots expect it.
 
     A table without the task is kept if it has costs, and ends in its last cost, as plots use the first cost.
+
+    Raises:
+        RunError: if no ranked table has the task.
     """
-    of_task = [
-        place for place, column in enumerate(summary.columns) if column.task == task
-    ]
-    costs = [
-        place
-        for place, column in enumerate(summary.columns)
-        if column.cost or column.task == cost
-    ]
-    if of_task:
-        last = of_task[0]
-    elif costs:
-        last = costs[-1]
-    else:
-        return None
+    tasks: dict[str, None] = {}
+    for summary in _ranked(summaries):
+        tasks |= dict.fromkeys(column.task for column in summary.columns)
+    if task not in tasks:
+        choices = _listed(tasks) or "none, since nothing has finished"
+        raise RunError(
+            f"the study has no scores of the task `{task}`; its tasks are: {choices}"
+        )
+    tables = []
+    for summary in summaries:
+        place = _place_of_task(summary, task, cost)
+        if place is not None:
+            tables.append(_with_last_column(summary, place))
+    return tables
+
+
+def _place_of_task(summary: Summary, task: str, cost: str) -> int | None:
+    """Return the place of the first column of a task, or else of the last cost; None without both."""
+    place_of_cost = None
+    for place, column in enumerate(summary.columns):
+        if column.task == task:
+            return place
+        if column.cost or column.task == cost:
+            place_of_cost = place
+    return place_of_cost
+
+
+def _with_last_column(summary: Summary, place: int) -> Summary:
+    """Return a table with one of its columns moved to the end."""
+    rows = []
+    for row in summary.rows:
+        rows.append(attrs.evolve(row, cells=_to_end(row.cells, place)))
+    references = []
+    for reference in summary.references:
+        values = _to_end(reference.values, place)
+        references.append(attrs.evolve(reference, values=values))
     return attrs.evolve(
         summary,
-        columns=_to_end(summary.columns, last),
-        rows=tuple(
-            attrs.evolve(row, cells=_to_end(row.cells, last)) for row in summary.rows
-        ),
-        references=tuple(
-            attrs.evolve(reference, values=_to_end(reference.values, last))
-            for reference in summary.references
-        ),
+        columns=_to_end(summary.columns, place),
+        rows=tuple(rows),
+        references=tuple(references),
     )
 
 

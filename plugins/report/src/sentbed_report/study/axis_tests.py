@@ -50,14 +50,14 @@ def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFin
     """Return the effects of the axes in each table that ranks its cells and has a finished cell."""
     findings = []
     for summary in summaries:
-        if not summary.columns[-1].ranked or not any(
-            row.status == "finished" for row in summary.rows
-        ):
+        has_finished = any(row.status == "finished" for row in summary.rows)
+        if not has_finished or not summary.columns[-1].ranked:
             continue
         effects = main_effects(data, summary)
-        references = {
-            effect.axis: effect.reference for effect in effects if effect.compared
-        }
+        references = {}
+        for effect in effects:
+            if effect.compared:
+                references[effect.axis] = effect.reference
         tests = effect_tests(data, summary, references)
         interactions = interaction_tests(data, summary, references)
         if effects:

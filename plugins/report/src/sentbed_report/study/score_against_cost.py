@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -54,9 +53,8 @@ def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, 
     them. Of points equal in both, all are on the front or none.
     """
     front: list[int] = []
-    for place in sorted(
-        range(len(costs)), key=lambda place: (costs[place], -scores[place])
-    ):
+    places = range(len(costs))
+    for place in sorted(places, key=lambda place: (costs[place], -scores[place])):
         last = front[-1] if front else place
         is_equal = costs[place] == costs[last] and scores[place] == scores[last]
         if is_equal or scores[place] > scores[last]:
@@ -87,17 +85,21 @@ def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
     """Return a sentence with the known tasks if no task is called `cost`; else empty."""
     if not cost or not summaries or any(_columns(summaries, cost)):
         return ""
-    tasks = [
-        column.task
-        for summary in summaries
-        for column in summary.columns
-        if column.cost
-    ]
-    if tasks:
-        remedy = f"set it to one of {', '.join(f'`{task}`' for task in dict.fromkeys(tasks))}."
-    else:
-        remedy = "add the evaluator `encoding-cost`."
+    remedy = "add the evaluator `encoding-cost`."
+    names = names_of_costs(summaries)
+    if names:
+        remedy = f"set it to one of {', '.join(names)}."
     return f"The study's `cost` is `{cost}`, which was not measured; {remedy}"
+
+
+def names_of_costs(summaries: Sequence[Summary]) -> list[str]:
+    """Return the names of all measured costs, in backticks."""
+    names: dict[str, None] = {}
+    for summary in summaries:
+        for column in summary.columns:
+            if column.cost:
+                names[f"`{column.task}`"] = None
+    return list(names)
 
 
 def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
@@ -128,31 +130,33 @@ def _first_cost(summary: Summary) -> str:
 def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
     """Return the last column of `scores` against column number `index` of `costs`."""
     finished = {row.key: row for row in costs.rows if row.status == "finished"}
+    cost_sign = 1 if costs.columns[index].lower else -1
+    score_sign = -1 if scores.columns[-1].lower else 1
     points = []
     left = []
+    signed_costs = []
+    signed_scores = []
     for row in scores.rows:
         row_of_costs = finished.get(row.key)
         if row_of_costs is None:
             continue
-        score, cost = _mean(row.cells[-1]), _mean(row_of_costs.cells[index])
+        score = _mean(row.cells[-1])
+        cost = _mean(row_of_costs.cells[index])
         if score is None or cost is None:
             left.append(row.name)
         else:
             points.append(CostPoint(row, row_of_costs.cells, score, cost, None))
-    cost_sign = 1 if costs.columns[index].lower else -1
-    score_sign = -1 if scores.columns[-1].lower else 1
-    front = pareto_front(
-        [cost_sign * point.cost for point in points],
-        [score_sign * point.score for point in points],
-    )
+            signed_costs.append(cost_sign * cost)
+            signed_scores.append(score_sign * score)
+    front = pareto_front(signed_costs, signed_scores)
     for number, place in enumerate(front, start=1):
         points[place] = attrs.evolve(points[place], front=number)
     return ScoreAgainstCost(scores, costs, index, tuple(points), tuple(left))
 
 
 def _mean(cell: Estimate) -> float | None:
-    """Return a number that can be drawn, or None."""
-    if cell.value is None or cell.degenerate or not math.isfinite(cell.value):
+    """Return a number that can be drawn; None if it is degenerate or not finite."""
+    if cell.degenerate or not cell.is_finite:
         return None
     return cell.value
 
@@ -160,6 +164,6 @@ def _mean(cell: Estimate) -> float | None:
 def title_of_both(against: ScoreAgainstCost) -> str:
     """Return a title that names the score and the cost."""
     scores = against.scores
-    parts = list(scores.names)
-    parts += [text for text in (scores.apart, against.costs.apart) if text]
+    parts = [*scores.names]
+    parts += filter(None, (scores.apart, against.costs.apart))
     return f"{', '.join(parts)}: {scores.headings[-1]} against {against.column.task}"

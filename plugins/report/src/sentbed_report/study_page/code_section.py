@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 from sentbed_report.formatting import count, first_names
 from sentbed_report.page.sections import Section, table_of
@@ -15,34 +14,30 @@ def code_section(data: StudyData) -> Section | None:
 
     A distribution that only some cells use, such as that of a loss, is compared among those cells.
     """
-    runs = [run for cell in data.cells for run in cell.runs if run.status == "finished"]
-    codes = [*map(_code, runs)]
-    names = sorted(set(chain.from_iterable(codes)))
-    varying = [name for name in names if _varies(name, codes)]
+    versions_of: dict[str, set[str]] = {}
+    for run in data.finished_runs:
+        for name, version in _code(run).items():
+            versions_of.setdefault(name, set()).add(version)
+    varying = sorted(name for name, all_of in versions_of.items() if len(all_of) > 1)
     if not varying:
         return None
+
     groups: dict[tuple[str, ...], list[CellRun]] = {}
-    for run, code in zip(runs, codes, strict=True):
-        versions = tuple(_shown(code.get(name)) for name in varying)
+    for run in data.finished_runs:
+        versions = tuple(map(_shown, map(_code(run).get, varying)))
         groups.setdefault(versions, []).append(run)
-    rows = [(runs_and_cells(group), *versions) for versions, group in groups.items()]
-    listed = ", ".join(varying)
-    return Section(
-        "Code and versions",
-        f"not the same in all runs: {listed}",
-        (
-            f"The runs were not all made by the same code and versions, which may decide scores: {listed}. "
-            "They stand in the same tables all the same.",
-        ),
-        [
-            table_of(
-                "Version and first digits of the hash of the code",
-                ["runs"],
-                varying,
-                rows,
-            )
-        ],
+    rows = []
+    for versions, runs in groups.items():
+        rows.append((runs_and_cells(runs), *versions))
+    names = ", ".join(varying)
+    sentence = (
+        f"The runs were not all made by the same code and versions, which may decide scores: {names}. "
+        "They stand in the same tables all the same."
     )
+    title = "Version and first digits of the hash of the code"
+    table = table_of(title, ["runs"], varying, rows)
+    line = f"not the same in all runs: {names}"
+    return Section("Code and versions", line, (sentence,), [table])
 
 
 def _code(run: CellRun) -> Mapping[str, str]:
@@ -52,10 +47,6 @@ def _code(run: CellRun) -> Mapping[str, str]:
     if not isinstance(code, Mapping):
         return {}
     return {str(name): str(text) for name, text in code.items()}
-
-
-def _varies(name: str, codes: Sequence[Mapping[str, str]]) -> bool:
-    return len({code[name] for code in codes if name in code}) > 1
 
 
 def _shown(text: str | None) -> str:

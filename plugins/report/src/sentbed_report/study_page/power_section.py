@@ -26,8 +26,10 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     powers = observed_power(summaries)
     if not powers:
         return None
-    needed = [table for table in map(_seeds_needed, powers) if table.rows]
-    needed += [table for table in map(_prompts_needed, powers) if table.rows]
+    needed = []
+    for table in (*map(_seeds_needed, powers), *map(_prompts_needed, powers)):
+        if table.rows:
+            needed.append(table)
     notes = [
         "Comparisons: the p-values of the column that are corrected for, those of cells with the baseline; "
         "in a study that stops cells, as many for each of its looks.",
@@ -35,6 +37,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
         "standard error due to the test items, which more seeds do not reduce. With two or three seeds the "
         "first is a rough estimate itself.",
     ]
+    has_prompt_std = any(power.spread.prompt_std for power in powers)
     if needed:
         notes.append(
             "Seeds needed: if the true difference were the observed one; none, where the test items alone "
@@ -42,7 +45,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
             "no evidence on this one: it follows from the p-value, and says nothing more about which cell is "
             "better. Seeds added until a difference is significant would make the test find too much."
         )
-    if data.prompts and any(power.spread.prompt_std for power in powers):
+    if data.prompts and has_prompt_std:
         notes.append(
             f"Prompts: the study has {len(data.prompts)}, and more seeds do not reduce what they vary by; "
             "the smallest differences are those with as many prompts. Prompts needed: with as many seeds as "
@@ -70,25 +73,23 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
     for (seeds, digits), of_group in groups.items():
         numbers = [times * seeds for times in TIMES]
         has_prompts = any(power.spread.prompt_std for power in of_group)
-        over_prompts = (
-            [Column("std over prompts", digits=digits)] if has_prompts else []
-        )
-        columns = (
+        columns = [
             Column("comparisons", form="count"),
             Column("std over seeds", digits=digits),
             Column("error of items", digits=digits),
-            *over_prompts,
-            *(Column(f"{number:,} seeds", digits=digits) for number in numbers),
-        )
+        ]
+        if has_prompts:
+            columns.append(Column("std over prompts", digits=digits))
+        for number in numbers:
+            columns.append(Column(f"{number:,} seeds", digits=digits))
         rows = []
         for power in of_group:
             item_std = power.spread.item_std or None
             values = [power.comparisons, power.spread.seed_std, item_std]
             if has_prompts:
                 values.append(power.spread.prompt_std)
-            rows.append(
-                (title_of(power.summary), *values, *map(power.smallest, numbers))
-            )
+            differences = map(power.smallest, numbers)
+            rows.append((title_of(power.summary), *values, *differences))
         yield table_of("", ["column"], columns, rows)
 
 

@@ -34,8 +34,13 @@ LONG = 30
 
 def to_html(table: Table) -> str:
     """Return a table with its notes, escaped."""
-    bars = [cell for row in table.rows for cell in row.cells if isinstance(cell, Bars)]
-    longest = max((part for cell in bars for _, part in cell.shares), default=0.0)
+    has_bars = False
+    longest = 0.0
+    for row in table.rows:
+        for cell in row.cells:
+            if isinstance(cell, Bars):
+                has_bars = True
+                longest = max([longest, *dict(cell.shares).values()])
 
     def content(row: Row, place: int) -> str:
         cell, column = row.cells[place], table.columns[place]
@@ -51,7 +56,7 @@ def to_html(table: Table) -> str:
         groups=grouped_headings(table.columns),
         legend=list(_legend(table)),
         content=content,
-        has_bars=bool(bars),
+        has_bars=has_bars,
         sort_key=sort_key,
         heat=_heat(table),
         is_number=lambda cell: isinstance(cell, Estimate),
@@ -74,8 +79,11 @@ def _heat(table: Table) -> Callable[[Cell, Column], int | None]:
 
     Better numbers have more colour.
     """
-    keys = [sort_key(estimate) for _, _, estimate in table.numbers()]
-    values = [key for key in keys if key is not None]
+    values = []
+    for _, _, estimate in table.numbers():
+        value = sort_key(estimate)
+        if value is not None:
+            values.append(value)
     low, high = min(values, default=0.0), max(values, default=0.0)
 
     def heat(cell: Cell, column: Column) -> int | None:
@@ -119,11 +127,12 @@ def cell_html(cell: Cell, column: Column, address: str = "") -> str:
     text = _PLACES[cell.place].format(text)
     if address:
         text = f'<a href="{address}">{text}</a>'
-    marks = "".join(_marked(piece) for piece in pieces_of(cell, column, "mark"))
-    beside = " ".join(
-        html.escape(piece.text) for piece in pieces_of(cell, column, "beside")
-    )
-    text += f"<small>{beside}{marks}</small>" if beside else marks
+    marks = "".join(map(_marked, pieces_of(cell, column, "mark")))
+    texts = [html.escape(piece.text) for piece in pieces_of(cell, column, "beside")]
+    if texts:
+        text += f"<small>{' '.join(texts)}{marks}</small>"
+    else:
+        text += marks
     for piece in pieces_of(cell, column, "below"):
         text += f"<small{_attributes(piece)}>{html.escape(piece.labelled)}</small>"
     return text

@@ -143,11 +143,12 @@ def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
             among = f", among rows of the same {' and '.join(table.ranked_within)}"
         yield f"Superscripts: the rank in {compared}{among}; equal numbers have the same."
     if has_signs:
-        levels = ", ".join(f"{sign} p < {level}" for level, sign in reversed(SIGNS))
-        against = ""
+        parts = []
+        for level, sign in reversed(SIGNS):
+            parts.append(f"{sign} p < {level}")
         if table.baseline:
-            against = f", against {table.baseline}"
-        yield f"{levels}{against}."
+            parts.append(f"against {table.baseline}")
+        yield f"{', '.join(parts)}."
     yield from _degenerate_legend(table)
 
 
@@ -167,14 +168,16 @@ def _degenerate_legend(table: Table) -> Iterator[str]:
     for row, column, estimate in table.numbers():
         if estimate.degenerate:
             name = row.cell or ", ".join(row.headers)
-            reasons.setdefault(estimate.degenerate, {}).setdefault(name, []).append(
-                column.heading
-            )
+            rows = reasons.setdefault(estimate.degenerate, {})
+            rows.setdefault(name, []).append(column.heading)
     for reason, rows in reasons.items():
-        listed = "; ".join(
-            f"{name}: {', '.join(headings)}" for name, headings in rows.items()
+        places = []
+        for name, headings in rows.items():
+            places.append(f"{name}: {', '.join(headings)}")
+        yield (
+            f"{DEGENERATE} degenerate, neither ranked nor tested ({'; '.join(places)}): "
+            f"{reason}."
         )
-        yield f"{DEGENERATE} degenerate, neither ranked nor tested ({listed}): {reason}."
 
 
 def grouped_headings(columns: Sequence[Column]) -> list[tuple[str, int]]:
@@ -185,6 +188,5 @@ def grouped_headings(columns: Sequence[Column]) -> list[tuple[str, int]]:
             groups[-1] = (column.group, groups[-1][1] + 1)
         else:
             groups.append((column.group, 1))
-    if all(not name for name, _ in groups):
-        return []
-    return groups
+    has_names = any(name for name, _ in groups)
+    return groups if has_names else []
