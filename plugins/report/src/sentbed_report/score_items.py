@@ -72,17 +72,14 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
     if not index:
         return
 
-    first = index[0]["score"]
-    digest = hashlib.sha256(json.dumps([entry["score"] for entry in index]).encode())
-    about = re.sub(
-        r"[^A-Za-z0-9._@+-]", "_", f"{first['evaluator']}-{first['encoder']}"
-    )[:100]
-    file = run / DIRECTORY / f"{about}-{digest.hexdigest()[:12]}.npz"
+    keys = [entry["score"] for entry in index]
+    digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+    name = f"{keys[0]['evaluator']}-{keys[0]['encoder']}"
+    name = re.sub(r"[^A-Za-z0-9._@+-]", "_", name)[:100]
+    content = {"index": np.array(json.dumps(index)), **arrays}
     buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer, allow_pickle=False, **{"index": np.array(json.dumps(index)), **arrays}
-    )
-    write_atomic(file, buffer.getvalue())
+    np.savez_compressed(buffer, allow_pickle=False, **content)
+    write_atomic(run / DIRECTORY / f"{name}-{digest[:12]}.npz", buffer.getvalue())
 
 
 def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
@@ -111,16 +108,18 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 def _key(score: Score) -> Mapping[str, Any]:
     """Return the fields that identify a score within its run, as JSON data."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
-    record["protocol"] = {
-        side: dict(sorted(part.items())) for side, part in record["protocol"].items()
-    }
+    protocol = record["protocol"]
+    for side, part in protocol.items():
+        protocol[side] = dict(sorted(part.items()))
     return record
 
 
 def _plugin_modules() -> tuple[str, ...]:
-    return tuple(
-        info.value for info in load_plugins().plugins if info.status == "loaded"
-    )
+    modules = []
+    for info in load_plugins().plugins:
+        if info.status == "loaded":
+            modules.append(info.value)
+    return tuple(modules)
 
 
 def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:

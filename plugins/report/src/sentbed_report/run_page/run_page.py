@@ -83,9 +83,8 @@ def summary_line(data: RunReport) -> str:
         parts.append(count(len(data.ranking.candidates), "candidate"))
     if data.scores:
         tasks = {(score.evaluator, score.task) for score in data.scores}
-        parts.append(
-            f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}"
-        )
+        scores = count(len(data.scores), "score")
+        parts.append(f"{scores} on {count(len(tasks), 'task')}")
     if any(row.decides for row in data.expected):
         parts.append(met_line(data.expected))
     what = ", ".join(parts or ["nothing was measured"])
@@ -101,17 +100,18 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
             continue
         last = summary.columns[-1]
         cell = summary.rows[-1].cells[-1]
-        change = (
-            ""
-            if cell.change is None
-            else f" ({signed(cell.change, last.digits)} by training)"
-        )
-        results.append(f"{title_of(summary)} {last.text(cell.value)}{change}")
+        result = f"{title_of(summary)} {last.text(cell.value)}"
+        if cell.change is not None:
+            result += f" ({signed(cell.change, last.digits)} by training)"
+        results.append(result)
     if results:
         yield AnswerLine("Scores", "; ".join(results))
-    missed = [row for row in data.expected if row.met is False]
+    missed = []
+    for row in data.expected:
+        if row.met is False:
+            missed.append(_missed(row))
     if missed:
-        yield AnswerLine("Not met", "; ".join(map(_missed, missed)))
+        yield AnswerLine("Not met", "; ".join(missed))
     if data.warnings:
         yield AnswerLine("Mind", " ".join(data.warnings))
 

@@ -107,15 +107,13 @@ def interaction_tests(
     for first, second in combinations(axes, 2):
         if second.name in together_with(data, first):
             continue
-        for labels, weights in _interactions(
-            data, summary, (first, second), references
-        ):
+        interactions = _interactions(data, summary, (first, second), references)
+        for labels, weights in interactions:
             contrasts[first.name, second.name, *labels] = weights
     if len(contrasts) > MOST_CONTRASTS:
         return {}
-    tests = corrected(
-        {key: scores.contrast(w) for key, w in contrasts.items()}, summary.looks
-    )
+    tests = {key: scores.contrast(weights) for key, weights in contrasts.items()}
+    tests = corrected(tests, summary.looks)
     clearest: dict[tuple[str, str], Judged] = {}
     for (first_axis, second_axis, *_), test in tests.items():
         earlier = clearest.get((first_axis, second_axis))
@@ -136,7 +134,8 @@ def _interactions(
 ) -> Iterator[tuple[Labels, Weights]]:
     """Yield a label of each of two axes, and the contrast of the one's effect with and without the other."""
     cells = cells_by_labels(data, summary, axes)
-    first_reference, second_reference = (references[axis.name] for axis in axes)
+    first_reference = references[axes[0].name]
+    second_reference = references[axes[1].name]
     for first, second in cells:
         if first == first_reference or second == second_reference:
             continue
@@ -156,11 +155,9 @@ def _weights(corners: Sequence[tuple[Mapping[Context, SummaryRow], int]]) -> Wei
 
     A corner is given by its cells (context -> row) and its sign.
     """
-    contexts, _ = corners[0]
+    contexts = list(corners[0][0])
     for rows, _ in corners[1:]:
-        contexts = {
-            context: row for context, row in contexts.items() if context in rows
-        }
+        contexts = list(filter(rows.__contains__, contexts))
     weights: Weights = {}
     for context in contexts:
         for rows, sign in corners:

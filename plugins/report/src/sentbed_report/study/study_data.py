@@ -226,7 +226,7 @@ class StudyData:
     sampled: Sampled | None = None
     """How `cells` were chosen; None if they are all."""
     equivalence: float | None = None
-    """Margin within which a cell counts as as good as the baseline, in the unit of the score."""
+    """Margin within which a cell is regarded as equal to the baseline, in the unit of the score."""
     family: Family = "column"
     """Family of p-values that are corrected together."""
     groups: bool = True
