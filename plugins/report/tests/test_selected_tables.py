@@ -34,14 +34,16 @@ def of_evaluator(evaluator, task, value):
 def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
     write_run,
 ):
-    one = write_run("a-1", score("MR", 80.0), score("CR", 90.0), pooler={"use": "mean"})
+    first_run = write_run(
+        "a-1", score("MR", 80.0), score("CR", 90.0), pooler={"use": "mean"}
+    )
     two = write_run(
         "a-2", score("MR", 82.0), score("CR", 91.0), seed=2, pooler={"use": "mean"}
     )
     other = write_run(
         "b", score("MR", 70.0, "en@start"), score("MR", 60.0), pooler={"use": "first"}
     )
-    (table,) = selected_tables([one, two, other])
+    (table,) = selected_tables([first_run, two, other])
     assert table.headings == ("MR", "CR", "Avg")
     assert [row.name for row in table.rows] == ["a", "b/en@start", "b/en"]
     values = [[cell.value for cell in row.cells] for row in table.rows]
@@ -50,23 +52,25 @@ def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
 
 
 def test_runs_of_one_name_are_told_apart(write_run):
-    one, again = (
+    first_run, again = (
         write_run("one", score("MR", 80.0)),
         write_run("one", score("MR", 75.0), directory="again"),
     )
-    (table,) = selected_tables([one, again])
-    assert [row.name for row in table.rows] == [f"one ({one})", f"one ({again})"]
+    (table,) = selected_tables([first_run, again])
+    assert [row.name for row in table.rows] == [f"one ({first_run})", f"one ({again})"]
 
 
 def test_unlike_protocols_stand_in_tables_of_their_own(write_run):
-    one = write_run("one", score("MR", 80.0, folds=10), score("CR", 90.0, folds=10))
+    first_run = write_run(
+        "one", score("MR", 80.0, folds=10), score("CR", 90.0, folds=10)
+    )
     two = write_run(
         "two",
         score("MR", 60.0, folds=5),
         score("CR", 70.0, folds=5),
         pooler={"use": "first"},
     )
-    tables = selected_tables([one, two])
+    tables = selected_tables([first_run, two])
     assert [[row.name for row in table.rows if row.encoder] for table in tables] == [
         ["one"],
         ["two"],

@@ -36,9 +36,13 @@ def study(study_of):
 
         def with_cost(run):
             times = CELLS[run.cell]
-            own = RunCost(times, 0.5 * times, None, 250.0, None, 100 * times, 2.0, 2.0)
+            own_cost = RunCost(
+                times, 0.5 * times, None, 250.0, None, 100 * times, 2.0, 2.0
+            )
             shared = {"pre-1": PRE, "mid-2": MID} if run.cell != "c" else {"pre-1": PRE}
-            return attrs.evolve(run, cost=RecordedCost(own, shared if share else {}))
+            return attrs.evolve(
+                run, cost=RecordedCost(own_cost, shared if share else {})
+            )
 
         return attrs.evolve(data, cells=with_runs(data.cells, with_cost))
 
@@ -49,10 +53,8 @@ def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(
     study,
 ):
     cost = study_cost(study())
-    assert cost is not None
     assert (cost.runs, cost.unknown, cost.cached) == (3, 0, 0)
     assert cost.cells.seconds == 1 + 2 + 4
-    assert cost.shared is not None
     assert cost.shared.seconds == 100 + 10
     assert cost.taken.seconds == 117
     assert cost.alone.seconds == 3 * 100 + 2 * 10 + 7
@@ -80,7 +82,6 @@ def test_the_section_has_what_was_taken_and_what_sharing_saved(
     study,
 ):
     section = study_cost_section(study(), ["Stopping saved 3 runs."])
-    assert section is not None
     assert (section.title, section.summary) == (
         "Cost of the study",
         "1 min 57 s of runs",
@@ -114,10 +115,11 @@ def test_what_is_not_known_is_named_and_not_summed(
     data = study()
     first, second, third = data.cells
     (run,) = first.runs
-    assert run.cost is not None
-    own = attrs.evolve(run.cost.own, tokens=None)
+    own_cost = attrs.evolve(run.cost.own, tokens=None)
     record = {"manifest": {"cache": {"taken": 5, "encoded": 0}}}
-    uncounted = attrs.evolve(run, cost=attrs.evolve(run.cost, own=own), record=record)
+    uncounted = attrs.evolve(
+        run, cost=attrs.evolve(run.cost, own=own_cost), record=record
+    )
     unrecorded = attrs.evolve(third.runs[0], status="failed", cost=None)
     waiting = attrs.evolve(second.runs[0], status="waiting", cost=None)
     runs = (uncounted, waiting, unrecorded)
@@ -127,7 +129,6 @@ def test_what_is_not_known_is_named_and_not_summed(
     ]
     data = attrs.evolve(data, cells=tuple(cells))
     section = study_cost_section(data)
-    assert section is not None
     texts = texts_of(section)
     tokens = [row[-1] for row in texts.values()]
     assert tokens == [
@@ -156,7 +157,7 @@ def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
     assert row["run-memory"].value == 300
     assert not any(column.ranked for column in costs.columns)
     (against,) = scores_against_cost((scores, costs), data.cost)
-    assert [(one.row.cell, one.cost, one.front) for one in against.points] == [
+    assert [(point.row.cell, point.cost, point.front) for point in against.points] == [
         ("a", 88.5, None),
         ("b", 89.0, None),
         ("c", 82.0, 1),

@@ -91,7 +91,6 @@ def test_what_was_changed_about_the_prompts_is_remarked_if_it_spends_a_part_of_t
     section = decisions_section(
         StudyData("toy", (), (cell,), None, (1, 2), decisions=decisions)
     )
-    assert section is not None
     remarks = [note for note in section.notes if "changed while the study ran" in note]
     if not remark:
         assert remarks == []

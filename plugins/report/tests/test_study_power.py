@@ -51,10 +51,10 @@ def by_share(spread, difference, seeds, level):
     critical = np.sqrt(squares / (items + repeated))
     bound = critical * np.sqrt(degrees * (items + repeated)) / error
     distance = difference / error
-    given = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(
+    expected = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(
         bound, degrees, -distance
     )
-    return float((weights * math.pi / 4 * density) @ given)
+    return float((weights * math.pi / 4 * density) @ expected)
 
 
 # --- one source of variance --------------------------------------------------------------------------------
@@ -64,11 +64,11 @@ def by_share(spread, difference, seeds, level):
 @pytest.mark.parametrize("difference", [0.0, 0.2, 1.0, 3.0, -3.0])
 @pytest.mark.parametrize("seeds", [2, 3, 5, 30])
 def test_seeds_alone_have_the_power_of_the_noncentral_t(seeds, difference, level):
-    found = power_of(Spread(1.0), difference, seeds, level)
-    assert found == pytest.approx(
+    power = power_of(Spread(1.0), difference, seeds, level)
+    assert power == pytest.approx(
         noncentral(difference * math.sqrt(seeds), seeds - 1, level), abs=1e-7
     )
-    assert found == pytest.approx(
+    assert power == pytest.approx(
         TTestPower().power(difference, seeds, level), abs=1e-7
     )
 
@@ -78,8 +78,8 @@ def test_items_alone_have_the_power_of_their_own_degrees_whatever_the_number_of_
     degrees,
 ):
     spread = Spread(0.0, 0.5, degrees)
-    found = [power_of(spread, 1.2, seeds) for seeds in (1, 3, math.inf)]
-    assert found == pytest.approx(
+    powers = [power_of(spread, 1.2, seeds) for seeds in (1, 3, math.inf)]
+    assert powers == pytest.approx(
         [noncentral(2.4, min(degrees, 1e9), 0.05)] * 3, abs=1e-7
     )
 
@@ -142,7 +142,6 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
         judged = with_test(
             Judged(dict(enumerate(values)), variance, spread.item_degrees)
         )
-        assert judged.interval is not None
         found += not judged.interval[0] <= 0 <= judged.interval[1]
     power = power_of(spread, difference, seeds)
     assert 0.4 < power < 0.95
@@ -154,15 +153,15 @@ def test_without_a_difference_none_is_found_more_often_than_the_level_whatever_v
     seeds,
 ):
     for level in (0.05, 0.01, 0.00625, 1e-4):
-        found = [
+        power = [
             power_of(
                 Spread(math.sqrt(seeds), math.sqrt(ratio), degrees), 0.0, seeds, level
             )
             for ratio in np.geomspace(1e-4, 10, 21)
             for degrees in (10, 1000, math.inf)
         ]
-        assert max(found) < level * (1 + 1e-3)
-        assert max(found) > 0.95 * level
+        assert max(power) < level * (1 + 1e-3)
+        assert max(power) > 0.95 * level
 
 
 @pytest.mark.parametrize(
@@ -203,10 +202,10 @@ def test_the_smallest_difference_has_just_that_power():
 
 def test_a_difference_that_the_items_hide_needs_no_number_of_seeds_and_says_why():
     # Known items: the interval of infinitely many seeds is 1.96 x 0.2 wide, and (1.96 + 0.84) x 0.2 is seen.
-    found = seeds_needed(Spread(0.3, 0.2), 0.5)
-    assert found.seeds is None
+    needed = seeds_needed(Spread(0.3, 0.2), 0.5)
+    assert needed.seeds is None
     assert (
-        found.reason
+        needed.reason
         == "no number of seeds: the items alone leave ±0.39 and hide differences below 0.56"
     )
     assert seeds_needed(Spread(0.3, 0.2), 0.6).seeds is not None

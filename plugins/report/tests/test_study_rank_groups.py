@@ -345,7 +345,6 @@ def test_ranks_over_tasks_leave_the_average_out():
     ranks = groups_of(
         spearman_study([[0.2] * 6, [0.6] * 6, [3.0] * 6], 1, seed=2)
     ).tasks
-    assert ranks is not None
     assert ranks.tasks == tuple(f"T{task}" for task in range(6))
     assert [row.name for row in ranks.rows] == ["c0", "c1", "c2"]
     assert sum(row.mean_rank for row in ranks.rows) == pytest.approx(6)
@@ -365,6 +364,5 @@ def test_a_row_without_a_task_is_left_out_of_the_ranks_over_tasks():
         return None if (run.cell, score.task) == ("c1", "T5") else score
 
     ranks = groups_of(with_scores(study, without_a_task)).tasks
-    assert ranks is not None
     assert ranks.left == (("c1", "it has no score of T5"),)
     assert len(ranks.rows) == 3

@@ -37,9 +37,16 @@ NUMBERS = {
 
 
 def cost_of(task, value, unit="per text", direction="lower"):
-    said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
+    protocol = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
     return Score(
-        task, unit, value, said, "en", "encoding-cost", direction=direction, axis="cost"
+        task,
+        unit,
+        value,
+        protocol,
+        "en",
+        "encoding-cost",
+        direction=direction,
+        axis="cost",
     )
 
 
@@ -68,9 +75,11 @@ def study(study_of):
 
 
 def fronts(data):
-    (found,) = scores_against_cost(summarise(data), data.cost)
+    (against,) = scores_against_cost(summarise(data), data.cost)
     return {
-        point.row.cell: point.front for point in found.points if point.front is not None
+        point.row.cell: point.front
+        for point in against.points
+        if point.front is not None
     }
 
 
@@ -91,10 +100,10 @@ def test_the_front_is_that_of_a_loop_over_all_pairs(seed):
     # Few values, so that there are many ties.
     costs = [float(draw.randrange(12)) for _ in range(seed * 3)]
     scores = [float(draw.randrange(12)) for _ in costs]
-    found = pareto_front(costs, scores)
-    assert set(found) == by_a_loop(costs, scores)
-    assert len(found) == len(set(found))
-    assert [costs[place] for place in found] == sorted(costs[place] for place in found)
+    front = pareto_front(costs, scores)
+    assert set(front) == by_a_loop(costs, scores)
+    assert len(front) == len(set(front))
+    assert [costs[place] for place in front] == sorted(costs[place] for place in front)
 
 
 def test_the_first_cost_decides_the_front_unless_the_study_names_another(
@@ -140,12 +149,12 @@ def test_what_has_no_number_or_has_not_finished_has_no_point(
         {"value": math.nan},
     )
     for change in fields:
-        (found,) = scores_against_cost(
+        (against,) = scores_against_cost(
             summarise(with_fields(data, "eight, all", "MR", **change))
         )
-        assert len(found.points) == 5
-        assert found.left == ("eight, all",)
-        assert {point.row.cell for point in found.points if point.front} == {
+        assert len(against.points) == 5
+        assert against.left == ("eight, all",)
+        assert {point.row.cell for point in against.points if point.front} == {
             "short, half",
             "short, all",
         }
@@ -154,8 +163,8 @@ def test_what_has_no_number_or_has_not_finished_has_no_point(
     half = attrs.evolve(
         data, cells=(*data.cells[:5], attrs.evolve(cell, runs=(cell.runs[0], waiting)))
     )
-    (found,) = scores_against_cost(summarise(half))
-    assert (len(found.points), found.left) == (5, ())
+    (against,) = scores_against_cost(summarise(half))
+    assert (len(against.points), against.left) == (5, ())
 
 
 def test_costs_are_neither_ranked_nor_averaged_nor_tested(
@@ -192,7 +201,6 @@ def test_the_section_has_the_plot_and_the_table(
 ):
     data = study()
     section = score_cost_section(data, summarise(data))
-    assert section is not None
     assert (
         section.summary == "3 of 6 cells are on the Pareto front of MR against seconds"
     )
@@ -228,7 +236,6 @@ def test_the_section_has_the_plot_and_the_table(
 def test_the_cost_that_is_drawn_stands_beside_the_score(study, cost, headings):
     data = study(cost=cost)
     section = score_cost_section(data, summarise(data))
-    assert section is not None
     assert [column.heading for column in section.tables[0].columns] == headings
 
 
@@ -239,7 +246,6 @@ def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one
     summaries = summarise(data)
     assert score_cost_section(data, summaries) is None
     section = score_cost_section(attrs.evolve(data, cost="passes"), summaries)
-    assert section is not None
     assert (section.tables, section.plots) == ([], [])
     assert "which was not measured; add the evaluator" in section.sentences[0]
 
@@ -248,12 +254,12 @@ def test_a_cost_that_was_not_measured_is_told_with_those_that_were(
     study,
 ):
     data = study(cost="euros")
-    found = summarise(data)
-    assert not scores_against_cost(found, data.cost)
-    assert "set it to one of `seconds`, `passes`." in unknown_cost(found, data.cost)
+    summaries = summarise(data)
+    assert not scores_against_cost(summaries, data.cost)
+    assert "set it to one of `seconds`, `passes`." in unknown_cost(summaries, data.cost)
     assert (
-        unknown_cost(found, "passes")
-        == unknown_cost(found, "MR")
+        unknown_cost(summaries, "passes")
+        == unknown_cost(summaries, "MR")
         == unknown_cost((), "euros")
         == ""
     )
@@ -263,10 +269,10 @@ def test_exports_have_costs_as_scores_and_the_front(
     study,
 ):
     data = study()
-    found = summarise(data)
-    scores = score_frame(data, found)
+    summaries = summarise(data)
+    scores = score_frame(data, summaries)
     assert [*scores[scores.task == "passes"].direction] == ["lower"] * 12
-    (against,) = json.loads(to_json(data, found))["costs"]
+    (against,) = json.loads(to_json(data, summaries))["costs"]
     assert {key: against[key] for key in ("task", "metric", "cost", "unit")} == {
         "task": "MR",
         "metric": "accuracy",

@@ -64,8 +64,8 @@ def test_a_task_takes_the_place_of_the_average(data, summaries):
         float(line.get_xdata()[0]) for line in axes[0].lines if line.get_marker() == "D"
     ]
     expected = [
-        fmean(v for name, v in means.items() if name.startswith(one))
-        for one in ("first", "mean")
+        fmean(v for name, v in means.items() if name.startswith(cell))
+        for cell in ("first", "mean")
     ]
     assert diamonds == pytest.approx(expected)
 

@@ -26,12 +26,12 @@ def rate(labels, length, batch):
 
 def score(value, place, **more):
     task = "-".join(f"{name}-{at}" for name, at in place.items())
-    said = {"id": "throughput", **place, "coordinates": list(place), **more}
+    protocol = {"id": "throughput", **place, "coordinates": list(place), **more}
     return Score(
         task,
         "examples/s",
         value,
-        {"encoder": {}, "evaluator": said},
+        {"encoder": {}, "evaluator": protocol},
         "encoder",
         "throughput",
     )
