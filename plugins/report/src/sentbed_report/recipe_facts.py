@@ -44,10 +44,9 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
     """Yield name and value of each fact, and the paths of the recipe that determine it."""
     encoders = _table(data.get("encoders"))
     if not encoders:
-        # `[encoder]` is short for `[encoders.encoder]`, as it is called where recipes differ.
-        yield from _facts_of_encoder(
-            data.get("encoder"), "", ["encoder", "encoders.encoder"]
-        )
+        # `[encoder]` is short for `[encoders.encoder]`, the form of paths in differences of recipes.
+        places = ["encoder", "encoders.encoder"]
+        yield from _facts_of_encoder(data.get("encoder"), "", places)
     for name, encoder in encoders.items():
         of = f" of {name}" if len(encoders) > 1 else ""
         yield from _facts_of_encoder(encoder, of, [f"encoders.{name}"])
@@ -57,11 +56,8 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
         for index, stage in enumerate(map(_table, stages)):
             name = stage.get("name", index)
             of = f" of {name}" if len(stages) > 1 else ""
-            yield (
-                f"loss{of}",
-                str(_table(stage.get("loss")).get("use", "")),
-                [f"stage.{name}.loss.use"],
-            )
+            loss = _table(stage.get("loss")).get("use", "")
+            yield f"loss{of}", str(loss), [f"stage.{name}.loss.use"]
     yield "seed", str(_table(data.get("run")).get("seed", "")), ["run.seed"]
 
 
@@ -74,17 +70,15 @@ def _facts_of_encoder(
     parts = [backbone.get("use"), backbone.get("model") or backbone.get("size")]
     if backbone.get("init") == "random":
         parts.append("random weights")
-    model = ", ".join(str(part) for part in parts if part)
-    yield (
-        f"model{of}",
-        model,
-        [f"{place}.backbone.{key}" for place in places for key in _MODEL],
-    )
-    yield (
-        f"pooler{of}",
-        str(pooler.get("use", "")),
-        [f"{place}.pooler.use" for place in places],
-    )
+    model = ", ".join(map(str, filter(None, parts)))
+    paths_of_model = []
+    paths_of_pooler = []
+    for place in places:
+        paths_of_pooler.append(f"{place}.pooler.use")
+        for key in _MODEL:
+            paths_of_model.append(f"{place}.backbone.{key}")
+    yield f"model{of}", model, paths_of_model
+    yield f"pooler{of}", str(pooler.get("use", "")), paths_of_pooler
 
 
 def _table(value: Any) -> Mapping[str, Any]:

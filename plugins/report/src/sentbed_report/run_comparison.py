@@ -30,9 +30,9 @@ def compared_encoders(
     """
     data = runs_as_study(runs, base, is_row_each=True)
     names = encoders if len(encoders) > 1 else [*encoders] * len(data.cells)
-    cells = [
-        _with_encoder(cell, name) for cell, name in zip(data.cells, names, strict=True)
-    ]
+    cells = []
+    for cell, name in zip(data.cells, names, strict=True):
+        cells.append(_with_encoder(cell, name))
     if len({cell.name for cell in cells}) < len(cells):
         raise RunError(
             f"`{cells[0].name}` is given twice; name another encoder of it with `--encoder`"
@@ -42,25 +42,25 @@ def compared_encoders(
 
 def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
     """Return a cell with the scores of one encoder, under a name that is the same for all cells."""
-    encoders = [
-        *dict.fromkeys(score.encoder for run in cell.runs for score in run.scores)
-    ]
+    encoders: dict[str, None] = {}
+    for run in cell.runs:
+        encoders |= dict.fromkeys(score.encoder for score in run.scores)
     if encoder not in encoders:
         raise RunError(
-            f"the run `{cell.name}` has no scores of an encoder `{encoder}`.{suggest(encoder, encoders)}"
+            f"the run `{cell.name}` has no scores of an encoder `{encoder}`."
+            f"{suggest(encoder, list(encoders))}"
         )
     name = f"{cell.name}/{encoder}"
 
-    def narrowed(run: CellRun) -> CellRun:
-        scores = [
-            attrs.evolve(score, encoder="encoder")
-            for score in run.scores
-            if score.encoder == encoder
-        ]
+    def renamed(run: CellRun) -> CellRun:
+        scores = []
+        for score in run.scores:
+            if score.encoder == encoder:
+                scores.append(attrs.evolve(score, encoder="encoder"))
         return attrs.evolve(run, cell=name, scores=tuple(scores), cost=None)
 
-    (renamed,) = with_runs([attrs.evolve(cell, name=name)], narrowed)
-    return renamed
+    (cell_of_encoder,) = with_runs([attrs.evolve(cell, name=name)], renamed)
+    return cell_of_encoder
 
 
 def difference_table(summary: Summary) -> Table:
@@ -90,9 +90,8 @@ def scoring_remarks(data: StudyData) -> Iterator[str]:
     for cell in data.cells:
         for run in cell.runs:
             for score in run.scores:
-                plugins.setdefault(score.evaluator, {})[
-                    score.plugin or "a plugin that is not known"
-                ] = None
+                plugin = score.plugin or "a plugin that is not known"
+                plugins.setdefault(score.evaluator, {})[plugin] = None
     for evaluator, versions in plugins.items():
         if len(versions) > 1:
             yield f"{evaluator}: the scores are by {' and '.join(versions)}."

@@ -36,10 +36,8 @@ class Shares:
     @classmethod
     def of(cls, scores: Sequence[float], baseline: float) -> Shares:
         """Count the candidates; one with the score NaN neither helps nor harms."""
-        helped, harmed = (
-            sum(one > baseline for one in scores),
-            sum(one < baseline for one in scores),
-        )
+        helped = sum(score > baseline for score in scores)
+        harmed = sum(score < baseline for score in scores)
         return cls(helped, harmed, len(scores))
 
 
@@ -56,16 +54,14 @@ class Ranking:
     @property
     def rows(self) -> tuple[tuple[int | None, Candidate, float], ...]:
         """Rank, candidate and difference from the baseline; the baseline is sorted in without a rank."""
-        ranked: list[tuple[int | None, Candidate]] = [
-            *enumerate(self.candidates, start=1)
-        ]
-        place = sum(
-            candidate.score > self.baseline.score for candidate in self.candidates
-        )
-        ranked.insert(place, (None, self.baseline))
-        return tuple(
-            (rank, entry, entry.score - self.baseline.score) for rank, entry in ranked
-        )
+        baseline = self.baseline.score
+        rows: list[tuple[int | None, Candidate, float]] = []
+        for rank, candidate in enumerate(self.candidates, start=1):
+            rows.append((rank, candidate, candidate.score - baseline))
+        # Not 0 for a baseline that is not finite.
+        difference = baseline - baseline
+        rows.insert(self.shares.helped, (None, self.baseline, difference))
+        return tuple(rows)
 
     @property
     def winner(self) -> Candidate:
@@ -80,9 +76,8 @@ class Ranking:
     @property
     def shares(self) -> Shares:
         """Numbers of candidates that score higher, and lower, than without a demonstration."""
-        return Shares.of(
-            [candidate.score for candidate in self.candidates], self.baseline.score
-        )
+        scores = [candidate.score for candidate in self.candidates]
+        return Shares.of(scores, self.baseline.score)
 
     @property
     def digits(self) -> int:

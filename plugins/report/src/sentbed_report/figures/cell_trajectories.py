@@ -28,11 +28,13 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
     """Draw each plane of two watched scores with one line per cell: the mean of its runs at each step."""
     scores: list[PlaneScore] = []
     for run, stage in stages(data):
-        watched = [_watched(entry) for entry in mappings(stage.get("watched"))]
-        read = [watch for watch in watched if watch is not None]
-        scores += watched_scores(
-            read, str(stage.get("name", "")), run.cell, run.prompt, run.seed
-        )
+        name = str(stage.get("name", ""))
+        watched = []
+        for entry in mappings(stage.get("watched")):
+            watch = _watched(entry)
+            if watch is not None:
+                watched.append(watch)
+        scores += watched_scores(watched, name, run.cell, run.prompt, run.seed)
     plots = []
     for plane in score_planes(scores):
         plot = _plot(data, plane)
@@ -88,7 +90,7 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
             f"Of {len(cells):,} cells {len(shown)} are drawn: the baseline and the first ones."
         )
     captions.append(sentence_on_missing(data, cells, "watched scores"))
-    title = (
-        f"Training in stage {plane.stage}: {plot.title}" if plane.stage else plot.title
-    )
+    title = plot.title
+    if plane.stage:
+        title = f"Training in stage {plane.stage}: {title}"
     return attrs.evolve(plot, title=title, caption=captions)

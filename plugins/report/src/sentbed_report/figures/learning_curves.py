@@ -69,7 +69,7 @@ def _plot(
         captions.append("Thick: the baseline.")
     captions.append(sentence_on_choice(len(cells), len(of_cells), "validation score"))
     captions.append(sentence_on_missing(data, set(means["cell"]), "validations"))
-    points = {
-        cell: of_cells.get_group(cell)[["step", "score"]].to_numpy() for cell in cells
-    }
+    points = {}
+    for cell in cells:
+        points[cell] = of_cells.get_group(cell)[["step", "score"]].to_numpy()
     return curves_plot(title, captions, axis, points, data.baseline)

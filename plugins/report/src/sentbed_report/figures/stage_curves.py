@@ -97,8 +97,11 @@ def metrics_plots(stage: StageCurve) -> list[Plot]:
 
 def validation_plot(stage: StageCurve) -> Plot | None:
     """Draw the validation scores, with a ring at the step whose weights were kept; None without any."""
-    steps = [step for step, _ in stage.validations]
-    points = finite_points(steps, [score for _, score in stage.validations])
+    steps, scores = [], []
+    for step, score in stage.validations:
+        steps.append(step)
+        scores.append(score)
+    points = finite_points(steps, scores)
     if not len(points):
         return None
     caption, best = "", None

@@ -34,7 +34,7 @@ def training_section(stages: Sequence[StageCurve]) -> Section | None:
     for stage in stages:
         planes = watched_planes(stage.watched)
         plots += _plots(stage, planes)
-        tables += [_steps(plane) for plane in planes]
+        tables += map(_steps, planes)
     return Section("Training", count(len(stages), "stage"), tables=tables, plots=plots)
 
 

@@ -86,29 +86,32 @@ def found_demonstrations(
 def search_of(run: CellRun) -> Found | None:
     """Return the result of a run's search; None if there was none, or if its record cannot be read."""
     ranking = run.record.get("ranking")
-    if not isinstance(ranking, Mapping) or not isinstance(
-        ranking.get("rows"), Sequence
-    ):
+    if not isinstance(ranking, Mapping):
         return None
-    ranked = []
+    rows = ranking.get("rows")
+    if not isinstance(rows, Sequence):
+        return None
+    scores: list[float] = []
+    best: Mapping[str, Any] = {}
     baseline = None
-    for row in ranking["rows"]:
+    for row in rows:
         score = _finite(row.get("score")) if isinstance(row, Mapping) else None
         if score is None:
             continue
-        if row.get("rank") is not None:
-            ranked.append((score, row))
-        elif baseline is None:
-            baseline = score
-    if not ranked:
+        if row.get("rank") is None:
+            baseline = score if baseline is None else baseline
+            continue
+        if not scores or score > max(scores):
+            best = row
+        scores.append(score)
+    if not scores:
         return None
-    best_score, best = max(ranked, key=lambda candidate: candidate[0])
     return Found(
         evaluator=str(ranking.get("evaluator", "")),
         sentence=str(best.get("sentence", "")),
         word=str(best.get("word", "")),
-        score=best_score,
-        scores=tuple(score for score, _ in ranked),
+        score=max(scores),
+        scores=tuple(scores),
         baseline=baseline,
     )
 
@@ -119,37 +122,28 @@ def _gains(
     """Yield the gains over the cell without a search that differs in a single label, if there is just one."""
     beside = []
     for other in without_search:
-        differing = [
-            axis for axis, label in other.labels.items() if cell.labels[axis] != label
-        ]
-        if len(differing) == 1:
+        if len(other.labels.items() - cell.labels.items()) == 1:
             beside.append(other.name)
     if len(beside) != 1:
         return
     for summary in summaries:
-        with_search, without = (
-            _mean(summary.rows, cell.name),
-            _mean(summary.rows, beside[0]),
-        )
+        with_search = _mean(summary.rows, cell.name)
+        without = _mean(summary.rows, beside[0])
         if with_search is not None and without is not None:
             yield Gain(beside[0], summary, with_search - without)
 
 
 def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
     """Return the mean in the last column of a cell with a single finished row; else None."""
-    values = [
-        row.cells[-1].value
-        for row in rows
-        if row.cell == cell and row.status == "finished"
-    ]
+    values = []
+    for row in rows:
+        if row.cell == cell and row.status == "finished":
+            values.append(row.cells[-1].value)
     return _finite(values[0]) if len(values) == 1 else None
 
 
 def _finite(value: Any) -> float | None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-    ):
+    """Return a value as a float if it is a finite number; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    return float(value) if math.isfinite(value) else None

@@ -63,45 +63,41 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
     column = summary.columns[-1]
     if not summary.prompts or column.cost or not summary.measured:
         return ()
-    store = (
-        ComponentStore(summary.resamples)
-        if summary.scores is None
-        else summary.scores.components
-    )
+    store = ComponentStore(summary.resamples)
+    if summary.scores is not None:
+        store = summary.scores.components
     scores_of_rows: dict[int, dict[int, PromptScores]] = {}
+    means: dict[int, dict[str, float]] = {}
+    ranked = []
     for number, row in enumerate(summary.rows):
+        cell = row.cells[-1]
         scores = _under_prompts(summary.measured[-1].get(row.key, {}))
-        if scores and all(
-            math.isfinite(value) for value in row.cells[-1].seeds.values()
-        ):
+        if scores and all(map(math.isfinite, cell.seeds.values())):
             scores_of_rows[number] = scores
-    means = {
-        number: _means(summary.prompts, scores)
-        for number, scores in scores_of_rows.items()
-    }
-    ranked = [
-        number for number in means if not summary.rows[number].cells[-1].degenerate
-    ]
+            means[number] = _means(summary.prompts, scores)
+            if not cell.degenerate:
+                ranked.append(number)
+
     rows = []
     for number, scores in scores_of_rows.items():
         row = summary.rows[number]
         best = best_prompt(scores, store, column.lower)
+        sources = _sources(summary, row, scores, store)
         ranks = {}
         if column.ranked and number in ranked:
             for prompt in summary.prompts:
                 ranks[prompt] = _rank(number, prompt, ranked, means, column.lower)
-        rows.append(
-            RowUnderPrompts(
-                row, means[number], ranks, _sources(summary, row, scores, store), best
-            )
-        )
+        rows.append(RowUnderPrompts(row, means[number], ranks, sources, best))
     return tuple(rows)
 
 
 def _under_prompts(scores: Scored) -> dict[int, PromptScores]:
-    return {
-        seed: score for seed, score in scores.items() if isinstance(score, PromptScores)
-    }
+    """Return the scores that are under several prompts, by seed."""
+    under_prompts = {}
+    for seed, score in scores.items():
+        if isinstance(score, PromptScores):
+            under_prompts[seed] = score
+    return under_prompts
 
 
 def _means(
@@ -127,7 +123,9 @@ def _rank(
     better = 0
     for other in ranked:
         of_other = round(means[other][prompt], MEAN_DECIMALS)
-        better += of_other < value if lower else of_other > value
+        is_better = of_other < value if lower else of_other > value
+        if is_better:
+            better += 1
     return better + 1
 
 

@@ -97,7 +97,7 @@ def _published_values(
         if _is_comparable(summaries, summary, any_row, column, reference.scores):
             keys = _keys(summary, any_row, column)
         scores = [score for key, score in reference.scores.items() if key in keys]
-        values.append(scores[0] if scores else None)
+        values.append(next(iter(scores), None))
     return values
 
 

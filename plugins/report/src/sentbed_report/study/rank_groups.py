@@ -176,7 +176,8 @@ def rank_groups(
     for row in rows_of_table:
         if row.cells[-1].value is None:
             continue
-        number_finished += row.status == "finished"
+        if row.status == "finished":
+            number_finished += 1
         reason = _why_left_out(row)
         if reason:
             left.append((row.name, reason))

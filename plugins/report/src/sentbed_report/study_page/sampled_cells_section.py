@@ -22,19 +22,15 @@ def sampled_cells_section(data: StudyData) -> Section | None:
         return None
     seed = data.seeds[0] if data.seeds else None
     scores = _deciding_scores(data, seed)
-    columns = (
-        Column("chosen", form="count"),
-        Column(
-            "score",
-            digits=score_digits(
-                score for score in scores.values() if score is not None
-            ),
-        ),
-    )
-    rows = [
-        (name, place, scores.get(name)) for place, name in enumerate(sampled.names, 1)
-    ]
-    before = sum(cell.name not in sampled.names for cell in data.cells)
+    digits = score_digits(score for score in scores.values() if score is not None)
+    columns = (Column("chosen", form="count"), Column("score", digits=digits))
+    rows = []
+    for number, name in enumerate(sampled.names, start=1):
+        rows.append((name, number, scores.get(name)))
+    before = 0
+    for cell in data.cells:
+        if cell.name not in sampled.names:
+            before += 1
     more = ""
     if before:
         verb = "was" if before == 1 else "were"

@@ -93,8 +93,10 @@ def _notes(selection: Selection) -> Iterator[str]:
             "chosen."
         )
     if selection.left and selection.cell:
-        listed = "; ".join(f"{name} ({reason})" for name, reason in selection.left)
-        yield f"Could not be chosen: {listed}."
+        cells = []
+        for name, reason in selection.left:
+            cells.append(f"{name} ({reason})")
+        yield f"Could not be chosen: {'; '.join(cells)}."
     if selection.cell and not selection.complete:
         tried = ""
         if selection.compared < selection.among:

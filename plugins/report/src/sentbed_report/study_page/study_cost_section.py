@@ -82,8 +82,11 @@ def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
 
 
 def _sentences(cost: StudyCost) -> Iterator[str]:
-    ended = f"{count(cost.runs, 'run')} {'has' if cost.runs == 1 else 'have'} finished or failed"
-    yield f"{ended}. Their times are added up, also of those that ran at the same time."
+    verb = "has" if cost.runs == 1 else "have"
+    yield (
+        f"{count(cost.runs, 'run')} {verb} finished or failed. Their times are added up, also of those that "
+        "ran at the same time."
+    )
     if cost.shared is not None:
         least, most = min(cost.begun.values()), max(cost.begun.values())
         begin = count(most, "run") if least == most else f"{least} to {most} runs"

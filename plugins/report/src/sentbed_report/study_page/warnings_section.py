@@ -17,19 +17,15 @@ def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
     warned = []
     for cell in data.cells:
         for run in (*cell.runs, *cell.confirmation):
-            if run.status == "finished":
-                warnings = run.record.get("warnings")
-                texts = warnings if isinstance(warnings, list) else []
-                warned.append(
-                    (
-                        run,
-                        [
-                            *dict.fromkeys(
-                                text for text in texts if isinstance(text, str)
-                            )
-                        ],
-                    )
+            if run.status != "finished":
+                continue
+            warnings = run.record.get("warnings")
+            texts: dict[str, None] = {}
+            if isinstance(warnings, list):
+                texts = dict.fromkeys(
+                    text for text in warnings if isinstance(text, str)
                 )
+            warned.append((run, list(texts)))
     return warned
 
 
@@ -39,16 +35,20 @@ def warnings_section(data: StudyData) -> Section | None:
     Warnings that differ only in their numbers share a row, with the text of the first.
     """
     finished = warnings_of_runs(data)
+    warned = 0
     runs_of: dict[str, tuple[str, list[CellRun]]] = {}
     for run, warnings in finished:
+        if warnings:
+            warned += 1
         for warning in warnings:
             _, runs = runs_of.setdefault(_NUMBER.sub("0", warning), (warning, []))
             if run not in runs:
                 runs.append(run)
     if not runs_of:
         return None
-    rows = [(runs_and_cells(runs), warning) for warning, runs in runs_of.values()]
-    warned = sum(bool(warnings) for _, warnings in finished)
+    rows = []
+    for warning, runs in runs_of.values():
+        rows.append((runs_and_cells(runs), warning))
     line = f"{warned:,} of {count(len(finished), 'finished run')} warned of something"
     return Section(
         "Warnings",
