@@ -196,18 +196,15 @@ def rank_groups(
     rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, column)), reverse=True)
     judged = scores.pairs([row.key for row in rows])
     reasons = not_comparable(_numbered(rows, judged))
-    kept = []
-    for number, row in enumerate(rows):
-        if number in reasons:
-            left.append((row.name, reasons[number]))
-        else:
-            kept.append(row)
+    kept = [row for number, row in enumerate(rows) if number not in reasons]
     if len(kept) < 2:
         reason = "fewer than two rows can be compared"
         if reasons:
             reason = "; ".join(dict.fromkeys(reasons.values()))
         return RankGroups((), tuple(left), reason, tasks=tasks)
 
+    for number, reason in reasons.items():
+        left.append((rows[number].name, reason))
     pairs = corrected(_numbered(kept, judged), looks)
     groups = _grouped(kept, pairs, column, looks)
     return attrs.evolve(groups, left=tuple(left), tasks=tasks)

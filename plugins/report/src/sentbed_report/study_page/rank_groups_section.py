@@ -29,6 +29,7 @@ def rank_groups_section(
     notes: list[str] = []
     lines: list[str] = []
     bases: set[Basis] = set()
+    looks = 1
     has_groups = False
     has_ranks_over_tasks = False
     for summary in summaries:
@@ -40,6 +41,7 @@ def rank_groups_section(
         if groups.rows:
             lines.append(_line(summary, groups))
             tables.append(_table(summary, groups))
+            looks = summary.looks
             if groups.basis:
                 bases.add(groups.basis)
         if groups.tasks is not None:
@@ -52,7 +54,7 @@ def rank_groups_section(
     sentences: list[str] = []
     if lines:
         line = lines[0]
-        sentences += _sentences(data, common_basis(bases))
+        sentences += _sentences(data, common_basis(bases), looks)
         notes += _note_on_decisions(data.decisions)
     if has_ranks_over_tasks:
         sentences.append(
@@ -71,14 +73,14 @@ def _line(summary: Summary, groups: RankGroups) -> str:
     return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
 
 
-def _sentences(data: StudyData, basis: Basis) -> Iterator[str]:
+def _sentences(data: StudyData, basis: Basis, looks: int) -> Iterator[str]:
     """Yield sentences that explain letters, tests and intervals of ranks."""
     paired = "each seed with the same seed"
     if data.prompts:
         paired = "each prompt and seed with the same"
     times = ""
-    if data.looks > 1:
-        times = f", times the {data.looks} looks at which cells may be stopped"
+    if looks > 1:
+        times = f", times the {looks} looks at which cells may be stopped"
     yield (
         "Cells that share a letter cannot be told apart, and cells that share none differ. A shared "
         "letter does not mean that two cells are equal."

@@ -7,7 +7,8 @@ All formats of tables use this list, so that a new quantity is added only here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -107,10 +108,10 @@ class Piece:
         return f"{self.label} {self.text}".lstrip()
 
 
-Pieces: TypeAlias = Callable[[Estimate, Column], Sequence[Piece]]
+Pieces: TypeAlias = Callable[[Estimate, Column], Iterable[Piece]]
 
 
-def _no_pieces(estimate: Estimate, column: Column) -> Sequence[Piece]:
+def _no_pieces(estimate: Estimate, column: Column) -> Iterable[Piece]:
     return ()
 
 
@@ -136,27 +137,25 @@ class Quantity:
         return {self.name: self.record}
 
 
-def _spread(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.std is None or not math.isfinite(estimate.std):
-        return ()
-    return (Piece(f"± {number(estimate.std, column.digits)}"),)
+def _spread(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.std is not None and math.isfinite(estimate.std):
+        yield Piece(f"± {number(estimate.std, column.digits)}")
 
 
-def _rank(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.rank is None:
-        return ()
-    return (Piece(str(estimate.rank).translate(_SUPERSCRIPTS)),)
+def _rank(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.rank is not None:
+        yield Piece(str(estimate.rank).translate(_SUPERSCRIPTS))
 
 
-def _significance(estimate: Estimate, column: Column) -> Sequence[Piece]:
+def _significance(estimate: Estimate, column: Column) -> Iterator[Piece]:
     judged = estimate.judged
-    sign = "" if judged is None else sign_of(judged.corrected)
-    if judged is None or not sign:
-        return ()
+    if judged is None or not judged.significant:
+        return
     kind = ""
     if judged.difference is not None and column.ranked:
         kind = "worse" if (judged.difference < 0) != column.lower else "better"
-    return (Piece(sign, _comparison_hint(judged, column), kind),)
+    hint = _comparison_hint(judged, column)
+    yield Piece(sign_of(judged.corrected), hint, kind)
 
 
 def _comparison_hint(judged: Judged, column: Column) -> str:
@@ -173,56 +172,46 @@ def _comparison_hint(judged: Judged, column: Column) -> str:
     return "\n".join(lines)
 
 
-def _degenerate(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if not estimate.degenerate:
-        return ()
-    return (Piece(DEGENERATE, f"degenerate: {estimate.degenerate}", "degenerate"),)
+def _degenerate(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.degenerate:
+        hint = f"degenerate: {estimate.degenerate}"
+        yield Piece(DEGENERATE, hint, "degenerate")
 
 
-def _change(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.change is None:
-        return ()
-    return (
-        Piece(
-            signed(estimate.change, column.digits),
-            "against the same encoder before training",
-        ),
-    )
+def _change(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.change is not None:
+        text = signed(estimate.change, column.digits)
+        yield Piece(text, "against the same encoder before training")
 
 
-def _interval(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.interval is None:
-        return ()
-    return (
-        Piece(interval_text(estimate.interval, column.digits), "confidence interval"),
-    )
+def _interval(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.interval is not None:
+        text = interval_text(estimate.interval, column.digits)
+        yield Piece(text, "confidence interval")
 
 
-def _count(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.count is None:
-        return ()
-    return (
-        Piece(
-            f"of {estimate.count:,}", "cells, or pairs of cells, that it is the mean of"
-        ),
-    )
+def _count(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.count is not None:
+        hint = "cells, or pairs of cells, that it is the mean of"
+        yield Piece(f"of {estimate.count:,}", hint)
 
 
-def _published(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    return tuple(_published_piece(row) for row in estimate.published)
+def _published(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    for row in estimate.published:
+        digits = expected_digits(row)
+        text = number(row.value, digits)
+        if row.difference is not None:
+            text += f" ({signed(row.difference, digits)})"
+        hint = row.source
+        if row.decides:
+            hint += f": {expected_verdict(row)}, ±{number(row.tolerance, digits)}"
+        elif row.contradicted:
+            hint += f": contradicted, since {row.contradicted}"
+        yield Piece(text, hint, expected_kind(row), "published")
 
 
-def _published_piece(row: ExpectedRow) -> Piece:
-    digits = expected_digits(row)
-    text = number(row.value, digits)
-    if row.difference is not None:
-        text += f" ({signed(row.difference, digits)})"
-    hint = row.source
-    if row.decides:
-        hint += f": {expected_verdict(row)}, ±{number(row.tolerance, digits)}"
-    elif row.contradicted:
-        hint += f": contradicted, since {row.contradicted}"
-    return Piece(text, hint, expected_kind(row), "published")
+def _number_of_seeds(estimate: Estimate) -> int:
+    return len(estimate.seeds)
 
 
 def _lower_bound(estimate: Estimate) -> float | None:
@@ -251,15 +240,17 @@ def _judged_record(estimate: Estimate) -> dict[str, Any] | None:
 
 
 def _published_record(estimate: Estimate) -> list[dict[str, Any]]:
-    return [
-        {
-            "source": row.source,
-            "value": row.value,
-            "difference": row.difference,
-            "met": row.met,
-        }
-        for row in estimate.published
-    ]
+    records = []
+    for row in estimate.published:
+        records.append(
+            {
+                "source": row.source,
+                "value": row.value,
+                "difference": row.difference,
+                "met": row.met,
+            }
+        )
+    return records
 
 
 def _difference(estimate: Estimate) -> float | None:
@@ -271,19 +262,13 @@ def _corrected(estimate: Estimate) -> float | None:
 
 
 def _corrected_no_worse(estimate: Estimate) -> float | None:
-    return (
-        None
-        if estimate.equivalence is None
-        else estimate.equivalence.corrected_no_worse
-    )
+    test = estimate.equivalence
+    return None if test is None else test.corrected_no_worse
 
 
 def _corrected_equivalent(estimate: Estimate) -> float | None:
-    return (
-        None
-        if estimate.equivalence is None
-        else estimate.equivalence.corrected_equivalent
-    )
+    test = estimate.equivalence
+    return None if test is None else test.corrected_equivalent
 
 
 def _equivalence_record(estimate: Estimate) -> dict[str, Any] | None:
@@ -295,21 +280,11 @@ def _first_published(estimate: Estimate) -> float | None:
 
 
 QUANTITIES: list[Quantity] = [
-    Quantity("mean", lambda estimate: estimate.value),
-    Quantity("std", lambda estimate: estimate.std, pieces=_spread),
-    Quantity(
-        "seeds",
-        lambda estimate: estimate.seeds,
-        {"seeds": lambda estimate: len(estimate.seeds)},
-    ),
-    Quantity(
-        "rank",
-        lambda estimate: estimate.rank,
-        pieces=_rank,
-        placing="mark",
-        always=False,
-    ),
-    Quantity("place", lambda estimate: estimate.place, always=False),
+    Quantity("mean", attrgetter("value")),
+    Quantity("std", attrgetter("std"), pieces=_spread),
+    Quantity("seeds", attrgetter("seeds"), {"seeds": _number_of_seeds}),
+    Quantity("rank", attrgetter("rank"), pieces=_rank, placing="mark", always=False),
+    Quantity("place", attrgetter("place"), always=False),
     Quantity(
         "against_baseline",
         _judged_record,
@@ -325,14 +300,11 @@ QUANTITIES: list[Quantity] = [
         "below",
     ),
     Quantity(
-        "degenerate",
-        lambda estimate: estimate.degenerate,
-        pieces=_degenerate,
-        placing="mark",
+        "degenerate", attrgetter("degenerate"), pieces=_degenerate, placing="mark"
     ),
     Quantity(
         "interval",
-        lambda estimate: estimate.interval,
+        attrgetter("interval"),
         {"low": _lower_bound, "high": _upper_bound},
         _interval,
         "below",
@@ -340,14 +312,14 @@ QUANTITIES: list[Quantity] = [
     ),
     Quantity(
         "change",
-        lambda estimate: estimate.change,
+        attrgetter("change"),
         pieces=_change,
         placing="below",
         always=False,
     ),
     Quantity(
         "count",
-        lambda estimate: estimate.count,
+        attrgetter("count"),
         pieces=_count,
         placing="below",
         always=False,
