@@ -21,13 +21,7 @@ def invoke(*words):
     return CliRunner().invoke(main, ["compare", *map(str, words)])
 
 
-def score(
-    task,
-    value,
-    encoder="en",
-    items=None,
-    **entries,
-):
+def score(task, value, encoder="en", items=None, **entries):
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval", **entries}}
     return Score(task, "accuracy", value, protocol, encoder, "transfer", items)
@@ -167,9 +161,7 @@ def test_versions_of_a_plugin_are_remarked(write_run):
     )
 
 
-def test_encoders_of_any_name_are_compared_also_those_of_one_run(
-    write_run,
-):
+def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run):
     first_run = write_run("one", score("MR", 70.0, "en@start"), score("MR", 80.0))
     two = write_run("two", score("MR", 60.0), score("MR", 50.0, "zh"))
 
@@ -195,9 +187,7 @@ def test_encoders_of_any_name_are_compared_also_those_of_one_run(
         compared_encoders([first_run, first_run], ["en"], None)
 
 
-def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(
-    run_of,
-):
+def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(run_of):
     runs = [run_of("a-1", seed=1), run_of("a-2", seed=2)]
     document = json.loads(invoke(*runs, "--json").output)
     assert [cell["name"] for cell in document["cells"]] == ["a-1", "a-2"]

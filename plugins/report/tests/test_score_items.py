@@ -75,9 +75,7 @@ def test_a_protocol_is_recognised_after_its_way_through_json(tmp_path):
     same(items.attach_items(tmp_path, without(read))[0].items, PAIRS)
 
 
-def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(
-    tmp_path,
-):
+def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(tmp_path):
     items.keep_items(tmp_path, [score()])
     changed = attrs.evolve(PAIRS, x=GOLD + 1)
     items.keep_items(tmp_path, [score(of=changed)])

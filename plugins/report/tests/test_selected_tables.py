@@ -15,13 +15,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from toy_study import study
 
 
-def score(
-    task,
-    value,
-    encoder="en",
-    metric="accuracy",
-    **entries,
-):
+def score(task, value, encoder="en", metric="accuracy", **entries):
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval", **entries}}
     return Score(task, metric, value, protocol, encoder, "transfer")
@@ -78,9 +72,7 @@ def test_unlike_protocols_stand_in_tables_of_their_own(write_run):
     assert tables[1].apart
 
 
-def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(
-    write_run,
-):
+def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(write_run):
     logistic = {"id": "logistic", "classifier": {"C": [1, 2], "folds": 10}}
     scores = (
         score("MR", 80.0),
@@ -111,9 +103,7 @@ def test_a_run_without_scores_says_what_to_add(write_run):
         selected_tables([write_run("empty")])
 
 
-def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(
-    write_run,
-):
+def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(write_run):
     runs = []
     for name, value in {"a": 30.0, "b": 10.0, "c": 20.0}.items():
         error = attrs.evolve(score("T", value, metric="error"), direction="lower")
@@ -174,9 +164,7 @@ def test_a_table_has_each_format(write_run, form, beginning, row):
     assert row in done.output
 
 
-def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(
-    write_run,
-):
+def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(write_run):
     run = write_run("one", score("MR", 80.0), of_evaluator("sts", "STS12", 70.0))
     lines = (
         CliRunner()

@@ -49,9 +49,7 @@ def study(study_of):
     return make
 
 
-def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(
-    study,
-):
+def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(study):
     cost = study_cost(study())
     assert (cost.runs, cost.unknown, cost.cached) == (3, 0, 0)
     assert cost.cells.seconds == 1 + 2 + 4
@@ -78,9 +76,7 @@ def texts_of(section):
     return rows
 
 
-def test_the_section_has_what_was_taken_and_what_sharing_saved(
-    study,
-):
+def test_the_section_has_what_was_taken_and_what_sharing_saved(study):
     section = study_cost_section(study(), ["Stopping saved 3 runs."])
     assert (section.title, section.summary) == (
         "Cost of the study",
@@ -101,17 +97,13 @@ def test_the_section_has_what_was_taken_and_what_sharing_saved(
     )
 
 
-def test_without_sharing_there_is_nothing_to_compare_with(
-    study,
-):
+def test_without_sharing_there_is_nothing_to_compare_with(study):
     section = study_cost_section(study(share=False))
     assert section is not None
     assert texts_of(section) == {"taken": ["7.0 s", "3.5 s", "700"]}
 
 
-def test_what_is_not_known_is_named_and_not_summed(
-    study,
-):
+def test_what_is_not_known_is_named_and_not_summed(study):
     data = study()
     first, second, third = data.cells
     (run,) = first.runs
@@ -175,9 +167,7 @@ def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
     )
 
 
-def test_costs_of_runs_are_drawn_only_where_the_study_asks(
-    study,
-):
+def test_costs_of_runs_are_drawn_only_where_the_study_asks(study):
     summaries = summarise(study())
     assert scores_against_cost(summaries) == ()
     assert unknown_cost(summaries, "passes").endswith(

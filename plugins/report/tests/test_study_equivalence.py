@@ -32,11 +32,7 @@ CELLS = {
 }
 
 
-def study(
-    baseline=BASELINE,
-    margin=0.3,
-    direction="higher",
-):
+def study(baseline=BASELINE, margin=0.3, direction="higher"):
     def cell(name, values):
         protocol = {"encoder": {}, "evaluator": {"id": "p"}}
         runs = [

@@ -19,12 +19,7 @@ VALUES = {
 }
 
 
-def with_summary(
-    study_of,
-    values,
-    axes,
-    **more,
-):
+def with_summary(study_of, values, axes, **more):
     """One seed below and one above each value; a cell without a value has failed."""
     numbers = {
         name: {1: {}, 2: {}}
@@ -37,9 +32,7 @@ def with_summary(
     return data, summary
 
 
-def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(
-    study_of,
-):
+def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(study_of):
     pooler, loss = main_effects(*with_summary(study_of, VALUES, [POOLER, LOSS]))
     assert (pooler.axis, pooler.reference, pooler.together) == ("pooler", "first", ())
     first, mean = pooler.labels
@@ -76,9 +69,7 @@ def test_means_are_over_contexts_that_all_labels_have(study_of):
     assert loss.labels[2].std is None
 
 
-def test_axes_that_go_together_are_named_and_do_not_part_the_cells(
-    study_of,
-):
+def test_axes_that_go_together_are_named_and_do_not_part_the_cells(study_of):
     size = AxisInfo("size", ("small", "large"))
     rate = AxisInfo("rate", ("1e-3", "1e-4"))
     values = {
@@ -156,9 +147,7 @@ def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of):
     }
 
 
-def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(
-    study_of,
-):
+def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(study_of):
     """Simpson's reversal: `mean` is better with both models, and was run with the weak one more often."""
     model, seed = (
         AxisInfo("model", ("weak", "strong")),
@@ -219,9 +208,7 @@ def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of):
     assert set(grid.left) == {("decoder", "bert"), ("decoder", "roberta")}
 
 
-def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(
-    study_of,
-):
+def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(study_of):
     """BERT has no last token to pool, and OPT no first one: only `mean` goes with every model."""
     pooler, model = (
         AxisInfo("pooler", ("first", "mean", "last")),
@@ -271,9 +258,7 @@ def test_a_label_alone_is_no_comparison_and_says_so(study_of):
     assert (other.compared, other.left) == (True, {})
 
 
-def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(
-    study_of,
-):
+def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(study_of):
     knowledge = AxisInfo("knowledge", ("none", "dropout", "nsp"))
     loss = AxisInfo("loss", ("none", "ctr", "cls"))
     values = {

@@ -160,9 +160,7 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
     assert "](<cells/cell-0-1/seed-1/report.html>)" in toy.markdown
 
 
-def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(
-    toy,
-):
+def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(toy):
     for tag, attributes in toy.page.elements:
         assert not attributes.get("src")
         assert tag != "link" or attributes["href"] == "data:,"
@@ -352,9 +350,7 @@ def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path):
     assert numbers[:5] == ["–"] * 5
 
 
-def test_a_degenerate_number_is_named_below_its_table_and_marked(
-    tmp_path,
-):
+def test_a_degenerate_number_is_named_below_its_table_and_marked(tmp_path):
     data = study()
     run = data.cells[0].runs[0]
     first, *others = run.scores
@@ -386,9 +382,7 @@ def test_the_same_study_gives_the_same_page(tmp_path, toy):
     assert (again.html, again.markdown) == (toy.html, toy.markdown)
 
 
-def test_what_cannot_be_compared_is_named(
-    study_with_a_pooler_left_out,
-):
+def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out):
     """A label that cannot run keeps its axis, and no mean is over other cells than the one beside it."""
     data = study_with_a_pooler_left_out
     findings = axis_findings(data, summarise(data, resamples=50))
@@ -468,9 +462,7 @@ def with_references(data):
     return attrs.evolve(data, references=references)
 
 
-def test_published_references_are_rows_and_all_references_dashed_lines(
-    tmp_path,
-):
+def test_published_references_are_rows_and_all_references_dashed_lines(tmp_path):
     data = with_references(study(seeds=(1,)))
     (summary,) = summarise(data, resamples=10)
     (untrained,) = (

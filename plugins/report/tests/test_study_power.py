@@ -167,9 +167,7 @@ def test_without_a_difference_none_is_found_more_often_than_the_level_whatever_v
 @pytest.mark.parametrize(
     "spread", [Spread(1.0), Spread(1.0, 0.2), Spread(0.1, 1.0, 50), Spread(1.0, 1.0, 5)]
 )
-def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(
-    spread,
-):
+def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(spread):
     least = [
         smallest_difference(spread, seeds) for seeds in (2, 3, 4, 6, 12, 100, 5000)
     ]
@@ -185,7 +183,6 @@ def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(
 def test_the_seeds_needed_are_just_enough(spread):
     for difference in (0.7, 1.0, 3.0):
         seeds = seeds_needed(spread, difference).seeds
-        assert seeds is not None
         assert power_of(spread, difference, seeds) >= 0.8
         assert seeds == 2 or power_of(spread, difference, seeds - 1) < 0.8
 
@@ -300,7 +297,6 @@ def test_the_power_over_prompts_seeds_and_items_is_that_of_simulated_studies(
 def test_prompts_needed_are_the_fewest_with_the_power_and_no_seeds_replace_them():
     spread = Spread(0.5, 0.1, 199, 1.0, 4)
     needed = prompts_needed(spread, 1.5, 5).seeds
-    assert needed is not None
     assert power_of(attrs.evolve(spread, prompts=needed), 1.5, 5) >= 0.8
     assert power_of(attrs.evolve(spread, prompts=needed - 1), 1.5, 5) < 0.8
     of_seeds = seeds_needed(spread, 1.5)
@@ -332,7 +328,6 @@ def test_the_observed_spread_over_prompts_is_pooled():
     first = Judged({1: 1.0, 2: 2.0}, 1.0, 99, {"a": 0.0, "b": 2.0})
     second = Judged({1: 1.0, 2: 2.0}, 3.0, 99, {"a": 0.0, "b": 4.0})
     observed = observed_spread([first, second])
-    assert observed is not None
     spread, seeds = observed
     assert spread.prompt_std == pytest.approx(math.sqrt(5))
     assert (spread.prompts, seeds) == (2, 2)

@@ -93,9 +93,7 @@ def test_ranks_over_tasks_say_what_they_ask(study_of):
     assert "1.48" in ranks.notes[0]
 
 
-def test_what_is_left_out_and_why_is_a_remark(
-    study_of,
-):
+def test_what_is_left_out_and_why_is_a_remark(study_of):
     data = many_tasks(study_of)
     last = attrs.evolve(data.cells[2].runs[0], status="running", scores=())
     cell = attrs.evolve(data.cells[2], runs=(last, *data.cells[2].runs[1:]))
@@ -106,9 +104,7 @@ def test_what_is_left_out_and_why_is_a_remark(
     assert remark.endswith("left out, since it has not finished: last.")
 
 
-def test_without_groups_there_is_the_reason_and_without_rows_no_section(
-    study_of,
-):
+def test_without_groups_there_is_the_reason_and_without_rows_no_section(study_of):
     data = study_of({name: {1: {"MR": 60.0}} for name in "ab"})
     alone = summarise(data)
     section = rank_groups_section(data, alone)

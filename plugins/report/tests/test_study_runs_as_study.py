@@ -36,9 +36,7 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of, tmp_path):
     assert study.cells[1].runs[1].directory == Path("b2")
 
 
-def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(
-    run_of,
-):
+def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(run_of):
     first_run, two = run_of("one", name="same"), run_of("two", name="same")
     study = runs_as_study([first_run, two])
     assert [cell.name for cell in study.cells] == [
@@ -63,9 +61,7 @@ def test_what_is_no_run_or_given_twice_is_refused(run_of, tmp_path):
 # --- the command -------------------------------------------------------------------------------------------
 
 
-def test_three_runs_are_a_table_with_significance_against_the_first(
-    run_of,
-):
+def test_three_runs_are_a_table_with_significance_against_the_first(run_of):
     runs = [
         *(run_of("a1", 0.5, use="mean"), run_of("a2", 0.5, seed=2, use="mean")),
         *(run_of("b1", 0.8, use="first"), run_of("b2", 0.8, seed=2, use="first")),
@@ -161,9 +157,7 @@ def study_in(write_study):
     return write
 
 
-def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(
-    study_in,
-):
+def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in):
     place = study_in("one")
     study = runs_as_study([place])
     assert ([axis.name for axis in study.axes], study.baseline) == (["pooler"], "mean")
@@ -226,9 +220,7 @@ def test_the_tables_of_a_study_are_printed_in_every_format(study_in, form, said)
     )
 
 
-def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(
-    study_in,
-):
+def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in):
     place, other = study_in("one"), study_in("two")
     assert "is given twice" in invoke("compare", place, place).output
     for manifest in place.parent.glob("*/*/manifest.json"):

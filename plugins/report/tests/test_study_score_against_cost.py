@@ -106,17 +106,13 @@ def test_the_front_is_that_of_a_loop_over_all_pairs(seed):
     assert [costs[place] for place in front] == sorted(costs[place] for place in front)
 
 
-def test_the_first_cost_decides_the_front_unless_the_study_names_another(
-    study,
-):
+def test_the_first_cost_decides_the_front_unless_the_study_names_another(study):
     by_seconds = {"short, half": 1, "short, all": 2, "eight, all": 3}
     assert fronts(study()) == fronts(study(cost="seconds")) == by_seconds
     assert fronts(study(cost="passes")) == {"short, all": 1, "eight, all": 2}
 
 
-def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(
-    study,
-):
+def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(study):
     """A cost is not drawn over scores that share the name of its task's data."""
 
     def search_costs(run):
@@ -128,9 +124,7 @@ def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(
     assert sorted(drawn) == ["bytes-per-document", "seconds"]
 
 
-def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(
-    study,
-):
+def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(study):
     def turned(_, score):
         if score.axis:
             return attrs.evolve(score, value=-score.value, direction="higher")
@@ -140,9 +134,7 @@ def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(
     assert fronts(with_scores(data, turned)) == fronts(data)
 
 
-def test_what_has_no_number_or_has_not_finished_has_no_point(
-    study,
-):
+def test_what_has_no_number_or_has_not_finished_has_no_point(study):
     data = study()
     fields = (
         {"degenerate": "all vectors are alike"},
@@ -167,9 +159,7 @@ def test_what_has_no_number_or_has_not_finished_has_no_point(
     assert (len(against.points), against.left) == (5, ())
 
 
-def test_costs_are_neither_ranked_nor_averaged_nor_tested(
-    study,
-):
+def test_costs_are_neither_ranked_nor_averaged_nor_tested(study):
     scores, costs = summarise(study(ranks=()))
     assert [column.task for column in costs.columns] == ["seconds", "passes"]
     for row in costs.rows:
@@ -196,9 +186,7 @@ def test_each_cost_has_the_decimals_of_its_own_size(values, digits):
     assert cost_digits(values) == digits
 
 
-def test_the_section_has_the_plot_and_the_table(
-    study,
-):
+def test_the_section_has_the_plot_and_the_table(study):
     data = study()
     section = score_cost_section(data, summarise(data))
     assert (
@@ -239,9 +227,7 @@ def test_the_cost_that_is_drawn_stands_beside_the_score(study, cost, headings):
     assert [column.heading for column in section.tables[0].columns] == headings
 
 
-def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one(
-    study,
-):
+def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one(study):
     data = study(costs=False)
     summaries = summarise(data)
     assert score_cost_section(data, summaries) is None
@@ -250,9 +236,7 @@ def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one
     assert "which was not measured; add the evaluator" in section.sentences[0]
 
 
-def test_a_cost_that_was_not_measured_is_told_with_those_that_were(
-    study,
-):
+def test_a_cost_that_was_not_measured_is_told_with_those_that_were(study):
     data = study(cost="euros")
     summaries = summarise(data)
     assert not scores_against_cost(summaries, data.cost)
@@ -265,9 +249,7 @@ def test_a_cost_that_was_not_measured_is_told_with_those_that_were(
     )
 
 
-def test_exports_have_costs_as_scores_and_the_front(
-    study,
-):
+def test_exports_have_costs_as_scores_and_the_front(study):
     data = study()
     summaries = summarise(data)
     scores = score_frame(data, summaries)

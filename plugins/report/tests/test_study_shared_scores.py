@@ -54,9 +54,7 @@ def differences(rows):
 
 
 @given(ROWS)
-def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(
-    rows,
-):
+def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(rows):
     scores = measured(rows)
     tables = comparable_scores(scores)
     for table in tables:

@@ -72,14 +72,10 @@ def only_table(data):
 def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of):
     best, worse, _ = (row.cells[0] for row in only_table(three_cells(study_of)).rows)
     assert all(worse.seeds[seed] < best.seeds[seed] for seed in worse.seeds)
-    assert worse.value is not None
-    assert best.value is not None
     assert worse.value > best.value + 4
 
 
-def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(
-    study_of,
-):
+def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(study_of):
     data = three_cells(study_of, ranks=(), baseline="A")
     table = only_table(data)
     best, worse, _ = table.rows
@@ -128,9 +124,7 @@ def test_rank_groups_have_stopped_cells_last_and_differences_from_the_best_of_th
     assert without.rows[0].name == "B"
 
 
-def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(
-    study_of,
-):
+def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(study_of):
     data = three_cells(study_of, items=True)
     section = rank_groups_section(data, [only_table(data)])
     assert [row.cell for row in section.tables[0].rows] == ["A", "C", "B"]
@@ -159,9 +153,7 @@ def _means(plot):
     return [float(line.get_xdata()[0]) for line in lines]
 
 
-def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(
-    study_of,
-):
+def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
     values = numbers({"A": 80.0, "B": 79.0, "C": 75.0}, ("B",), tasks)
     data = study_of(values, decisions=stopped("A", "B"), items=True)
@@ -197,9 +189,7 @@ def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of):
     )
 
 
-def test_effects_are_over_the_seeds_that_the_compared_cells_have(
-    study_of,
-):
+def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of):
     levels = {
         "first, ctr": 80.0,
         "first, cls": 70.0,
@@ -236,9 +226,7 @@ def test_effects_are_over_the_seeds_that_the_compared_cells_have(
     )
 
 
-def test_effects_of_cells_without_a_common_seed_are_over_their_own(
-    study_of,
-):
+def test_effects_of_cells_without_a_common_seed_are_over_their_own(study_of):
     found = {"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 63.0}}}
     data = study_of(found, [POOLER])
     (effect,) = main_effects(data, only_table(data))

@@ -167,9 +167,7 @@ def test_ranks_are_those_that_the_paper_prints(study_of):
     assert set(ranks_of(only(sentbench(study_of)), 0)) == {None}
 
 
-def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(
-    study_of,
-):
+def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(study_of):
     # The averages of table 3, printed 69.33 and 69.33 with the ranks 4 and 3; and three equal means of seeds.
     close = study_of(
         {"nsp cls": {1: {"MR": 415.95 / 6}}, "da ctr": {1: {"MR": 416.0 / 6}}}, ranks=()
@@ -193,9 +191,7 @@ def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
-def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(
-    study_of,
-):
+def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(study_of):
     data = study_of(
         {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]},
         {},
@@ -208,9 +204,7 @@ def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(
     assert [row.remark for row in only(data).rows] == ["failed, 2 of 3", ""]
 
 
-def test_columns_stand_in_the_studys_order_and_the_average_comes_last(
-    study_of,
-):
+def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of):
     numbers = {"a": {1: {"MR": 1.0, "CR": 2.0, "SST2": 3.0}}}
     assert only(study_of(numbers, order=("SST2", "CR"))).headings == (
         "SST2",
@@ -226,9 +220,7 @@ def test_columns_stand_in_the_studys_order_and_the_average_comes_last(
     assert only(with_average).rows[0].cells[-1].value == 9.0
 
 
-def test_further_metrics_have_tables_of_their_own_after_the_first(
-    study_of,
-):
+def test_further_metrics_have_tables_of_their_own_after_the_first(study_of):
     tasks = {
         "MRPC": 75.0,
         "MRPC/f1": 82.0,
@@ -267,9 +259,7 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of):
     assert [row.cells[0].place for row in summary.rows] == [1, 1, 2, None]
 
 
-def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(
-    study_of,
-):
+def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of):
     numbers = {
         "half": {1: {"MR": 99.0}, 2: {}},
         **{c: {s: {"MR": v} for s in (1, 2)} for c, v in (("a", 1.0), ("b", 2.0))},
@@ -300,9 +290,7 @@ def test_direction_is_what_the_score_says(study_of, direction, places, ranks):
 # --- rows --------------------------------------------------------------------------------------------------
 
 
-def test_cells_that_have_not_finished_have_a_row_with_their_status(
-    study_of,
-):
+def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of):
     numbers = {
         **TWO,
         "late": {1: {}, 2: {}, 3: {}},
@@ -323,9 +311,7 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(
     assert dict(half.cells[0].judged.differences) == {1: -10.0}
 
 
-def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(
-    study_of,
-):
+def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of):
     def several(run):
         return tuple(
             attrs.evolve(score, encoder=name, value=score.value + shift)
@@ -352,9 +338,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(
 FEWER_FOLDS = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
 
 
-def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(
-    study_of,
-):
+def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(study_of):
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
@@ -484,9 +468,7 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
     ]
 
 
-def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(
-    study_of,
-):
+def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of):
     data = study_of(
         {"a": TWO["first"], "b": TWO["mean"]},
         baseline="a",
@@ -515,9 +497,7 @@ def test_what_the_encoder_is_may_differ(study_of):
 # --- significance ------------------------------------------------------------------------------------------
 
 
-def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(
-    study_of,
-):
+def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_of):
     data = study_of(TWO, baseline="first", items=True)
     first, mean = only(data).rows
     assert all(cell.judged is None for cell in first.cells)
@@ -537,9 +517,7 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(
     )
 
 
-def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(
-    study_of,
-):
+def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(study_of):
     summary = only(study_of(TWO, baseline="first"))
     judged = summary.rows[1].cells[2].judged
     expected = stats.ttest_rel([77.5, 82.0, 80.5], [75.0, 78.0, 78.0]).pvalue
@@ -547,9 +525,7 @@ def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(
     assert "over seeds, with Holm" in summary.test
 
 
-def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(
-    study_of,
-):
+def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(study_of):
     numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
     for axes, reason in (
         ([], ""),
@@ -658,9 +634,7 @@ def test_a_number_that_names_two_values_is_beside_neither(study_of):
     )
 
 
-def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(
-    study_of,
-):
+def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of):
     def beside(numbers, own=False):
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
         if own:
@@ -712,9 +686,7 @@ def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of):
     assert (first, mean) == ([True, False, False], [True, True, True])
 
 
-def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(
-    study_of,
-):
+def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of):
     numbers = {**TWO, "late": {1: {}}}
     expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
     data = study_of(

@@ -120,9 +120,7 @@ def test_a_score_that_is_not_finite_is_left_out():
     ],
     ids=str,
 )
-def test_records_that_hold_something_else_are_left_out(
-    change,
-):
+def test_records_that_hold_something_else_are_left_out(change):
     (stage,) = record(watched(*LOOKS))["stages"]
     (one,) = stage["watched"]
     data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})

@@ -80,9 +80,7 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
     )
 
 
-def test_the_plot_of_cells_without_a_difference_has_their_intervals(
-    study_of,
-):
+def test_the_plot_of_cells_without_a_difference_has_their_intervals(study_of):
     data = study_of(
         {
             "a": {1: {"MR": 88.0}, 2: {"MR": 92.0}},
