@@ -18,7 +18,7 @@ from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
+from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData, with_runs
 from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import (
     effects_section,
@@ -102,17 +102,13 @@ def toy(tmp_path_factory):
 
 def changed(data, cell, seed, **fields):
     """The study with other fields in one run."""
-    cells = [
-        attrs.evolve(
-            c,
-            runs=tuple(
-                attrs.evolve(r, **fields) if (c.name, r.seed) == (cell, seed) else r
-                for r in c.runs
-            ),
-        )
-        for c in data.cells
-    ]
-    return attrs.evolve(data, cells=tuple(cells))
+
+    def change(run):
+        if (run.cell, run.seed) != (cell, seed):
+            return run
+        return attrs.evolve(run, **fields)
+
+    return attrs.evolve(data, cells=with_runs(data.cells, change))
 
 
 def links_to_runs(report):

@@ -9,6 +9,7 @@ import pytest
 from sentbed.errors import RunError
 from sentbed_report.figures.study_figures import KINDS, figure_named, study_figures
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.study_data import with_runs
 from toy_study import cost, study, with_costs
 
 PASSES = {"first": 2.0, "mean": 1.0}
@@ -125,16 +126,11 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(data, summari
 
 def test_a_study_of_which_nothing_has_finished_has_no_figures():
     done = study(seeds=(1,))
-    cells = (
-        attrs.evolve(
-            c,
-            runs=tuple(
-                attrs.evolve(r, status="waiting", scores=(), record={}) for r in c.runs
-            ),
-        )
-        for c in done.cells
-    )
-    data = attrs.evolve(done, cells=tuple(cells))
+
+    def waiting(run):
+        return attrs.evolve(run, status="waiting", scores=(), record={})
+
+    data = attrs.evolve(done, cells=with_runs(done.cells, waiting))
     figures = study_figures(data, summarise(data))
     assert figures == {}
     with pytest.raises(RunError, match="nothing of it can be drawn yet"):
