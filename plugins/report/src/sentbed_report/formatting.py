@@ -161,16 +161,14 @@ def share_of(amount: int, total: int) -> str:
 
 
 def expected_verdict(row: ExpectedRow) -> str:
-    """Return the verdict on an expected number: met or not, by how much, or why there is none."""
+    """Return the verdict on an expected number: whether it was met, or why there is no verdict."""
     if row.met is not None:
         return "met" if row.met else "not met"
     if row.found is not None:
         return "contradicted" if row.contradicted else "to compare"
-    return (
-        "not measured"
-        if row.fits < 2
-        else f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
-    )
+    if row.fits > 1:
+        return f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
+    return "not measured"
 
 
 def expected_kind(row: ExpectedRow) -> str:

@@ -47,12 +47,12 @@ class PeakMemory:
 
 
 def _peak(process: Path) -> int | None:
+    """Return the largest resident set of this process in bytes; None if the system does not know it."""
     try:
-        high_water_mark = re.search(
-            r"^VmHWM:\s*(\d+) kB", (process / "status").read_text(), re.MULTILINE
-        )
+        status = (process / "status").read_text()
     except OSError:
-        high_water_mark = None
+        status = ""
+    high_water_mark = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
     if high_water_mark is not None:
         return int(high_water_mark[1]) * 1024
     try:

@@ -56,13 +56,13 @@ class RunCostRecorder:
             return
         state = states[KEY]
         source = run.facts.get("went_on_from")
+        shared = {}
         with foreign(
             RunError, "the cost in the state of the run is damaged", "start a new run"
         ):
             before = RunCost.of(state["own"])
-            shared = {
-                name: RunCost.of(table) for name, table in state["shared"].items()
-            }
+            for name, table in state["shared"].items():
+                shared[name] = RunCost.of(table)
             source_before = state["source"]
         if source is not None and source != source_before:
             # The checkpoint was written by the run that this one branches from.

@@ -99,7 +99,7 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
 def _draw_colourbar(
     figure: Figure, scores: pandas.Series, task: str
 ) -> list[str | None]:
-    """Draw the scale of a task's scores, and return the colour of each; None where there is no score."""
+    """Draw a colour bar for a task's scores, and return the colour of each score; None without one."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize, to_hex

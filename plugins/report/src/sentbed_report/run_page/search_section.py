@@ -27,15 +27,16 @@ def search_section(ranking: Ranking | None) -> Section | None:
 
 def verdict(ranking: Ranking) -> str:
     """Return the result of a search in a sentence."""
-    best, baseline, digits = ranking.candidates[0], ranking.baseline, ranking.digits
-    shown = f"“{best.sentence}” → “{best.word}”" if best.word else f"“{best.sentence}”"
-    against = f"{number(baseline.score, digits)} without a demonstration"
-    if best.score <= baseline.score:
-        return (
-            f"No demonstration is better than none: the best, {shown}, has {number(best.score, digits)}, "
-            f"against {against}."
-        )
-    return f"The best demonstration is {shown}: {number(best.score, digits)}, against {against}."
+    best = ranking.winner
+    demonstration = f"“{best.sentence}”"
+    if best.word:
+        demonstration += f" → “{best.word}”"
+    score = number(best.score, ranking.digits)
+    baseline = number(ranking.baseline.score, ranking.digits)
+    against = f"{score}, against {baseline} without a demonstration"
+    if best.score <= ranking.baseline.score:
+        return f"No demonstration is better than none: the best, {demonstration}, has {against}."
+    return f"The best demonstration is {demonstration}: {against}."
 
 
 def _winner(ranking: Ranking) -> Table:

@@ -50,29 +50,29 @@ def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...
     deciding: dict[tuple[str, str, str], Score] = {}
     unit = None
     for score in scores:
-        if (
-            score.axis == "cost"
-            or score.direction == "none"
-            or score.encoder.endswith(START)
-        ):
-            continue
-        if (
-            decide.evaluator not in ("", score.evaluator)
-            or is_development(score) == decide.test_data
-        ):
-            continue
-        if decide.tasks and score.task not in decide.tasks:
-            continue
-        if (
-            not decide.tasks
-            and not decide.evaluator
-            and "machine" in score.evaluator_protocol
-        ):
+        if not _may_decide(score, decide):
             continue
         unit = unit or _unit(score)
         if decide.tasks or _unit(score) == unit:
             deciding.setdefault((score.evaluator, score.protocol_id, score.task), score)
     return tuple(deciding.values())
+
+
+def _may_decide(score: Score, decide: Decide) -> bool:
+    """Whether a score is one of those that `[study.decide]` selects."""
+    if score.axis == "cost" or score.direction == "none":
+        return False
+    if score.encoder.endswith(START):
+        return False
+    is_on_test_data = not is_development(score)
+    if is_on_test_data != decide.test_data:
+        return False
+    if decide.evaluator not in ("", score.evaluator):
+        return False
+    if decide.tasks:
+        return score.task in decide.tasks
+    depends_on_machine = "machine" in score.evaluator_protocol
+    return bool(decide.evaluator) or not depends_on_machine
 
 
 def described(score: Score) -> str:
@@ -98,8 +98,9 @@ def mean_of(scores: Sequence[Score]) -> float | None:
     Raises:
         RunError: if they have several metrics or directions.
     """
-    if why := without_mean(scores):
-        raise RunError(why)
+    reason = without_mean(scores)
+    if reason:
+        raise RunError(reason)
     if not scores:
         return None
     total = 0.0

@@ -90,7 +90,7 @@ class Decisions:
         return self.at_work[0] if len(self.at_work) == 1 else None
 
     def last_seeds(self, cell: str) -> int | None:
-        """Return the number of seeds after which a cell gets no more seeds; None if it was not stopped."""
+        """Return the number of seeds after which a cell gets no more; None if it may still get some."""
         for claim in self.claims:
             if claim.cell == cell:
                 return claim.seeds

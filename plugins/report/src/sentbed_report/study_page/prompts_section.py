@@ -66,8 +66,8 @@ def _sentences(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
     else:
         yield (
             f"Every cell was run with each of {prompts}, a sample of those that might be used. Tests and "
-            "intervals count them as a source of chance beside seeds and items: what they claim, they claim "
-            "of other prompts of this kind, too."
+            "intervals count them as a source of chance beside seeds and items, so that they hold for other "
+            "prompts of this kind, too."
         )
     fewest = min(len(row.row.cells[-1].seeds) for _, rows in effects for row in rows)
     if fewest == 1:
@@ -155,10 +155,10 @@ def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
         yield _note_on_sources(names)
     yield (
         f"The best of {len(data.prompts)} prompts was chosen among {len(data.prompts)} by the scores that it "
-        "is shown with. A comparison in which a cell has its best prompt and another has not finds "
-        "differences that are none. Of its lead over the mean of all prompts, the part “by the choice” is "
-        "expected to be gone on new items and seeds (regression to the mean); with another prompt of this "
-        "kind all of it is."
+        "is shown with. A comparison of one cell under its best prompt with another cell under any prompt "
+        "therefore shows differences that do not exist. Of the lead over the mean of all prompts, the part "
+        "“by the choice” is expected to vanish on new items and seeds (regression to the mean); with another "
+        "prompt of this kind, all of it is."
     )
 
 
@@ -175,6 +175,6 @@ def _note_on_sources(names: Collection[SourceName]) -> str:
     if len(names) > 1:
         text += (
             f" Shares are those of the variance of the mean: {' and '.join(repeated)} count with their "
-            "variance over their number. The largest share says of what there should be more."
+            "variance divided by their number. The largest share shows of what there should be more."
         )
     return text
