@@ -99,5 +99,7 @@ def test_the_command_prints_the_table_of_two_axes(write_study):
         directory, "--axes", "pooler,loss", "--format", "csv"
     ).output.splitlines()[0]
     assert header.startswith("pooler,loss: ctr mean,")
-    assert "takes two axes" in table(directory, "--axes", "pooler").output
+    one_axis = table(directory, "--axes", "pooler")
+    assert one_axis.exit_code == 2
+    assert "`--axes` takes two axes" in one_axis.output
     assert "no axis `los`" in table(directory, "--axes", "pooler,los").output

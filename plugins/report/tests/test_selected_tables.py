@@ -10,9 +10,7 @@ from click.testing import CliRunner
 from sentbed import RunError
 from sentbed._cli.main import main
 from sentbed.protocols import Score
-from sentbed_report.selected_tables import pivoted, selected_tables
-from sentbed_report.study.build_summary_tables import summarise
-from toy_study import study
+from sentbed_report.selected_tables import selected_tables
 
 
 def score(task, value, encoder="en", metric="accuracy", **entries):
@@ -117,26 +115,6 @@ def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(write_run):
     assert alone.rows[0].cells[0].place is None
 
 
-def test_two_axes_of_a_study_stand_down_and_across():
-    (summary, *_) = summarise(study())
-    table = pivoted(summary, ["pooler", "temperature"])
-    assert [header.name for header in table.headers] == ["pooler"]
-    assert [column.heading for column in table.columns] == ["0.01", "0.05", "0.25"]
-    assert {column.group for column in table.columns} == {"temperature"}
-    by_labels = {tuple(row.labels.values()): row.cells[-1] for row in summary.rows}
-    for row in table.rows:
-        cells = [
-            by_labels.get((*row.headers, column.heading)) for column in table.columns
-        ]
-        assert list(row.cells) == cells
-    with pytest.raises(
-        RunError, match=r"the study has no axis `poolr`\. Did you mean `pooler`"
-    ):
-        pivoted(summary, ["poolr", "temperature"])
-    with pytest.raises(RunError, match="`pooler` cannot stand on both sides"):
-        pivoted(summary, ["pooler", "pooler"])
-
-
 @pytest.mark.parametrize(
     ("form", "beginning", "row"),
     [
@@ -180,10 +158,3 @@ def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(writ
         CliRunner().invoke(main, ["table", str(run), "--format", "json"]).output
     )
     assert [table["rows"][0]["values"][0]["mean"] for table in tables] == [80.0, 70.0]
-
-
-def test_axes_are_two(write_run):
-    run = write_run("one", score("MR", 80.0))
-    done = CliRunner().invoke(main, ["table", str(run), "--axes", "pooler"])
-    assert done.exit_code == 2
-    assert "`--axes` takes two axes" in done.output
