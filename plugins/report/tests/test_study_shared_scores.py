@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed.protocols import Score
-from sentbed_report.comparability import evaluation_protocol
+from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.study.comparable_scores import comparable_scores
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import CellInfo, CellRun

@@ -11,7 +11,7 @@ from sentbed import RunError, hookimpl
 from sentbed.helpers import foreign
 from sentbed.protocols import ReportSection, Run
 
-from sentbed_report.machine_counters import PeakMemory, processor_seconds
+from sentbed_report.process_usage import PeakMemory, processor_seconds
 from sentbed_report.run_cost import KEY, NOTHING, Amount, RecordedCost, RunCost
 
 MIB = 2**20

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import attrs
 from sentbed.protocols import START, Score
 
-from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.degenerate_scores import degenerate_of
+from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.score_interval import judged_mean
 from sentbed_report.statistics.significance import RESAMPLES, Judged, judge_cell

@@ -11,7 +11,7 @@ from sentbed.errors import RunError, suggest
 from sentbed.protocols import Score
 from sentbed.tools import plain
 
-from sentbed_report.comparability import shown
+from sentbed_report.score_protocols import shown
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import table_names
 from sentbed_report.study.read_study_directory import is_study

@@ -21,12 +21,12 @@ from sentbed_report.formatting import (
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text, Value, table_of
 from sentbed_report.recipe_facts import recipe_facts
+from sentbed_report.run_page.demonstration_search_section import search_section, verdict
 from sentbed_report.run_page.scores_section import (
     intervals_section,
     run_summaries,
     scores_section,
 )
-from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
 from sentbed_report.run_report import RunReport
 from sentbed_report.study.summary_tables import Summary, title_of

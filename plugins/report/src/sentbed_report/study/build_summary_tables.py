@@ -9,9 +9,9 @@ import attrs
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Direction, Score
 
-from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import cost_digits
+from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.statistics.item_components import (
     ComponentStore,
     PromptScores,

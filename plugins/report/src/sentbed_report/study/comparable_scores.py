@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from sentbed_report.comparability import evaluation_protocol, unlike
 from sentbed_report.data_splits import is_development
 from sentbed_report.formatting import first_names
+from sentbed_report.score_protocols import evaluation_protocol, unlike
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.tables.column import AVERAGE
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import attrs
 from sentbed.protocols import Score
 
-from sentbed_report.comparability import encoder_protocol, unlike
 from sentbed_report.formatting import first_names
+from sentbed_report.score_protocols import encoder_protocol, unlike
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import StudyData
 

@@ -18,7 +18,7 @@ import attrs
 from sentbed.errors import RunError, suggest
 from sentbed.protocols import START, Items
 
-from sentbed_report.comparability import evaluation_protocol
+from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.statistics.same_items import require_same
 from sentbed_report.study.study_data import CellInfo, StudyData
 

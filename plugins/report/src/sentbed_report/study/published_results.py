@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from sentbed_report.comparability import protocol_hash
 from sentbed_report.formatting import count, first_names
+from sentbed_report.score_protocols import protocol_hash
 from sentbed_report.study.published_scores import PublishedScore, PublishedSystem
 from sentbed_report.study.summary_tables import ReferenceRow, Summary
 from sentbed_report.tables.column import Column

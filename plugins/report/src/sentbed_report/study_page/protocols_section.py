@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sentbed.protocols import Score
 from sentbed.tools import plain
 
-from sentbed_report.comparability import encoder_protocol, shown
 from sentbed_report.page.sections import Section, table_of
+from sentbed_report.score_protocols import encoder_protocol, shown
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.table import Table
 

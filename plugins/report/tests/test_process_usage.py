@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from sentbed_report.machine_counters import PeakMemory, processor_seconds
+from sentbed_report.process_usage import PeakMemory, processor_seconds
 
 MIB = 2**20
 linux = pytest.mark.skipif(
