@@ -96,10 +96,8 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
         judged = [judged for _, judged in judged_rows(summary)]
         observed = observed_spread(judged)
         if observed is not None:
-            spread, seeds = observed
-            powers.append(
-                ObservedPower(summary, spread, seeds, len(judged) * summary.looks)
-            )
+            comparisons = len(judged) * summary.looks
+            powers.append(ObservedPower(summary, *observed, comparisons))
     return tuple(powers)
 
 
