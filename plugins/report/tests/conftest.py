@@ -21,14 +21,7 @@ from toy_study import hits
 def write_run(tmp_path):
     """Write a run directory with these scores."""
 
-    def write(
-        name,
-        *scores,
-        directory=None,
-        seed=1,
-        status="finished",
-        pooler=None,
-    ):
+    def write(name, *scores, directory=None, seed=1, status="finished", pooler=None):
         path = tmp_path / (directory or name)
         path.mkdir()
         recipe = {
@@ -52,14 +45,7 @@ def write_run(tmp_path):
 def run_of(write_run):
     """Write a run directory with a score of which a share of the items are right."""
 
-    def write(
-        directory,
-        share=0.5,
-        seed=1,
-        name=None,
-        status="finished",
-        **pooler,
-    ):
+    def write(directory, share=0.5, seed=1, name=None, status="finished", **pooler):
         items = hits(share, seed)
         protocol = {"encoder": {}, "evaluator": {"id": "p"}}
         score = Score(

@@ -57,7 +57,6 @@ def test_items_make_the_difference_of_two_cells_the_largest_first():
     assert sorted(items["item"]) == list(range(200))
     run = next(cell for cell in data.cells if cell.name == FIRST).runs[0]
     score = next(score for score in run.scores if score.task == "STSB")
-    assert score.items is not None
     np.testing.assert_array_equal(items.sort_values("item")["gold"], score.items.x)
 
 
@@ -70,9 +69,7 @@ def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are():
         item_differences(study(), FIRST, "none", "STSB")
 
 
-def test_each_task_with_items_has_a_page_that_the_report_leads_to(
-    tmp_path,
-):
+def test_each_task_with_items_has_a_page_that_the_report_leads_to(tmp_path):
     data = study(several=True)
     report = write_study_report(tmp_path, data).read_text()
     pages = {f"pages/{path.name}" for path in (tmp_path / "pages").iterdir()}
@@ -166,9 +163,7 @@ def test_a_page_has_the_predictions_and_shares_of_the_cells():
     assert shares == pytest.approx(means, abs=0.01)
 
 
-def test_a_page_of_many_cells_has_the_baseline_and_the_best(
-    monkeypatch,
-):
+def test_a_page_of_many_cells_has_the_baseline_and_the_best(monkeypatch):
     monkeypatch.setattr(item_page, "MOST_CELLS", 2)
     data = study(baseline="first, 0.25")
     page = item_pages(summarise(data), data)[0].html()

@@ -33,9 +33,7 @@ def values(cells):
     return [cell.value if isinstance(cell, Estimate) else None for cell in cells]
 
 
-def test_labels_of_one_axis_stand_across_and_of_the_other_down(
-    study_of,
-):
+def test_labels_of_one_axis_stand_across_and_of_the_other_down(study_of):
     summary = summary_of(study_of, POOLER, LOSS)
     table = pivoted(summary, ["pooler", "loss"])
     assert table.title == "toy: transfer (accuracy; p), Avg"
@@ -57,9 +55,7 @@ def test_labels_of_one_axis_stand_across_and_of_the_other_down(
     assert "Bold: the best of the table; underlined: the second best." in latex
 
 
-def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(
-    study_of,
-):
+def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(study_of):
     table = pivoted(
         summary_of(study_of, POOLER, LOSS, SIZE, missing="mean, cls, large"),
         ["pooler", "loss"],
@@ -89,9 +85,7 @@ def table(directory, *options):
     return CliRunner().invoke(main, ["table", str(directory), *options])
 
 
-def test_the_command_prints_the_table_of_two_axes(
-    write_study,
-):
+def test_the_command_prints_the_table_of_two_axes(write_study):
     directory = write_study("grid", (POOLER, LOSS), (0.5,) * 4)
     text = table(directory, "--axes", "pooler, loss")
     assert text.exit_code == 0, text.output
@@ -105,5 +99,7 @@ def test_the_command_prints_the_table_of_two_axes(
         directory, "--axes", "pooler,loss", "--format", "csv"
     ).output.splitlines()[0]
     assert header.startswith("pooler,loss: ctr mean,")
-    assert "takes two axes" in table(directory, "--axes", "pooler").output
+    one_axis = table(directory, "--axes", "pooler")
+    assert one_axis.exit_code == 2
+    assert "`--axes` takes two axes" in one_axis.output
     assert "no axis `los`" in table(directory, "--axes", "pooler,los").output

@@ -55,12 +55,7 @@ def test_a_run_says_how_sure_its_scores_are(load, plugins, tmp_path):
     assert float(rows[1]["near change"]) == after.value - before.value
 
 
-def test_the_tables_of_a_run_are_made_once(
-    load,
-    plugins,
-    tmp_path,
-    monkeypatch,
-):
+def test_the_tables_of_a_run_are_made_once(load, plugins, tmp_path, monkeypatch):
     made = []
 
     def counted(*arguments, **options):

@@ -72,13 +72,13 @@ def report(tmp_path_factory):
         for e in encoders
         for task in tasks
     ]
-    said = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
+    protocol = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
     scores += [
         Score(
             "STS-B",
             metric,
             value,
-            said,
+            protocol,
             encoder,
             "geometry",
             direction="lower",

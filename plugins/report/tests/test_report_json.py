@@ -55,7 +55,6 @@ def test_json_has_intervals_where_scores_have_items():
     assert start["interval"] == list(data.intervals[0].interval)
     assert "change" not in start
     change = data.intervals[1].change
-    assert change is not None
     assert end["change"] == {
         "difference": change.difference,
         "interval": list(change.interval or ()),

@@ -21,13 +21,7 @@ def invoke(*words):
     return CliRunner().invoke(main, ["compare", *map(str, words)])
 
 
-def score(
-    task,
-    value,
-    encoder="en",
-    items=None,
-    **entries,
-):
+def score(task, value, encoder="en", items=None, **entries):
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval", **entries}}
     return Score(task, "accuracy", value, protocol, encoder, "transfer", items)
@@ -44,7 +38,7 @@ def right(items):
 
 def test_two_runs_are_compared_score_by_score(write_run):
     a, b = items_with(1), items_with(2, 0.8)
-    one = write_run(
+    first_run = write_run(
         "one", score("MR", right(a), items=a), score("CR", 70.0), pooler={"use": "mean"}
     )
     two = write_run(
@@ -54,7 +48,7 @@ def test_two_runs_are_compared_score_by_score(write_run):
         seed=2,
         pooler={"use": "first"},
     )
-    result = invoke(one, two)
+    result = invoke(first_run, two)
     assert result.exit_code == 0, result.output
     assert "one (baseline)" in result.output
     assert "Tests against one, each seed against the same seed" in result.output
@@ -70,7 +64,7 @@ def test_two_runs_are_compared_score_by_score(write_run):
     # A paired t-test over the items.
     expected = stats.ttest_rel(100 * b.x, 100 * a.x)
     low, high = expected.confidence_interval(0.95)
-    document = json.loads(invoke(one, two, "--json").output)
+    document = json.loads(invoke(first_run, two, "--json").output)
     mr, cr, _ = document["tables"][0]["rows"][1]["values"]
     judged = mr["against_baseline"]
     assert judged["p_value"] == pytest.approx(expected.pvalue)
@@ -87,8 +81,8 @@ def test_two_runs_are_compared_score_by_score(write_run):
 
 
 def test_one_run_has_nothing_to_be_compared_with(write_run):
-    one = write_run("one", score("MR", 80.0))
-    result = invoke(one, one.parent / "x" / ".." / "one")
+    first_run = write_run("one", score("MR", 80.0))
+    result = invoke(first_run, first_run.parent / "x" / ".." / "one")
     assert result.exit_code == 2
     assert "is given twice, and there is nothing to compare" in result.output
 
@@ -101,21 +95,20 @@ def test_one_run_has_nothing_to_be_compared_with(write_run):
     ],
 )
 def test_runs_of_one_recipe_differ_in_the_seed_at_most(write_run, seed, difference):
-    one = write_run("one", score("MR", 80.0), seed=1)
+    first_run = write_run("one", score("MR", 80.0), seed=1)
     two = write_run("two", score("MR", 81.0), seed=seed)
-    lines = invoke(one, two).output.splitlines()
+    lines = invoke(first_run, two).output.splitlines()
     assert f"  {difference}" in lines
 
 
 def test_a_difference_has_its_interval_and_both_p_values(write_run):
     a, b = items_with(1), items_with(2, 0.6)
-    one, two = (
+    first_run, two = (
         write_run("one", score("MR", right(a), items=a)),
         write_run("two", score("MR", right(b), items=b)),
     )
-    (summary,) = summarise(compared_encoders([one, two], ["en"], None))
+    (summary,) = summarise(compared_encoders([first_run, two], ["en"], None))
     judged = summary.rows[1].cells[0].judged
-    assert judged is not None
     (row,) = difference_table(summary).rows
     assert row.headers == ("two/en", "MR")
     assert row.cells[0] == Estimate(value=judged.difference, interval=judged.interval)
@@ -123,19 +116,19 @@ def test_a_difference_has_its_interval_and_both_p_values(write_run):
 
 
 def test_scores_of_unlike_protocol_or_items_are_not_compared(write_run):
-    one = write_run(
+    first_run = write_run(
         "one", score("MR", 80.0, items=items_with(1), classifier={"folds": 10})
     )
     two = write_run(
         "two", score("MR", 81.0, items=items_with(1), classifier={"folds": 5})
     )
-    text = invoke(one, two).output
+    text = invoke(first_run, two).output
     assert "classifier.folds (10 against 5)" in text
     assert "95 % interval" not in text
     three = write_run(
         "three", score("MR", 81.0, items=items_with(1, n=199), classifier={"folds": 10})
     )
-    text = invoke(one, three).output
+    text = invoke(first_run, three).output
     assert (
         "(three): the two scores cannot be paired: one was scored on 200 items" in text
     )
@@ -159,18 +152,17 @@ def test_versions_of_a_plugin_are_remarked(write_run):
         measured = score("MR", 80.0, items=items_with(3))
         return attrs.evolve(measured, plugin=f"sentbed-evaluators {version}")
 
-    one, two = write_run("one", by("0.1.0")), write_run("two", by("0.2.0"))
+    first_run, two = write_run("one", by("0.1.0")), write_run("two", by("0.2.0"))
     remark = "transfer: the scores are by sentbed-evaluators 0.1.0 and sentbed-evaluators 0.2.0."
-    assert invoke(one, two).output.splitlines()[-1] == remark
+    assert invoke(first_run, two).output.splitlines()[-1] == remark
     assert (
-        "the scores are by" not in invoke(one, write_run("three", by("0.1.0"))).output
+        "the scores are by"
+        not in invoke(first_run, write_run("three", by("0.1.0"))).output
     )
 
 
-def test_encoders_of_any_name_are_compared_also_those_of_one_run(
-    write_run,
-):
-    one = write_run("one", score("MR", 70.0, "en@start"), score("MR", 80.0))
+def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run):
+    first_run = write_run("one", score("MR", 70.0, "en@start"), score("MR", 80.0))
     two = write_run("two", score("MR", 60.0), score("MR", 50.0, "zh"))
 
     def values(*sides):
@@ -179,19 +171,23 @@ def test_encoders_of_any_name_are_compared_also_those_of_one_run(
         assert summary.baseline == summary.rows[0].name
         return {row.name: row.cells[0].seeds[1] for row in summary.rows}
 
-    assert values((one, "en@start"), (two, "zh")) == {"one/en@start": 70, "two/zh": 50}
-    assert values((one, "en@start"), (one, "en")) == {"one/en@start": 70, "one/en": 80}
+    assert values((first_run, "en@start"), (two, "zh")) == {
+        "one/en@start": 70,
+        "two/zh": 50,
+    }
+    assert values((first_run, "en@start"), (first_run, "en")) == {
+        "one/en@start": 70,
+        "one/en": 80,
+    }
     with pytest.raises(
         RunError, match=r"the run `one` has no scores of an encoder `e`\. "
     ):
-        compared_encoders([one, two], ["e"], None)
+        compared_encoders([first_run, two], ["e"], None)
     with pytest.raises(RunError, match="`one/en` is given twice; name another encoder"):
-        compared_encoders([one, one], ["en"], None)
+        compared_encoders([first_run, first_run], ["en"], None)
 
 
-def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(
-    run_of,
-):
+def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(run_of):
     runs = [run_of("a-1", seed=1), run_of("a-2", seed=2)]
     document = json.loads(invoke(*runs, "--json").output)
     assert [cell["name"] for cell in document["cells"]] == ["a-1", "a-2"]

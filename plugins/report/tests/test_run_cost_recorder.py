@@ -127,10 +127,7 @@ def test_a_second_run_in_the_process_begins_at_zero(load, plugins, tmp_path, ste
 
 
 def test_a_run_that_failed_records_what_it_took_until_then(
-    load,
-    plugins,
-    tmp_path,
-    monkeypatch,
+    load, plugins, tmp_path, monkeypatch
 ):
     def broken(*_):
         raise RunError("out of paper")
@@ -183,9 +180,7 @@ def test_a_run_that_goes_on_from_a_state_without_cost_has_none(
     assert recorded_cost(report) is None
 
 
-def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(
-    tmp_path,
-):
+def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(tmp_path):
     recorder = RunCostRecorder()
     resumed = Run("r", tmp_path, None, {"trained_tokens": 40})
     before = {"seconds": 100.0, "processor_seconds": None, "energy": 9.5, "tokens": 40}
@@ -210,10 +205,7 @@ def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(
     ],
 )
 def test_device_seconds_count_every_device_beside_the_processor(
-    engine,
-    seconds,
-    monkeypatch,
-    tmp_path,
+    engine, seconds, monkeypatch, tmp_path
 ):
     clock = iter([100.0, 110.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))

@@ -23,6 +23,6 @@ from sentbed_report.statistics.same_items import require_same
 )
 def test_scores_of_other_items_are_not_paired(changed, message):
     x, y = np.arange(60.0)[::-1], np.arange(60.0)
-    found = Items("spearman", x, y)
+    items = Items("spearman", x, y)
     with pytest.raises(RunError, match=f"cannot be paired: .*{message}"):
-        require_same(found, attrs.evolve(found, **changed))
+        require_same(items, attrs.evolve(items, **changed))

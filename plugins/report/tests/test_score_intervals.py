@@ -37,7 +37,6 @@ def test_a_score_has_students_interval_over_its_items_and_its_change_a_paired_t_
     )
     expected = stats.ttest_rel(after, before)
     change = intervals[2].change
-    assert change is not None
     assert change.difference == pytest.approx(after.mean() - before.mean())
     assert change.interval == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert change.p_value == pytest.approx(expected.pvalue)

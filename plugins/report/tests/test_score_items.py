@@ -75,9 +75,7 @@ def test_a_protocol_is_recognised_after_its_way_through_json(tmp_path):
     same(items.attach_items(tmp_path, without(read))[0].items, PAIRS)
 
 
-def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(
-    tmp_path,
-):
+def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(tmp_path):
     items.keep_items(tmp_path, [score()])
     changed = attrs.evolve(PAIRS, x=GOLD + 1)
     items.keep_items(tmp_path, [score(of=changed)])
@@ -147,8 +145,8 @@ def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path):
         json.dumps({"scores": [score_record(one) for one in without(*scores)]})
     )
     read = [read_score(record) for record in read_record(file)["scores"]]
-    found = items.attach_items(tmp_path, read)
-    for one, whole in zip(found, scores, strict=True):
+    attached = items.attach_items(tmp_path, read)
+    for one, whole in zip(attached, scores, strict=True):
         same(one.items, whole.items)
 
 
@@ -308,7 +306,6 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
     assert found.value() == 200.0
     items.keep_items(tmp_path, [score(of=found)])
     (back,) = items.attach_items(tmp_path, without(score()))
-    assert back.items is not None
     assert back.items.statistic is my_statistics.largest
     monkeypatch.setattr(items, "load_plugins", lambda: load_plugins([]))
     with pytest.raises(

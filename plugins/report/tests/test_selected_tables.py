@@ -10,18 +10,10 @@ from click.testing import CliRunner
 from sentbed import RunError
 from sentbed._cli.main import main
 from sentbed.protocols import Score
-from sentbed_report.selected_tables import pivoted, selected_tables
-from sentbed_report.study.build_summary_tables import summarise
-from toy_study import study
+from sentbed_report.selected_tables import selected_tables
 
 
-def score(
-    task,
-    value,
-    encoder="en",
-    metric="accuracy",
-    **entries,
-):
+def score(task, value, encoder="en", metric="accuracy", **entries):
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval", **entries}}
     return Score(task, metric, value, protocol, encoder, "transfer")
@@ -34,14 +26,16 @@ def of_evaluator(evaluator, task, value):
 def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
     write_run,
 ):
-    one = write_run("a-1", score("MR", 80.0), score("CR", 90.0), pooler={"use": "mean"})
+    first_run = write_run(
+        "a-1", score("MR", 80.0), score("CR", 90.0), pooler={"use": "mean"}
+    )
     two = write_run(
         "a-2", score("MR", 82.0), score("CR", 91.0), seed=2, pooler={"use": "mean"}
     )
     other = write_run(
         "b", score("MR", 70.0, "en@start"), score("MR", 60.0), pooler={"use": "first"}
     )
-    (table,) = selected_tables([one, two, other])
+    (table,) = selected_tables([first_run, two, other])
     assert table.headings == ("MR", "CR", "Avg")
     assert [row.name for row in table.rows] == ["a", "b/en@start", "b/en"]
     values = [[cell.value for cell in row.cells] for row in table.rows]
@@ -50,23 +44,25 @@ def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
 
 
 def test_runs_of_one_name_are_told_apart(write_run):
-    one, again = (
+    first_run, again = (
         write_run("one", score("MR", 80.0)),
         write_run("one", score("MR", 75.0), directory="again"),
     )
-    (table,) = selected_tables([one, again])
-    assert [row.name for row in table.rows] == [f"one ({one})", f"one ({again})"]
+    (table,) = selected_tables([first_run, again])
+    assert [row.name for row in table.rows] == [f"one ({first_run})", f"one ({again})"]
 
 
 def test_unlike_protocols_stand_in_tables_of_their_own(write_run):
-    one = write_run("one", score("MR", 80.0, folds=10), score("CR", 90.0, folds=10))
+    first_run = write_run(
+        "one", score("MR", 80.0, folds=10), score("CR", 90.0, folds=10)
+    )
     two = write_run(
         "two",
         score("MR", 60.0, folds=5),
         score("CR", 70.0, folds=5),
         pooler={"use": "first"},
     )
-    tables = selected_tables([one, two])
+    tables = selected_tables([first_run, two])
     assert [[row.name for row in table.rows if row.encoder] for table in tables] == [
         ["one"],
         ["two"],
@@ -74,9 +70,7 @@ def test_unlike_protocols_stand_in_tables_of_their_own(write_run):
     assert tables[1].apart
 
 
-def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(
-    write_run,
-):
+def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(write_run):
     logistic = {"id": "logistic", "classifier": {"C": [1, 2], "folds": 10}}
     scores = (
         score("MR", 80.0),
@@ -107,9 +101,7 @@ def test_a_run_without_scores_says_what_to_add(write_run):
         selected_tables([write_run("empty")])
 
 
-def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(
-    write_run,
-):
+def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(write_run):
     runs = []
     for name, value in {"a": 30.0, "b": 10.0, "c": 20.0}.items():
         error = attrs.evolve(score("T", value, metric="error"), direction="lower")
@@ -121,26 +113,6 @@ def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(
     assert [of_row[1] for of_row in places] == [None, None, None]
     (alone,) = selected_tables(runs[:1])
     assert alone.rows[0].cells[0].place is None
-
-
-def test_two_axes_of_a_study_stand_down_and_across():
-    (summary, *_) = summarise(study())
-    table = pivoted(summary, ["pooler", "temperature"])
-    assert [header.name for header in table.headers] == ["pooler"]
-    assert [column.heading for column in table.columns] == ["0.01", "0.05", "0.25"]
-    assert {column.group for column in table.columns} == {"temperature"}
-    by_labels = {tuple(row.labels.values()): row.cells[-1] for row in summary.rows}
-    for row in table.rows:
-        cells = [
-            by_labels.get((*row.headers, column.heading)) for column in table.columns
-        ]
-        assert list(row.cells) == cells
-    with pytest.raises(
-        RunError, match=r"the study has no axis `poolr`\. Did you mean `pooler`"
-    ):
-        pivoted(summary, ["poolr", "temperature"])
-    with pytest.raises(RunError, match="`pooler` cannot stand on both sides"):
-        pivoted(summary, ["pooler", "pooler"])
 
 
 @pytest.mark.parametrize(
@@ -170,9 +142,7 @@ def test_a_table_has_each_format(write_run, form, beginning, row):
     assert row in done.output
 
 
-def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(
-    write_run,
-):
+def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(write_run):
     run = write_run("one", score("MR", 80.0), of_evaluator("sts", "STS12", 70.0))
     lines = (
         CliRunner()
@@ -188,10 +158,3 @@ def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(
         CliRunner().invoke(main, ["table", str(run), "--format", "json"]).output
     )
     assert [table["rows"][0]["values"][0]["mean"] for table in tables] == [80.0, 70.0]
-
-
-def test_axes_are_two(write_run):
-    run = write_run("one", score("MR", 80.0))
-    done = CliRunner().invoke(main, ["table", str(run), "--axes", "pooler"])
-    assert done.exit_code == 2
-    assert "`--axes` takes two axes" in done.output

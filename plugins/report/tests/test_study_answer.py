@@ -97,9 +97,7 @@ def test_all_on_development_data(study_of):
     assert lines["Next"] == "add an evaluator on test data"
 
 
-def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(
-    study_of,
-):
+def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of):
     test, development = (
         around({"first": 70.0, "mean": 65.0, "last": 75.0}),
         around(LEVELS, task="D"),
@@ -267,13 +265,7 @@ def test_a_study_that_has_not_begun(study_of):
     ],
 )
 def test_without_letters_nothing_is_said_to_stand_out(
-    study_of,
-    monkeypatch,
-    module,
-    limit,
-    value,
-    levels,
-    reason,
+    study_of, monkeypatch, module, limit, value, levels, reason
 ):
     data = study_of(around(levels), [POOLER], "first", items=True)
     monkeypatch.setattr(module, limit, value)

@@ -53,9 +53,7 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of, items
         assert getattr(test, field) == pytest.approx(getattr(pair, field)), field
 
 
-def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(
-    study_of,
-):
+def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_of):
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     tests = effect_tests(data, summary_of(data), REFERENCES)
     first, mean = (
@@ -90,16 +88,13 @@ def test_an_interaction_is_the_difference_of_differences(study_of):
     assert test.corrected == test.p_value
 
 
-def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(
-    study_of,
-):
+def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of):
     data = study_of(
         {cell: {1: {"MR": of[0]}} for cell, of in FOUR.items()},
         [POOLER, LOSS],
         items=True,
     )
     summary = summary_of(data)
-    assert summary.scores is not None
     weights = dict(
         zip(((cell, "en") for cell in FOUR), (1.0, -1.0, -1.0, 1.0), strict=True)
     )
@@ -107,7 +102,6 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(
     sums = np.zeros(300)
     for cell, weight in zip(data.cells, weights.values(), strict=True):
         items = cell.runs[0].scores[0].items
-        assert items is not None
         sums += weight * 100 * items.x
     assert test.item_variance == pytest.approx(sums.var(ddof=1) / 300)
     # The scores of the study are not exactly those of its items.

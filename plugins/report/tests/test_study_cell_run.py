@@ -8,40 +8,39 @@ from sentbed_report.study.read_cell_run import read_run
 
 
 def test_a_finished_run_has_scores_with_items_and_its_record(run_of, tmp_path):
-    found = read_run(run_of("a"), "cell", 7, tmp_path / "study")
-    assert (found.cell, found.seed, found.status, found.seconds) == (
+    run = read_run(run_of("a"), "cell", 7, tmp_path / "study")
+    assert (run.cell, run.seed, run.status, run.seconds) == (
         "cell",
         7,
         "finished",
         2.5,
     )
-    assert found.directory == Path("../a")
-    (score,) = found.scores
-    assert score.items is not None
+    assert run.directory == Path("../a")
+    (score,) = run.scores
     assert score.items.value() == score.value
-    assert found.record["name"] == "a"
+    assert run.record["name"] == "a"
 
 
 def test_the_time_of_a_run_includes_the_search_before_it(run_of, tmp_path):
     path = run_of("a")
     (path / "search.json").write_text('{"seconds": 30, "ranking": {"rows": []}}')
-    found = read_run(path, "cell", 1, tmp_path)
-    assert found.seconds == 32.5
-    assert found.record["ranking"] == {"rows": []}
+    run = read_run(path, "cell", 1, tmp_path)
+    assert run.seconds == 32.5
+    assert run.record["ranking"] == {"rows": []}
 
 
 def test_a_failed_run_says_why_and_has_no_scores(run_of, tmp_path):
-    found = read_run(run_of("a", status="failed"), "cell", 1, tmp_path)
-    assert (found.status, found.error, found.scores) == ("failed", "out of memory", ())
+    run = read_run(run_of("a", status="failed"), "cell", 1, tmp_path)
+    assert (run.status, run.error, run.scores) == ("failed", "out of memory", ())
 
 
 def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(run_of, tmp_path):
     path = run_of("a", status="running")
     (path / "report.json").write_text("{")
-    found = read_run(path, "cell", 1, tmp_path)
-    assert (found.status, found.record) == ("running", {})
-    found = read_run(tmp_path / "none", "cell", 1, tmp_path)
-    assert (found.status, found.directory) == ("waiting", None)
+    run = read_run(path, "cell", 1, tmp_path)
+    assert (run.status, run.record) == ("running", {})
+    run = read_run(tmp_path / "none", "cell", 1, tmp_path)
+    assert (run.status, run.directory) == ("waiting", None)
 
 
 def test_a_killed_run_without_a_report_is_read(run_of, tmp_path):

@@ -13,8 +13,8 @@ def run(cell, seed, code, status="finished"):
 
 def study(*runs):
     cells = {}
-    for one in runs:
-        cells.setdefault(one.cell, []).append(one)
+    for run in runs:
+        cells.setdefault(run.cell, []).append(run)
     infos = [CellInfo(cell, {}, tuple(of_cell)) for cell, of_cell in cells.items()]
     return StudyData("study", (), tuple(infos), None, (1, 2))
 
@@ -27,7 +27,6 @@ def test_runs_by_other_code_and_versions_are_named_with_what_differs():
         run("first", 1, OLD, "failed"),
     )
     section = code_section(data)
-    assert section is not None
     assert section.sentences == (
         "The runs were not all made by the same code and versions, which may decide scores: sentbed, torch. "
         "They stand in the same tables all the same.",

@@ -36,23 +36,23 @@ def study(study_of):
 
         def with_cost(run):
             times = CELLS[run.cell]
-            own = RunCost(times, 0.5 * times, None, 250.0, None, 100 * times, 2.0, 2.0)
+            own_cost = RunCost(
+                times, 0.5 * times, None, 250.0, None, 100 * times, 2.0, 2.0
+            )
             shared = {"pre-1": PRE, "mid-2": MID} if run.cell != "c" else {"pre-1": PRE}
-            return attrs.evolve(run, cost=RecordedCost(own, shared if share else {}))
+            return attrs.evolve(
+                run, cost=RecordedCost(own_cost, shared if share else {})
+            )
 
         return attrs.evolve(data, cells=with_runs(data.cells, with_cost))
 
     return make
 
 
-def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(
-    study,
-):
+def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(study):
     cost = study_cost(study())
-    assert cost is not None
     assert (cost.runs, cost.unknown, cost.cached) == (3, 0, 0)
     assert cost.cells.seconds == 1 + 2 + 4
-    assert cost.shared is not None
     assert cost.shared.seconds == 100 + 10
     assert cost.taken.seconds == 117
     assert cost.alone.seconds == 3 * 100 + 2 * 10 + 7
@@ -76,11 +76,8 @@ def texts_of(section):
     return rows
 
 
-def test_the_section_has_what_was_taken_and_what_sharing_saved(
-    study,
-):
+def test_the_section_has_what_was_taken_and_what_sharing_saved(study):
     section = study_cost_section(study(), ["Stopping saved 3 runs."])
-    assert section is not None
     assert (section.title, section.summary) == (
         "Cost of the study",
         "1 min 57 s of runs",
@@ -100,24 +97,21 @@ def test_the_section_has_what_was_taken_and_what_sharing_saved(
     )
 
 
-def test_without_sharing_there_is_nothing_to_compare_with(
-    study,
-):
+def test_without_sharing_there_is_nothing_to_compare_with(study):
     section = study_cost_section(study(share=False))
     assert section is not None
     assert texts_of(section) == {"taken": ["7.0 s", "3.5 s", "700"]}
 
 
-def test_what_is_not_known_is_named_and_not_summed(
-    study,
-):
+def test_what_is_not_known_is_named_and_not_summed(study):
     data = study()
     first, second, third = data.cells
     (run,) = first.runs
-    assert run.cost is not None
-    own = attrs.evolve(run.cost.own, tokens=None)
+    own_cost = attrs.evolve(run.cost.own, tokens=None)
     record = {"manifest": {"cache": {"taken": 5, "encoded": 0}}}
-    uncounted = attrs.evolve(run, cost=attrs.evolve(run.cost, own=own), record=record)
+    uncounted = attrs.evolve(
+        run, cost=attrs.evolve(run.cost, own=own_cost), record=record
+    )
     unrecorded = attrs.evolve(third.runs[0], status="failed", cost=None)
     waiting = attrs.evolve(second.runs[0], status="waiting", cost=None)
     runs = (uncounted, waiting, unrecorded)
@@ -127,7 +121,6 @@ def test_what_is_not_known_is_named_and_not_summed(
     ]
     data = attrs.evolve(data, cells=tuple(cells))
     section = study_cost_section(data)
-    assert section is not None
     texts = texts_of(section)
     tokens = [row[-1] for row in texts.values()]
     assert tokens == [
@@ -156,7 +149,7 @@ def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
     assert row["run-memory"].value == 300
     assert not any(column.ranked for column in costs.columns)
     (against,) = scores_against_cost((scores, costs), data.cost)
-    assert [(one.row.cell, one.cost, one.front) for one in against.points] == [
+    assert [(point.row.cell, point.cost, point.front) for point in against.points] == [
         ("a", 88.5, None),
         ("b", 89.0, None),
         ("c", 82.0, 1),
@@ -174,9 +167,7 @@ def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
     )
 
 
-def test_costs_of_runs_are_drawn_only_where_the_study_asks(
-    study,
-):
+def test_costs_of_runs_are_drawn_only_where_the_study_asks(study):
     summaries = summarise(study())
     assert scores_against_cost(summaries) == ()
     assert unknown_cost(summaries, "passes").endswith(
@@ -186,17 +177,13 @@ def test_costs_of_runs_are_drawn_only_where_the_study_asks(
 
 def test_the_summary_counts_shared_stages_once(study):
     data = study()
-    cells = [
-        attrs.evolve(
-            cell,
-            runs=tuple(
-                attrs.evolve(run, seconds=run.cost.alone.seconds)
-                for run in cell.runs
-                if run.cost
-            ),
-        )
-        for cell in data.cells
-    ]
+    cells = []
+    for cell in data.cells:
+        runs = []
+        for run in cell.runs:
+            if run.cost:
+                runs.append(attrs.evolve(run, seconds=run.cost.alone.seconds))
+        cells.append(attrs.evolve(cell, runs=tuple(runs)))
     assert summary_line(attrs.evolve(data, cells=tuple(cells))).endswith(
         " 1 min 57 s of runs."
     )

@@ -22,7 +22,7 @@ def cell(*scores, **manifest):
 
 def development(*cells):
     """Return of each score whether it is on development data, when all scores of the study are known."""
-    runs = [run for found in with_decided_splits(cells) for run in found.runs]
+    runs = [run for score in with_decided_splits(cells) for run in score.runs]
     return [is_development(one) for run in runs for one in run.scores]
 
 

@@ -30,13 +30,13 @@ SCORES = (
 
 
 def test_the_first_metric_of_each_task_on_development_data_decides():
-    assert [one.value for one in deciding_scores(SCORES, Decide())] == [50.0, 80.0]
-    assert [one.value for one in deciding_scores(SCORES, Decide(evaluator="sts"))] == [
-        50.0
-    ]
-    assert [one.value for one in deciding_scores(SCORES, Decide(("a",), "sts"))] == [
-        50.0
-    ]
+    assert [score.value for score in deciding_scores(SCORES, Decide())] == [50.0, 80.0]
+    assert [
+        score.value for score in deciding_scores(SCORES, Decide(evaluator="sts"))
+    ] == [50.0]
+    assert [
+        score.value for score in deciding_scores(SCORES, Decide(("a",), "sts"))
+    ] == [50.0]
 
 
 def test_without_named_tasks_only_scores_in_the_unit_of_the_first_decide():
@@ -54,13 +54,13 @@ def test_without_named_tasks_only_scores_in_the_unit_of_the_first_decide():
 
 
 def test_what_depends_on_the_machine_decides_only_where_it_is_named():
-    said = {
+    protocol = {
         "encoder": {},
         "evaluator": {"id": "throughput", "machine": {"device": "cpu"}},
     }
-    speed = Score("length-64", "examples/s", 900.0, said, "en", "throughput")
+    speed = Score("length-64", "examples/s", 900.0, protocol, "en", "throughput")
     spread = Score(
-        "length-64", "spread", 3.0, said, "en", "throughput", direction="lower"
+        "length-64", "spread", 3.0, protocol, "en", "throughput", direction="lower"
     )
     found = (speed, spread, score("b", 70.0, "test"))
     assert deciding_scores(found, Decide(test_data=True)) == found[2:]
@@ -73,9 +73,9 @@ def test_what_depends_on_the_machine_decides_only_where_it_is_named():
 
 def test_test_data_decide_only_where_they_may():
     assert deciding_scores([SCORES[4]], Decide()) == ()
-    assert [one.value for one in deciding_scores(SCORES, Decide(test_data=True))] == [
-        70.0
-    ]
+    assert [
+        score.value for score in deciding_scores(SCORES, Decide(test_data=True))
+    ] == [70.0]
     assert is_development(SCORES[1])
     assert not is_development(SCORES[4])
     assert not is_development(Score("a", "m", 1.0, {}))

@@ -80,9 +80,7 @@ def test_what_stopping_saves_counts_the_runs_of_each_prompt():
     ],
 )
 def test_what_was_changed_about_the_prompts_is_remarked_if_it_spends_a_part_of_the_error_rate(
-    prompts,
-    prompt_factor,
-    remark,
+    prompts, prompt_factor, remark
 ):
     rule = attrs.evolve(RULE, prompts=("p", "q"), prompt_factor="random")
     earlier = attrs.evolve(rule, prompts=prompts, prompt_factor=prompt_factor)
@@ -91,7 +89,6 @@ def test_what_was_changed_about_the_prompts_is_remarked_if_it_spends_a_part_of_t
     section = decisions_section(
         StudyData("toy", (), (cell,), None, (1, 2), decisions=decisions)
     )
-    assert section is not None
     remarks = [note for note in section.notes if "changed while the study ran" in note]
     if not remark:
         assert remarks == []

@@ -32,19 +32,17 @@ CELLS = {
 }
 
 
-def study(
-    baseline=BASELINE,
-    margin=0.3,
-    direction="higher",
-):
+def study(baseline=BASELINE, margin=0.3, direction="higher"):
     def cell(name, values):
-        said = {"encoder": {}, "evaluator": {"id": "p"}}
+        protocol = {"encoder": {}, "evaluator": {"id": "p"}}
         runs = [
             CellRun(
                 name,
                 seed,
                 "finished",
-                scores=(Score("T", "m", value, said, "en", "e", direction=direction),),
+                scores=(
+                    Score("T", "m", value, protocol, "en", "e", direction=direction),
+                ),
             )
             for seed, value in enumerate(values)
         ]
@@ -61,7 +59,7 @@ def study(
 @pytest.mark.parametrize("margin", [0.05, 0.3, 2.5])
 def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name, margin):
     cell = CELLS[name]
-    found = equivalence_of(
+    test = equivalence_of(
         with_test(
             Judged(
                 {i: a - b for i, (a, b) in enumerate(zip(cell, BASELINE, strict=True))}
@@ -72,14 +70,14 @@ def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name, margin):
     p_value, (_, above, _), (_, below, _) = ttost_paired(
         np.array(cell), np.array(BASELINE), -margin, margin
     )
-    assert found.equivalent == pytest.approx(p_value, rel=1e-6)
-    assert found.no_worse == pytest.approx(above, rel=1e-6)
-    assert found.equivalent == pytest.approx(max(above, below), rel=1e-6)
+    assert test.equivalent == pytest.approx(p_value, rel=1e-6)
+    assert test.no_worse == pytest.approx(above, rel=1e-6)
+    assert test.equivalent == pytest.approx(max(above, below), rel=1e-6)
 
 
 def test_over_items_and_seeds_it_is_that_computed_by_hand():
     # d = 1, 2, 3 with V_seeds / S = 1/3 and V_items = 1: the error is sqrt(4/3).
-    found = equivalence_of(
+    test = equivalence_of(
         with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)).estimate, 4.0
     )
     error = math.sqrt(4 / 3)
@@ -90,9 +88,9 @@ def test_over_items_and_seeds_it_is_that_computed_by_hand():
         )
 
     # From 2 down to -4, and up to 4.
-    assert critical(found.no_worse) == pytest.approx(6 / error)
-    assert critical(found.equivalent) == pytest.approx(2 / error)
-    assert (found.low, found.high) == pytest.approx(
+    assert critical(test.no_worse) == pytest.approx(6 / error)
+    assert critical(test.equivalent) == pytest.approx(2 / error)
+    assert (test.low, test.high) == pytest.approx(
         (2 - error * critical(0.05), 2 + error * critical(0.05))
     )
 
@@ -105,12 +103,12 @@ def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_
         with_test(Judged({1: a, 2: b, 3: 0.2}, 0.01, 30)).estimate
         for a, b in ((0.1, 0.2), (1.5, 1.9), (-1, 2))
     ]
-    found = [equivalence_of(one, margin) for one in estimates]
-    assert [one.equivalent < 0.05 for one in found] == [
-        -margin < one.low and one.high < margin for one in found
+    tests = [equivalence_of(test, margin) for test in estimates]
+    assert [test.equivalent < 0.05 for test in tests] == [
+        -margin < test.low and test.high < margin for test in tests
     ]
-    assert [one.no_worse < 0.05 for one in found] == [
-        -margin < one.low for one in found
+    assert [test.no_worse < 0.05 for test in tests] == [
+        -margin < test.low for test in tests
     ]
 
 
@@ -129,25 +127,25 @@ def equivalences(summary):
 
 def test_both_questions_are_corrected_over_the_cells():
     (summary,) = summarise(study())
-    found = equivalences(summary)
+    tests = equivalences(summary)
     # `same` has neither seeds nor items that vary: no test.
-    assert [*found] == ["alike", "better", "worse", "unknown"]
+    assert [*tests] == ["alike", "better", "worse", "unknown"]
     for before, after in (
         ("no_worse", "corrected_no_worse"),
         ("equivalent", "corrected_equivalent"),
     ):
-        raw = {name: getattr(one, before) for name, one in found.items()}
-        assert {name: getattr(one, after) for name, one in found.items()} == holm(raw)
-    assert found["alike"].corrected_equivalent == pytest.approx(
-        4 * found["alike"].equivalent
+        raw = {name: getattr(test, before) for name, test in tests.items()}
+        assert {name: getattr(test, after) for name, test in tests.items()} == holm(raw)
+    assert tests["alike"].corrected_equivalent == pytest.approx(
+        4 * tests["alike"].equivalent
     )
-    assert [one.corrected_no_worse < 0.05 for one in found.values()] == [
+    assert [test.corrected_no_worse < 0.05 for test in tests.values()] == [
         True,
         True,
         False,
         False,
     ]
-    assert [one.corrected_equivalent < 0.05 for one in found.values()] == [
+    assert [test.corrected_equivalent < 0.05 for test in tests.values()] == [
         True,
         False,
         False,
@@ -172,7 +170,6 @@ def test_the_report_says_both_p_values_of_every_cell():
     data = study()
     summaries = summarise(data)
     section = equivalence_section(data, summaries)
-    assert section is not None
     assert section.summary == "2 cells shown to be no worse than base by 0.3"
     (table,) = section.tables
     assert [column.heading for column in table.columns[1:]] == [
@@ -227,12 +224,12 @@ def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_lo
         equivalences(with_equivalence(attrs.evolve(summary, looks=looks)))
         for looks in (1, 3)
     )
-    for key, one in once.items():
+    for key, test in once.items():
         assert thrice[key].corrected_no_worse == pytest.approx(
-            min(1, 3 * one.corrected_no_worse)
+            min(1, 3 * test.corrected_no_worse)
         )
         assert thrice[key].corrected_equivalent == pytest.approx(
-            min(1, 3 * one.corrected_equivalent)
+            min(1, 3 * test.corrected_equivalent)
         )
-    (found,) = observed_power([attrs.evolve(summary, looks=3)])
-    assert found.comparisons == 3 * len(once)
+    (power,) = observed_power([attrs.evolve(summary, looks=3)])
+    assert power.comparisons == 3 * len(once)

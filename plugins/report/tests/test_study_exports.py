@@ -77,7 +77,6 @@ def test_json_has_everything_and_no_numbers_that_are_not_finite(data, summary):
         1,
     )
     judged = summary.rows[1].cells[0].judged
-    assert judged is not None
     assert value["against_baseline"]["p_value"] == judged.p_value
     assert value["against_baseline"]["basis"] == "items and seeds"
     assert [number["verdict"] for number in results["published"]] == [
@@ -117,8 +116,8 @@ def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path, stu
 
 def test_a_study_that_has_not_begun_leaves_its_state_only(tmp_path, study_of):
     write_exports(tmp_path, study_of({"a": {1: {}}}, statuses={"a": "waiting"}))
-    found = json.loads((tmp_path / "results.json").read_text())
-    assert (found["finished"], found["total"], found["tables"]) == (0, 1, [])
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert (results["finished"], results["total"], results["tables"]) == (0, 1, [])
     assert (tmp_path / "tables" / "scores.csv").read_text().count("\n") == 1
 
 
@@ -136,8 +135,8 @@ def test_unlike_protocols_are_files_of_their_own(tmp_path, study_of):
 
 def test_tables_have_labels_of_their_own(tmp_path, study_of):
     def label(path):
-        (found,) = re.findall(r"\\label\{tab:([a-z0-9-]+)\}", path.read_text())
-        return found
+        (content,) = re.findall(r"\\label\{tab:([a-z0-9-]+)\}", path.read_text())
+        return content
 
     data = study_of(
         {"a": {1: {"MR": 1.0, "MR/a b": 2.0, "MR/a-b": 3.0}}, "b": {1: {"MR/f1": 2.0}}}
@@ -179,13 +178,13 @@ def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(tmp_path, stu
     outside = tmp_path / "outside.md"
     outside.write_text("by hand")
     assert (tables / "transfer-p-f1.csv").is_file()
-    found = json.loads((tmp_path / "results.json").read_text())
-    assert [table["name"] for table in found["tables"]] == [
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [table["name"] for table in results["tables"]] == [
         "transfer-p",
         "transfer-p-f1",
     ]
-    found["tables"] += [{"name": "../outside"}, {"name": 3}]
-    (tmp_path / "results.json").write_text(json.dumps(found))
+    results["tables"] += [{"name": "../outside"}, {"name": 3}]
+    (tmp_path / "results.json").write_text(json.dumps(results))
     write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0}}}))
     assert {path.name for path in tables.iterdir()} == {
         *(f"transfer-p.{suffix}" for suffix in ("md", "csv", "tex")),

@@ -19,12 +19,7 @@ VALUES = {
 }
 
 
-def with_summary(
-    study_of,
-    values,
-    axes,
-    **more,
-):
+def with_summary(study_of, values, axes, **more):
     """One seed below and one above each value; a cell without a value has failed."""
     numbers = {
         name: {1: {}, 2: {}}
@@ -33,13 +28,11 @@ def with_summary(
         for name, value in values.items()
     }
     data = study_of(numbers, axes, statuses=dict.fromkeys(numbers, "failed"), **more)
-    (found,) = summarise(data)
-    return data, found
+    (summary,) = summarise(data)
+    return data, summary
 
 
-def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(
-    study_of,
-):
+def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(study_of):
     pooler, loss = main_effects(*with_summary(study_of, VALUES, [POOLER, LOSS]))
     assert (pooler.axis, pooler.reference, pooler.together) == ("pooler", "first", ())
     first, mean = pooler.labels
@@ -47,8 +40,8 @@ def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(
     assert (mean.mean, mean.pairs) == (pytest.approx((75 + 62 + 59) / 3), 3)
     assert mean.difference == pytest.approx((5 + 2 + 9) / 3)
     assert mean.std == pytest.approx(statistics.stdev([5, 2, 9]))
-    assert [one.mean for one in loss.labels] == [72.5, 61.0, 54.5]
-    assert [one.difference for one in loss.labels] == [0.0, -11.5, -18.0]
+    assert [label.mean for label in loss.labels] == [72.5, 61.0, 54.5]
+    assert [label.difference for label in loss.labels] == [0.0, -11.5, -18.0]
 
 
 def test_the_reference_is_the_baselines_label(study_of):
@@ -56,26 +49,27 @@ def test_the_reference_is_the_baselines_label(study_of):
         *with_summary(study_of, VALUES, [POOLER, LOSS], baseline="mean, cls")
     )
     assert (pooler.reference, loss.reference) == ("mean", "cls")
-    assert [one.difference for one in loss.labels] == [11.5, 0.0, -6.5]
+    assert [label.difference for label in loss.labels] == [11.5, 0.0, -6.5]
 
 
 def test_means_are_over_contexts_that_all_labels_have(study_of):
     values = {**VALUES, "mean, nli": None}
     pooler, loss = main_effects(*with_summary(study_of, values, [POOLER, LOSS]))
-    assert [(one.mean, one.contexts) for one in pooler.labels] == [(65.0, 2), (68.5, 2)]
+    assert [(label.mean, label.contexts) for label in pooler.labels] == [
+        (65.0, 2),
+        (68.5, 2),
+    ]
     # Only `first` has all three losses; each pair of losses takes the contexts that the two have.
-    assert [(one.mean, one.contexts, one.pairs) for one in loss.labels] == [
+    assert [(label.mean, label.contexts, label.pairs) for label in loss.labels] == [
         (70.0, 1, 2),
         (60.0, 1, 2),
         (50.0, 1, 1),
     ]
-    assert [one.difference for one in loss.labels] == [0.0, -11.5, -20.0]
+    assert [label.difference for label in loss.labels] == [0.0, -11.5, -20.0]
     assert loss.labels[2].std is None
 
 
-def test_axes_that_go_together_are_named_and_do_not_part_the_cells(
-    study_of,
-):
+def test_axes_that_go_together_are_named_and_do_not_part_the_cells(study_of):
     size = AxisInfo("size", ("small", "large"))
     rate = AxisInfo("rate", ("1e-3", "1e-4"))
     values = {
@@ -88,13 +82,13 @@ def test_axes_that_go_together_are_named_and_do_not_part_the_cells(
             study_of, {**values, "large, 1e-4, mean": 64.0}, [size, rate, POOLER]
         )
     )
-    assert [(one.axis, one.together) for one in effects] == [
+    assert [(label.axis, label.together) for label in effects] == [
         ("size", ("rate",)),
         ("rate", ("size",)),
         ("pooler", ()),
     ]
-    assert [one.mean for one in effects[0].labels] == [51.0, 62.0]
-    assert [one.mean for one in effects[2].labels] == [55.0, 58.0]
+    assert [label.mean for label in effects[0].labels] == [51.0, 62.0]
+    assert [label.mean for label in effects[2].labels] == [55.0, 58.0]
 
 
 def test_an_axis_of_numbers_gives_points_in_their_order(study_of):
@@ -115,14 +109,14 @@ def test_an_axis_of_numbers_gives_points_in_their_order(study_of):
 
 
 def test_an_axis_of_one_label_has_no_effect(study_of):
-    (found,) = main_effects(
+    (effect,) = main_effects(
         *with_summary(
             study_of,
             {"first, x": 1.0, "mean, x": 2.0},
             [POOLER, AxisInfo("one", ("x",))],
         )
     )
-    assert found.axis == "pooler"
+    assert effect.axis == "pooler"
 
 
 def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of):
@@ -153,9 +147,7 @@ def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of):
     }
 
 
-def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(
-    study_of,
-):
+def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(study_of):
     """Simpson's reversal: `mean` is better with both models, and was run with the weak one more often."""
     model, seed = (
         AxisInfo("model", ("weak", "strong")),
@@ -202,7 +194,7 @@ def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of):
     )
     effect, other = main_effects(data, summary)
     assert effect.compared
-    assert [(one.label, one.mean, one.contexts) for one in effect.labels] == [
+    assert [(label.label, label.mean, label.contexts) for label in effect.labels] == [
         ("first", 65.0, 2),
         ("mean", 67.5, 2),
         ("decoder", None, 0),
@@ -216,9 +208,7 @@ def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of):
     assert set(grid.left) == {("decoder", "bert"), ("decoder", "roberta")}
 
 
-def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(
-    study_of,
-):
+def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(study_of):
     """BERT has no last token to pool, and OPT no first one: only `mean` goes with every model."""
     pooler, model = (
         AxisInfo("pooler", ("first", "mean", "last")),
@@ -232,22 +222,22 @@ def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(
         "mean, opt": 50.0,
         "last, opt": 55.0,
     }
-    found = main_effects(
+    effect = main_effects(
         *with_summary(study_of, values, [pooler, model], baseline="mean, bert")
     )[0]
-    assert (found.reference, [one.mean for one in found.labels]) == (
+    assert (effect.reference, [label.mean for label in effect.labels]) == (
         "mean",
         [65.0, 67.5, None],
     )
-    assert found.labels[2].difference == 5.0
-    assert found.left == {
+    assert effect.labels[2].difference == 5.0
+    assert effect.left == {
         "last": "no combination of everything else in common with what is compared"
     }
     # With the baseline's label among them, even where others have more.
-    found = main_effects(
+    effect = main_effects(
         *with_summary(study_of, values, [pooler, model], baseline="last, opt")
     )[0]
-    assert (found.reference, [one.mean for one in found.labels]) == (
+    assert (effect.reference, [label.mean for label in effect.labels]) == (
         "last",
         [None, 50.0, 55.0],
     )
@@ -268,9 +258,7 @@ def test_a_label_alone_is_no_comparison_and_says_so(study_of):
     assert (other.compared, other.left) == (True, {})
 
 
-def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(
-    study_of,
-):
+def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(study_of):
     knowledge = AxisInfo("knowledge", ("none", "dropout", "nsp"))
     loss = AxisInfo("loss", ("none", "ctr", "cls"))
     values = {
@@ -283,13 +271,13 @@ def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(
     first, second = main_effects(
         *with_summary(study_of, values, [knowledge, loss], baseline="none, none")
     )
-    assert [(one.label, one.mean, one.contexts) for one in first.labels] == [
+    assert [(label.label, label.mean, label.contexts) for label in first.labels] == [
         ("none", None, 0),
         ("dropout", 68.0, 2),
         ("nsp", 69.0, 2),
     ]
     assert (first.reference, second.reference) == ("dropout", "ctr")
-    assert [one.difference for one in second.labels] == [None, 0.0, -7.0]
+    assert [label.difference for label in second.labels] == [None, 0.0, -7.0]
     assert list(first.left) == list(second.left) == ["none"]
 
 

@@ -44,36 +44,38 @@ TOY = of_numbers(
 
 
 def test_the_spread_over_seeds_is_pooled_by_its_degrees():
-    (found,) = observed_power(summarise(TOY))
-    assert found.spread.seed_std == pytest.approx(math.sqrt((0.2 + 14 / 3 + 0.01) / 8))
-    assert (found.spread.item_std, found.spread.item_degrees) == (0, math.inf)
+    (power,) = observed_power(summarise(TOY))
+    assert power.spread.seed_std == pytest.approx(math.sqrt((0.2 + 14 / 3 + 0.01) / 8))
+    assert (power.spread.item_std, power.spread.item_degrees) == (0, math.inf)
     # Most cells have four seeds; the cell with one has no test.
-    assert (found.seeds, found.comparisons) == (4, 3)
+    assert (power.seeds, power.comparisons) == (4, 3)
 
 
 def test_the_spread_over_items_is_their_mean_variance():
     data = study()
     (summary, *_) = summarise(data, resamples=100)
-    found = observed_power([summary])[0]
+    power = observed_power([summary])[0]
     judged = [row.cells[-1].judged for row in summary.rows if row.cells[-1].judged]
-    assert len(judged) == found.comparisons == 5
-    assert found.spread.item_std == pytest.approx(
-        math.sqrt(sum(one.item_variance for one in judged) / 5)
+    assert len(judged) == power.comparisons == 5
+    assert power.spread.item_std == pytest.approx(
+        math.sqrt(sum(comparison.item_variance for comparison in judged) / 5)
     )
-    assert found.spread.seed_std == pytest.approx(
-        math.sqrt(sum(one.seed_variance for one in judged) / 5)
+    assert power.spread.seed_std == pytest.approx(
+        math.sqrt(sum(comparison.seed_variance for comparison in judged) / 5)
     )
-    assert found.spread.item_degrees == min(one.item_degrees for one in judged)
-    assert found.smallest(3) == smallest_difference(found.spread, 3, comparisons=5)
+    assert power.spread.item_degrees == min(
+        comparison.item_degrees for comparison in judged
+    )
+    assert power.smallest(3) == smallest_difference(power.spread, 3, comparisons=5)
 
 
 def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all():
-    (found,) = observed_power(summarise(TOY))
-    own = with_test(Judged({1: 1.0, 2: 2.0, 3: 1.0}, 0.04, 99))
+    (power,) = observed_power(summarise(TOY))
+    judged = with_test(Judged({1: 1.0, 2: 2.0, 3: 1.0}, 0.04, 99))
     expected = seeds_needed(
-        Spread(found.spread.seed_std, 0.2, 99), own.difference, comparisons=3
+        Spread(power.spread.seed_std, 0.2, 99), judged.difference, comparisons=3
     )
-    assert found.needed_by(own) == expected
+    assert power.needed_by(judged) == expected
     assert expected.seeds > 2
 
 
@@ -96,7 +98,6 @@ def test_without_comparisons_under_two_seeds_nothing_is_known(data):
 def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant():
     summaries = summarise(TOY)
     section = power_section(TOY, summaries)
-    assert section is not None
     least, apart = section.tables
     (power,) = observed_power(summaries)
     (row,) = least.rows
@@ -132,7 +133,6 @@ def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds():
         ]
         rows.append(attrs.evolve(row, cells=tuple(cells)))
     section = power_section(data, [attrs.evolve(summaries[0], rows=tuple(rows))])
-    assert section is not None
     reasons = {row.cells[-1] for row in section.tables[1].rows}
     assert len(reasons) == 1
     assert reasons.pop().startswith("none: items leave ±5.")

@@ -51,10 +51,10 @@ def by_share(spread, difference, seeds, level):
     critical = np.sqrt(squares / (items + repeated))
     bound = critical * np.sqrt(degrees * (items + repeated)) / error
     distance = difference / error
-    given = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(
+    expected = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(
         bound, degrees, -distance
     )
-    return float((weights * math.pi / 4 * density) @ given)
+    return float((weights * math.pi / 4 * density) @ expected)
 
 
 # --- one source of variance --------------------------------------------------------------------------------
@@ -64,11 +64,11 @@ def by_share(spread, difference, seeds, level):
 @pytest.mark.parametrize("difference", [0.0, 0.2, 1.0, 3.0, -3.0])
 @pytest.mark.parametrize("seeds", [2, 3, 5, 30])
 def test_seeds_alone_have_the_power_of_the_noncentral_t(seeds, difference, level):
-    found = power_of(Spread(1.0), difference, seeds, level)
-    assert found == pytest.approx(
+    power = power_of(Spread(1.0), difference, seeds, level)
+    assert power == pytest.approx(
         noncentral(difference * math.sqrt(seeds), seeds - 1, level), abs=1e-7
     )
-    assert found == pytest.approx(
+    assert power == pytest.approx(
         TTestPower().power(difference, seeds, level), abs=1e-7
     )
 
@@ -78,8 +78,8 @@ def test_items_alone_have_the_power_of_their_own_degrees_whatever_the_number_of_
     degrees,
 ):
     spread = Spread(0.0, 0.5, degrees)
-    found = [power_of(spread, 1.2, seeds) for seeds in (1, 3, math.inf)]
-    assert found == pytest.approx(
+    powers = [power_of(spread, 1.2, seeds) for seeds in (1, 3, math.inf)]
+    assert powers == pytest.approx(
         [noncentral(2.4, min(degrees, 1e9), 0.05)] * 3, abs=1e-7
     )
 
@@ -142,7 +142,6 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
         judged = with_test(
             Judged(dict(enumerate(values)), variance, spread.item_degrees)
         )
-        assert judged.interval is not None
         found += not judged.interval[0] <= 0 <= judged.interval[1]
     power = power_of(spread, difference, seeds)
     assert 0.4 < power < 0.95
@@ -154,23 +153,21 @@ def test_without_a_difference_none_is_found_more_often_than_the_level_whatever_v
     seeds,
 ):
     for level in (0.05, 0.01, 0.00625, 1e-4):
-        found = [
+        power = [
             power_of(
                 Spread(math.sqrt(seeds), math.sqrt(ratio), degrees), 0.0, seeds, level
             )
             for ratio in np.geomspace(1e-4, 10, 21)
             for degrees in (10, 1000, math.inf)
         ]
-        assert max(found) < level * (1 + 1e-3)
-        assert max(found) > 0.95 * level
+        assert max(power) < level * (1 + 1e-3)
+        assert max(power) > 0.95 * level
 
 
 @pytest.mark.parametrize(
     "spread", [Spread(1.0), Spread(1.0, 0.2), Spread(0.1, 1.0, 50), Spread(1.0, 1.0, 5)]
 )
-def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(
-    spread,
-):
+def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(spread):
     least = [
         smallest_difference(spread, seeds) for seeds in (2, 3, 4, 6, 12, 100, 5000)
     ]
@@ -186,7 +183,6 @@ def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(
 def test_the_seeds_needed_are_just_enough(spread):
     for difference in (0.7, 1.0, 3.0):
         seeds = seeds_needed(spread, difference).seeds
-        assert seeds is not None
         assert power_of(spread, difference, seeds) >= 0.8
         assert seeds == 2 or power_of(spread, difference, seeds - 1) < 0.8
 
@@ -203,10 +199,10 @@ def test_the_smallest_difference_has_just_that_power():
 
 def test_a_difference_that_the_items_hide_needs_no_number_of_seeds_and_says_why():
     # Known items: the interval of infinitely many seeds is 1.96 x 0.2 wide, and (1.96 + 0.84) x 0.2 is seen.
-    found = seeds_needed(Spread(0.3, 0.2), 0.5)
-    assert found.seeds is None
+    needed = seeds_needed(Spread(0.3, 0.2), 0.5)
+    assert needed.seeds is None
     assert (
-        found.reason
+        needed.reason
         == "no number of seeds: the items alone leave ±0.39 and hide differences below 0.56"
     )
     assert seeds_needed(Spread(0.3, 0.2), 0.6).seeds is not None
@@ -301,7 +297,6 @@ def test_the_power_over_prompts_seeds_and_items_is_that_of_simulated_studies(
 def test_prompts_needed_are_the_fewest_with_the_power_and_no_seeds_replace_them():
     spread = Spread(0.5, 0.1, 199, 1.0, 4)
     needed = prompts_needed(spread, 1.5, 5).seeds
-    assert needed is not None
     assert power_of(attrs.evolve(spread, prompts=needed), 1.5, 5) >= 0.8
     assert power_of(attrs.evolve(spread, prompts=needed - 1), 1.5, 5) < 0.8
     of_seeds = seeds_needed(spread, 1.5)
@@ -333,7 +328,6 @@ def test_the_observed_spread_over_prompts_is_pooled():
     first = Judged({1: 1.0, 2: 2.0}, 1.0, 99, {"a": 0.0, "b": 2.0})
     second = Judged({1: 1.0, 2: 2.0}, 3.0, 99, {"a": 0.0, "b": 4.0})
     observed = observed_spread([first, second])
-    assert observed is not None
     spread, seeds = observed
     assert spread.prompt_std == pytest.approx(math.sqrt(5))
     assert (spread.prompts, seeds) == (2, 2)

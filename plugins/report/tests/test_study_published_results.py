@@ -9,7 +9,7 @@ import json
 import attrs
 import pytest
 from sentbed.protocols import Score
-from sentbed_report.comparability import protocol_hash
+from sentbed_report.score_protocols import protocol_hash
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.published_results import NO_TEST

@@ -48,7 +48,6 @@ def test_rows_share_a_letter_if_and_only_if_they_do_not_differ(seed):
     rows = 2 + seed % 12
     different = random_differences(rows, seed, (0.2, 0.5, 0.8)[seed % 3])
     groups = letter_groups(different)
-    assert groups is not None
     assert set().union(*groups) == set(range(rows))
     for pair in combinations(range(rows), 2):
         is_shared = any(set(pair) <= set(group) for group in groups)
@@ -232,9 +231,7 @@ def test_where_lower_is_better_the_lowest_is_first_and_better():
     ]
 
 
-def test_what_cannot_be_compared_is_left_out_with_the_reason(
-    study_of,
-):
+def test_what_cannot_be_compared_is_left_out_with_the_reason(study_of):
     numbers = {
         name: {1: {"MR": 60.0 + place}, 2: {"MR": 61.0}}
         for place, name in enumerate("abcde")
@@ -273,20 +270,14 @@ SEED = {"MR": 60.0}
     ],
 )
 def test_rows_that_are_not_compared_have_no_groups_and_say_why(
-    numbers,
-    most_rows,
-    reason,
-    study_of,
-    monkeypatch,
+    numbers, most_rows, reason, study_of, monkeypatch
 ):
     monkeypatch.setattr(module, "MOST_ROWS", most_rows)
     groups = groups_of(study_of(numbers))
     assert (groups.rows, groups.reason) == ((), reason)
 
 
-def test_a_single_row_and_a_study_that_asks_for_none_have_no_groups(
-    study_of,
-):
+def test_a_single_row_and_a_study_that_asks_for_none_have_no_groups(study_of):
     finished = {1: SEED, 2: {"MR": 61.0}}
     single = study_of({"a": finished, "b": {1: {}, 2: {}}}, statuses={"b": "waiting"})
     assert summarise(single)[0].groups is None
@@ -345,7 +336,6 @@ def test_ranks_over_tasks_leave_the_average_out():
     ranks = groups_of(
         spearman_study([[0.2] * 6, [0.6] * 6, [3.0] * 6], 1, seed=2)
     ).tasks
-    assert ranks is not None
     assert ranks.tasks == tuple(f"T{task}" for task in range(6))
     assert [row.name for row in ranks.rows] == ["c0", "c1", "c2"]
     assert sum(row.mean_rank for row in ranks.rows) == pytest.approx(6)
@@ -365,6 +355,5 @@ def test_a_row_without_a_task_is_left_out_of_the_ranks_over_tasks():
         return None if (run.cell, score.task) == ("c1", "T5") else score
 
     ranks = groups_of(with_scores(study, without_a_task)).tasks
-    assert ranks is not None
     assert ranks.left == (("c1", "it has no score of T5"),)
     assert len(ranks.rows) == 3

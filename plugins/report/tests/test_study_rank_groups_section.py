@@ -39,14 +39,13 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval():
     data = study()
     summaries = summarise(data, resamples=100)
     groups = summaries[0].groups
-    found = rank_groups_section(data, summaries)
-    assert groups is not None
-    assert found is not None
-    table = found.tables[0]
+    section = rank_groups_section(data, summaries)
+    table = section.tables[0]
     headings = [column.heading for column in table.columns]
     assert headings == ["Avg", "groups", "ranks", "from the best"]
     assert (
-        found.summary == "2 of 6 cells may be the best in senteval-sts: Avg (spearman)"
+        section.summary
+        == "2 of 6 cells may be the best in senteval-sts: Avg (spearman)"
     )
     assert [row.cell for row in table.rows] == [row.cell for row in groups.rows]
     for row, group in zip(table.rows, groups.rows, strict=True):
@@ -57,20 +56,17 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval():
             group.ranks,
             from_best,
         )
-    assert "Holm's correction over all pairs" in found.sentences[1]
-    assert "5 %" in found.sentences[1]
-    assert not any("tasks" in one for one in (*found.sentences, *found.notes))
+    assert "Holm's correction over all pairs" in section.sentences[1]
+    assert "5 %" in section.sentences[1]
+    assert not any("tasks" in one for one in (*section.sentences, *section.notes))
 
 
 def test_where_cells_may_be_stopped_each_look_counts():
     data = study()
     (summary,) = summarise(data, resamples=100)
     looking = attrs.evolve(summary, looks=50)
-    found = rank_groups_section(data, [looking])
-    assert found is not None
-    assert "times the 50 looks" in found.sentences[1]
-    assert summary.groups is not None
-    assert looking.groups is not None
+    section = rank_groups_section(data, [looking])
+    assert "times the 50 looks" in section.sentences[1]
     for once, often in zip(summary.groups.rows, looking.groups.rows, strict=True):
         assert (
             often.lowest_rank
@@ -84,10 +80,9 @@ def test_where_cells_may_be_stopped_each_look_counts():
 
 def test_ranks_over_tasks_say_what_they_ask(study_of):
     data = many_tasks(study_of)
-    found = rank_groups_section(data, summarise(data, resamples=100))
-    assert found is not None
-    assert "on other tasks" in found.sentences[2]
-    ranks = found.tables[1]
+    section = rank_groups_section(data, summarise(data, resamples=100))
+    assert "on other tasks" in section.sentences[2]
+    ranks = section.tables[1]
     assert ranks.title.endswith("ranks over 5 tasks")
     assert [(row.cell, *row.cells) for row in ranks.rows] == [
         ("best", Estimate(value=1.0), "a"),
@@ -98,29 +93,23 @@ def test_ranks_over_tasks_say_what_they_ask(study_of):
     assert "1.48" in ranks.notes[0]
 
 
-def test_what_is_left_out_and_why_is_a_remark(
-    study_of,
-):
+def test_what_is_left_out_and_why_is_a_remark(study_of):
     data = many_tasks(study_of)
     last = attrs.evolve(data.cells[2].runs[0], status="running", scores=())
     cell = attrs.evolve(data.cells[2], runs=(last, *data.cells[2].runs[1:]))
     data = attrs.evolve(data, cells=(*data.cells[:2], cell))
-    found = rank_groups_section(data, summarise(data, resamples=50))
-    assert found is not None
-    assert len(found.tables) == 1
-    (remark,) = found.notes
+    section = rank_groups_section(data, summarise(data, resamples=50))
+    assert len(section.tables) == 1
+    (remark,) = section.notes
     assert remark.endswith("left out, since it has not finished: last.")
 
 
-def test_without_groups_there_is_the_reason_and_without_rows_no_section(
-    study_of,
-):
+def test_without_groups_there_is_the_reason_and_without_rows_no_section(study_of):
     data = study_of({name: {1: {"MR": 60.0}} for name in "ab"})
     alone = summarise(data)
-    found = rank_groups_section(data, alone)
-    assert found is not None
-    assert found.tables == found.sentences == []
-    (remark,) = found.notes
+    section = rank_groups_section(data, alone)
+    assert section.tables == section.sentences == []
+    (remark,) = section.notes
     assert "no groups, since there is one seed, and the score has no items" in remark
     assert rank_groups_plot(study_of({}), alone[0]) is None
     for without in (
@@ -134,12 +123,10 @@ def test_without_letters_ranks_stay(monkeypatch):
     monkeypatch.setattr(letter_groups, "MOST_SETS", 1)
     data = study()
     summaries = summarise(data, resamples=100)
-    found = rank_groups_section(data, summaries)
-    assert found is not None
-    assert {row.cells[1] for row in found.tables[0].rows} == {None}
-    assert "no letters" in found.notes[0]
+    section = rank_groups_section(data, summaries)
+    assert {row.cells[1] for row in section.tables[0].rows} == {None}
+    assert "no letters" in section.notes[0]
     plot = rank_groups_plot(study(), summaries[0])
-    assert plot is not None
     assert "A bar" not in plot.caption
 
 
@@ -148,8 +135,6 @@ def test_results_have_the_groups(study_of):
     summaries = summarise(data, resamples=100)
     (table,) = json.loads(to_json(data, summaries))["tables"]
     groups = summaries[0].groups
-    assert groups is not None
-    assert groups.tasks is not None
     found = table["groups"]
     assert [one["letters"] for one in found["cells"]] == [
         row.letters for row in groups.rows

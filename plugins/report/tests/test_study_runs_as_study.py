@@ -25,60 +25,59 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of, tmp_path):
         ),
         run_of("b2", seed=3, use="first"),
     ]
-    found = runs_as_study(runs, tmp_path)
-    assert [(cell.name, [run.seed for run in cell.runs]) for cell in found.cells] == [
+    study = runs_as_study(runs, tmp_path)
+    assert [(cell.name, [run.seed for run in cell.runs]) for cell in study.cells] == [
         ("a", [1, 2]),
         ("b", [1, 3]),
     ]
-    assert (found.baseline, found.seeds, found.axes) == ("a", (1, 2, 3), ())
-    assert found.cells[0].differences == ()
-    assert found.cells[1].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
-    assert found.cells[1].runs[1].directory == Path("b2")
+    assert (study.baseline, study.seeds, study.axes) == ("a", (1, 2, 3), ())
+    assert study.cells[0].differences == ()
+    assert study.cells[1].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
+    assert study.cells[1].runs[1].directory == Path("b2")
 
 
-def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(
-    run_of,
-):
-    one, two = run_of("one", name="same"), run_of("two", name="same")
-    found = runs_as_study([one, two])
-    assert [cell.name for cell in found.cells] == [f"same ({one})", f"same ({two})"]
+def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(run_of):
+    first_run, two = run_of("one", name="same"), run_of("two", name="same")
+    study = runs_as_study([first_run, two])
+    assert [cell.name for cell in study.cells] == [
+        f"same ({first_run})",
+        f"same ({two})",
+    ]
 
 
 def test_what_is_no_run_or_given_twice_is_refused(run_of, tmp_path):
-    one = run_of("one")
+    first_run = run_of("one")
     with pytest.raises(RunError, match="is given twice; leave one out"):
-        runs_as_study([one, tmp_path / "x" / ".." / "one"])
+        runs_as_study([first_run, tmp_path / "x" / ".." / "one"])
     for content in (None, "", "[run]\nname = 1\nseed = 'x'", "run = 3", "\x00"):
         broken = tmp_path / "broken"
         broken.mkdir(exist_ok=True)
         if content is not None:
             (broken / "resolved.toml").write_text(content)
         with pytest.raises(RunError, match="is neither a run directory"):
-            runs_as_study([one, broken])
+            runs_as_study([first_run, broken])
 
 
 # --- the command -------------------------------------------------------------------------------------------
 
 
-def test_three_runs_are_a_table_with_significance_against_the_first(
-    run_of,
-):
+def test_three_runs_are_a_table_with_significance_against_the_first(run_of):
     runs = [
         *(run_of("a1", 0.5, use="mean"), run_of("a2", 0.5, seed=2, use="mean")),
         *(run_of("b1", 0.8, use="first"), run_of("b2", 0.8, seed=2, use="first")),
     ]
-    found = invoke("compare", *runs, "--resamples", 200)
-    assert found.exit_code == 0
-    assert "a (baseline)" in found.output
-    assert "Student's t over items" in found.output
+    result = invoke("compare", *runs, "--resamples", 200)
+    assert result.exit_code == 0
+    assert "a (baseline)" in result.output
+    assert "Student's t over items" in result.output
     line, difference = [
-        line for line in found.output.splitlines() if line.startswith("b  ")
+        line for line in result.output.splitlines() if line.startswith("b  ")
     ]
     assert re.search(r"^b +MR +\+\d+\.\d\d, \d+\.\d\d to \d+\.\d\d  ", difference)
     assert line.endswith("†")
     assert "* ± " in line
     assert (
-        "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in found.output
+        "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in result.output
     )
     document = json.loads(invoke("compare", *runs, "--json").output)
     assert document["tables"][0]["rows"][1]["values"][0]["place"] == 1
@@ -86,9 +85,9 @@ def test_three_runs_are_a_table_with_significance_against_the_first(
 
 def test_with_a_directory_tables_and_report_are_written(run_of, tmp_path):
     out = tmp_path / "out"
-    found = invoke("compare", run_of("a"), run_of("b", 0.8, use="x"), "--out", out)
-    assert found.exit_code == 0, found.output
-    assert Path(found.output.splitlines()[-1]) == out / "report.html"
+    result = invoke("compare", run_of("a"), run_of("b", 0.8, use="x"), "--out", out)
+    assert result.exit_code == 0, result.output
+    assert Path(result.output.splitlines()[-1]) == out / "report.html"
     assert (out / "tables" / "transfer-p.tex").is_file()
     assert (
         json.loads((out / "results.json").read_text())["cells"][1]["runs"][0][
@@ -111,16 +110,16 @@ def test_with_a_directory_tables_and_report_are_written(run_of, tmp_path):
     ],
 )
 def test_what_cannot_be_compared_is_said(words, code, message):
-    found = invoke("compare", *words)
-    assert (found.exit_code, message in found.output) == (code, True)
+    result = invoke("compare", *words)
+    assert (result.exit_code, message in result.output) == (code, True)
 
 
 def test_runs_of_which_none_has_finished_are_no_table(run_of):
     runs = [run_of(name, status="failed", use=name) for name in "abc"]
-    found = invoke("compare", *runs)
+    result = invoke("compare", *runs)
     assert (
-        found.exit_code,
-        "none of the runs has finished with scores" in found.output,
+        result.exit_code,
+        "none of the runs has finished with scores" in result.output,
     ) == (1, True)
 
 
@@ -158,12 +157,10 @@ def study_in(write_study):
     return write
 
 
-def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(
-    study_in,
-):
+def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in):
     place = study_in("one")
-    found = runs_as_study([place])
-    assert ([axis.name for axis in found.axes], found.baseline) == (["pooler"], "mean")
+    study = runs_as_study([place])
+    assert ([axis.name for axis in study.axes], study.baseline) == (["pooler"], "mean")
     text = invoke("compare", place).output
     assert [line.split("  ")[0] for line in text.splitlines()[2:4]] == [
         "first",
@@ -179,17 +176,17 @@ def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(
 def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
     one, two = study_in("one"), study_in("two", (0.6, 0.7))
     alone = run_of("alone", 0.9, seed=2, use="last")
-    found = runs_as_study([one, alone, two], tmp_path)
+    study = runs_as_study([one, alone, two], tmp_path)
     names = ["one: first", "one: mean", "alone", "two: first", "two: mean"]
-    assert ([cell.name for cell in found.cells], found.baseline, found.axes) == (
+    assert ([cell.name for cell in study.cells], study.baseline, study.axes) == (
         names,
         "one: mean",
         (),
     )
-    assert found.cells[0].runs[0].directory == Path("one/first-1")
+    assert study.cells[0].runs[0].directory == Path("one/first-1")
     # A run that comes first is the baseline.
     assert runs_as_study([alone, one], tmp_path).baseline == "alone"
-    assert found.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
+    assert study.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
     text = invoke("compare", one, alone, two, "--resamples", 100).output
     assert "alone (1 seed)" in text
     assert (
@@ -203,29 +200,16 @@ def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
     assert document["cells"][3]["runs"][1]["directory"] == "../two/mean-2"
 
 
-@pytest.mark.parametrize(
-    ("form", "said"),
-    [
-        ("text", "mean (baseline)  "),
-        ("markdown", "| mean (baseline) | "),
-        ("latex", "mean (baseline) & "),
-        ("csv", "mean,en,finished,mean,"),
-    ],
-)
-def test_the_tables_of_a_study_are_printed_in_every_format(study_in, form, said):
+def test_the_table_of_a_study_has_its_cells_and_baseline(study_in):
     place = study_in("one")
-    found = invoke("table", place, "--format", form)
-    assert found.exit_code == 0, found.output
-    assert said in found.output
-    assert (
-        "no score is of the metric `f1`"
-        in invoke("table", place, "--metric", "f1").output
-    )
+    result = invoke("table", place)
+    assert result.exit_code == 0, result.output
+    assert "mean (baseline)  " in result.output
+    refused = invoke("table", place, "--metric", "f1")
+    assert "no score is of the metric `f1`" in refused.output
 
 
-def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(
-    study_in,
-):
+def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in):
     place, other = study_in("one"), study_in("two")
     assert "is given twice" in invoke("compare", place, place).output
     for manifest in place.parent.glob("*/*/manifest.json"):

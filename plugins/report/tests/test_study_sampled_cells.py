@@ -35,7 +35,6 @@ STUDY = StudyData("study", (), CELLS, None, (1, 2), decide=Decide(), sampled=SAM
 
 def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed():
     section = sampled_cells_section(STUDY)
-    assert section is not None
     assert section.sentences == [
         "3 of 900 cells were sampled by tpe, seed 3. Nothing is known of the others.",
         "The study is to run 1 more.",
@@ -78,7 +77,6 @@ def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score():
     section = sampled_cells_section(
         attrs.evolve(STUDY, cells=tuple(map(mixed, CELLS)), decide=decide)
     )
-    assert section is not None
     assert [row.cells[1] for row in section.tables[0].rows] == [
         Estimate(value=None)
     ] * 3
@@ -87,7 +85,6 @@ def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score():
 def test_cells_that_were_run_before_are_counted():
     sampled = attrs.evolve(SAMPLED, names=("last", "mean"))
     section = sampled_cells_section(attrs.evolve(STUDY, sampled=sampled))
-    assert section is not None
     assert section.sentences[0] == (
         "2 of 900 cells were sampled by tpe, seed 3. 1 more was run before. Nothing is known of the others."
     )

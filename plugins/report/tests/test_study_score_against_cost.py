@@ -37,9 +37,16 @@ NUMBERS = {
 
 
 def cost_of(task, value, unit="per text", direction="lower"):
-    said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
+    protocol = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
     return Score(
-        task, unit, value, said, "en", "encoding-cost", direction=direction, axis="cost"
+        task,
+        unit,
+        value,
+        protocol,
+        "en",
+        "encoding-cost",
+        direction=direction,
+        axis="cost",
     )
 
 
@@ -68,9 +75,11 @@ def study(study_of):
 
 
 def fronts(data):
-    (found,) = scores_against_cost(summarise(data), data.cost)
+    (against,) = scores_against_cost(summarise(data), data.cost)
     return {
-        point.row.cell: point.front for point in found.points if point.front is not None
+        point.row.cell: point.front
+        for point in against.points
+        if point.front is not None
     }
 
 
@@ -91,23 +100,19 @@ def test_the_front_is_that_of_a_loop_over_all_pairs(seed):
     # Few values, so that there are many ties.
     costs = [float(draw.randrange(12)) for _ in range(seed * 3)]
     scores = [float(draw.randrange(12)) for _ in costs]
-    found = pareto_front(costs, scores)
-    assert set(found) == by_a_loop(costs, scores)
-    assert len(found) == len(set(found))
-    assert [costs[place] for place in found] == sorted(costs[place] for place in found)
+    front = pareto_front(costs, scores)
+    assert set(front) == by_a_loop(costs, scores)
+    assert len(front) == len(set(front))
+    assert [costs[place] for place in front] == sorted(costs[place] for place in front)
 
 
-def test_the_first_cost_decides_the_front_unless_the_study_names_another(
-    study,
-):
+def test_the_first_cost_decides_the_front_unless_the_study_names_another(study):
     by_seconds = {"short, half": 1, "short, all": 2, "eight, all": 3}
     assert fronts(study()) == fronts(study(cost="seconds")) == by_seconds
     assert fronts(study(cost="passes")) == {"short, all": 1, "eight, all": 2}
 
 
-def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(
-    study,
-):
+def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(study):
     """A cost is not drawn over scores that share the name of its task's data."""
 
     def search_costs(run):
@@ -119,9 +124,7 @@ def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(
     assert sorted(drawn) == ["bytes-per-document", "seconds"]
 
 
-def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(
-    study,
-):
+def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(study):
     def turned(_, score):
         if score.axis:
             return attrs.evolve(score, value=-score.value, direction="higher")
@@ -131,21 +134,19 @@ def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(
     assert fronts(with_scores(data, turned)) == fronts(data)
 
 
-def test_what_has_no_number_or_has_not_finished_has_no_point(
-    study,
-):
+def test_what_has_no_number_or_has_not_finished_has_no_point(study):
     data = study()
     fields = (
         {"degenerate": "all vectors are alike"},
         {"value": math.nan},
     )
     for change in fields:
-        (found,) = scores_against_cost(
+        (against,) = scores_against_cost(
             summarise(with_fields(data, "eight, all", "MR", **change))
         )
-        assert len(found.points) == 5
-        assert found.left == ("eight, all",)
-        assert {point.row.cell for point in found.points if point.front} == {
+        assert len(against.points) == 5
+        assert against.left == ("eight, all",)
+        assert {point.row.cell for point in against.points if point.front} == {
             "short, half",
             "short, all",
         }
@@ -154,13 +155,11 @@ def test_what_has_no_number_or_has_not_finished_has_no_point(
     half = attrs.evolve(
         data, cells=(*data.cells[:5], attrs.evolve(cell, runs=(cell.runs[0], waiting)))
     )
-    (found,) = scores_against_cost(summarise(half))
-    assert (len(found.points), found.left) == (5, ())
+    (against,) = scores_against_cost(summarise(half))
+    assert (len(against.points), against.left) == (5, ())
 
 
-def test_costs_are_neither_ranked_nor_averaged_nor_tested(
-    study,
-):
+def test_costs_are_neither_ranked_nor_averaged_nor_tested(study):
     scores, costs = summarise(study(ranks=()))
     assert [column.task for column in costs.columns] == ["seconds", "passes"]
     for row in costs.rows:
@@ -187,12 +186,9 @@ def test_each_cost_has_the_decimals_of_its_own_size(values, digits):
     assert cost_digits(values) == digits
 
 
-def test_the_section_has_the_plot_and_the_table(
-    study,
-):
+def test_the_section_has_the_plot_and_the_table(study):
     data = study()
     section = score_cost_section(data, summarise(data))
-    assert section is not None
     assert (
         section.summary == "3 of 6 cells are on the Pareto front of MR against seconds"
     )
@@ -228,45 +224,37 @@ def test_the_section_has_the_plot_and_the_table(
 def test_the_cost_that_is_drawn_stands_beside_the_score(study, cost, headings):
     data = study(cost=cost)
     section = score_cost_section(data, summarise(data))
-    assert section is not None
     assert [column.heading for column in section.tables[0].columns] == headings
 
 
-def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one(
-    study,
-):
+def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one(study):
     data = study(costs=False)
     summaries = summarise(data)
     assert score_cost_section(data, summaries) is None
     section = score_cost_section(attrs.evolve(data, cost="passes"), summaries)
-    assert section is not None
     assert (section.tables, section.plots) == ([], [])
     assert "which was not measured; add the evaluator" in section.sentences[0]
 
 
-def test_a_cost_that_was_not_measured_is_told_with_those_that_were(
-    study,
-):
+def test_a_cost_that_was_not_measured_is_told_with_those_that_were(study):
     data = study(cost="euros")
-    found = summarise(data)
-    assert not scores_against_cost(found, data.cost)
-    assert "set it to one of `seconds`, `passes`." in unknown_cost(found, data.cost)
+    summaries = summarise(data)
+    assert not scores_against_cost(summaries, data.cost)
+    assert "set it to one of `seconds`, `passes`." in unknown_cost(summaries, data.cost)
     assert (
-        unknown_cost(found, "passes")
-        == unknown_cost(found, "MR")
+        unknown_cost(summaries, "passes")
+        == unknown_cost(summaries, "MR")
         == unknown_cost((), "euros")
         == ""
     )
 
 
-def test_exports_have_costs_as_scores_and_the_front(
-    study,
-):
+def test_exports_have_costs_as_scores_and_the_front(study):
     data = study()
-    found = summarise(data)
-    scores = score_frame(data, found)
+    summaries = summarise(data)
+    scores = score_frame(data, summaries)
     assert [*scores[scores.task == "passes"].direction] == ["lower"] * 12
-    (against,) = json.loads(to_json(data, found))["costs"]
+    (against,) = json.loads(to_json(data, summaries))["costs"]
     assert {key: against[key] for key in ("task", "metric", "cost", "unit")} == {
         "task": "MR",
         "metric": "accuracy",

@@ -25,18 +25,15 @@ ALL = Decide()
 def score(task, value, items=None, **more):
     """A score on development data if its task says so."""
     split = "dev" if task.endswith("-dev") else "test"
-    said = {"encoder": {}, "evaluator": {"id": "p", "split": split}}
-    return Score(task, "accuracy", value, said, "en", "transfer", items, **more)
+    protocol = {"encoder": {}, "evaluator": {"id": "p", "split": split}}
+    return Score(task, "accuracy", value, protocol, "en", "transfer", items, **more)
 
 
 @pytest.fixture
 def make(study_of):
     """Make a study of cell -> seed -> task -> score; tasks that end in `-dev` are development data."""
 
-    def made(
-        numbers,
-        decide=ALL,
-    ):
+    def made(numbers, decide=ALL):
         data = study_of(
             numbers, decide=decide, statuses=dict.fromkeys(numbers, "waiting")
         )
@@ -46,9 +43,9 @@ def make(study_of):
 
 
 def chosen(data):
-    found = select(data, summarise(data, resamples=10))
-    assert found is not None
-    return found
+    selection = select(data, summarise(data, resamples=10))
+    assert selection is not None
+    return selection
 
 
 THREE = {
@@ -67,24 +64,22 @@ THREE = {
 }
 
 
-def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(
-    make,
-):
-    found = chosen(make(THREE))
+def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make):
+    selection = chosen(make(THREE))
     # `c` is the best on test data, which nobody looks at.
-    assert (found.cell, found.among, found.seeds) == ("b", 3, 2)
-    assert found.score == pytest.approx(80.5)
-    assert found.std == pytest.approx(stdev([80, 81]))
-    assert found.tasks == ("X-dev (transfer, accuracy)",)
-    assert [(one.task, one.mean) for one in found.scores] == [
+    assert (selection.cell, selection.among, selection.seeds) == ("b", 3, 2)
+    assert selection.score == pytest.approx(80.5)
+    assert selection.std == pytest.approx(stdev([80, 81]))
+    assert selection.tasks == ("X-dev (transfer, accuracy)",)
+    assert [(score.task, score.mean) for score in selection.scores] == [
         ("X", 56.0),
         ("Y", 51.0),
         ("AVG", 53.5),
     ]
-    assert found.complete
+    assert selection.complete
     assert (
         "“b”, the best of 3 cells by X-dev (transfer, accuracy): 80.50 ± 0.71 over 2 seeds"
-        in found.sentence
+        in selection.sentence
     )
 
 
@@ -95,9 +90,7 @@ def test_nothing_is_chosen_without_being_asked_for(make):
     assert json.loads(to_json(data, summarise(data, resamples=10)))["chosen"] is None
 
 
-def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(
-    make,
-):
+def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make):
     # 0.1 + 0.2 and 0.3: as means they differ in the last digit alone.
     data = make(
         {
@@ -105,10 +98,9 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(
             "a": {1: {"D-dev": 0.15}, 2: {"D-dev": 0.15}},
         }
     )
-    found = chosen(data)
-    assert (found.cell, found.ties) == ("z", ("a",))
-    section = selection_section(found)
-    assert section is not None
+    selection = chosen(data)
+    assert (selection.cell, selection.ties) == ("z", ("a",))
+    section = selection_section(selection)
     assert (
         "As good by the same score: a. The first in the recipe's order was chosen."
         in section.notes
@@ -117,10 +109,10 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(
 
 
 def test_lower_is_better_where_the_score_says_so(make):
-    found = chosen(with_fields(make(THREE), direction="lower"))
-    assert found.cell == "a"
-    assert found.score == pytest.approx(-71.0)
-    assert found.tasks == ("X-dev (transfer, accuracy, negated)",)
+    selection = chosen(with_fields(make(THREE), direction="lower"))
+    assert selection.cell == "a"
+    assert selection.score == pytest.approx(-71.0)
+    assert selection.tasks == ("X-dev (transfer, accuracy, negated)",)
 
 
 def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
@@ -145,9 +137,9 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
             else one
         )
 
-    found = chosen(with_scores(data, change))
-    assert (found.cell, found.among, found.complete) == ("good", 5, False)
-    assert dict(found.left) == {
+    selection = chosen(with_scores(data, change))
+    assert (selection.cell, selection.among, selection.complete) == ("good", 5, False)
+    assert dict(selection.left) == {
         "short": "it has 1 seed of 2",
         "lacks": "it has no score of E-dev under every seed",
         "constant": "a deciding score is degenerate",
@@ -156,7 +148,7 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
     # `lacks`, `constant` and `broken` were tried, and are not what it is better than.
     assert (
         "so far, the best of 1 cell that can be compared, of 5 that were tried, by the"
-        in found.sentence
+        in selection.sentence
     )
 
 
@@ -173,14 +165,14 @@ def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_h
     )
     rule = Rule("best", 0.1, 0.05, (2, 3), ("a", "b", "c"), "the mean of D-dev")
     claim = Claim("lucky", "good", 2, 9.0, 2.0, 0.01)
-    found = chosen(attrs.evolve(data, decisions=Decisions(rule, (claim,), (2,))))
-    assert (found.cell, found.seeds) == ("good", 2)
-    assert dict(found.left) == {
+    selection = chosen(attrs.evolve(data, decisions=Decisions(rule, (claim,), (2,))))
+    assert (selection.cell, selection.seeds) == ("good", 2)
+    assert dict(selection.left) == {
         "lucky": "shown to be worse than good after 2 seeds",
         "late": "it has 1 seed of 2",
     }
     # A cell that was shown to be worse was compared.
-    assert (found.compared, found.among) == (2, 3)
+    assert (selection.compared, selection.among) == (2, 3)
 
 
 def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(
@@ -194,7 +186,6 @@ def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_comp
         }
     )
     section = selection_section(chosen(data))
-    assert section is not None
     assert section.sentences[0].startswith(
         "The chosen cell is “a” so far, the best of 2 cells that can be compared, of 3 that were tried, by "
     )
@@ -206,10 +197,10 @@ def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_comp
 
 
 def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make):
-    found = chosen(make(THREE, Decide(("X-dev", "nowhere"))))
-    assert found.cell == ""
-    assert dict(found.left) == dict.fromkeys("abc", "it has no score of nowhere")
-    assert "a: it has no score of nowhere" in found.sentence
+    selection = chosen(make(THREE, Decide(("X-dev", "nowhere"))))
+    assert selection.cell == ""
+    assert dict(selection.left) == dict.fromkeys("abc", "it has no score of nowhere")
+    assert "a: it has no score of nowhere" in selection.sentence
 
 
 def test_named_tasks_without_a_common_unit_choose_no_cell(make):
@@ -220,12 +211,12 @@ def test_named_tasks_without_a_common_unit_choose_no_cell(make):
         }
     )
     data = with_fields(data, task="A-dev", metric="alignment", direction="lower")
-    found = chosen(attrs.evolve(data, decide=Decide(("S-dev", "A-dev"))))
-    assert (found.cell, found.scores) == ("", ())
-    assert "no common unit" in found.reason
+    selection = chosen(attrs.evolve(data, decide=Decide(("S-dev", "A-dev"))))
+    assert (selection.cell, selection.scores) == ("", ())
+    assert "no common unit" in selection.reason
     assert (
         "S-dev (transfer, accuracy), A-dev (transfer, alignment, negated)"
-        in found.sentence
+        in selection.sentence
     )
     # Without names, the first one says in which unit.
     alone = chosen(data)
@@ -236,34 +227,30 @@ def test_named_tasks_without_a_common_unit_choose_no_cell(make):
     )
 
 
-def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(
-    make,
-):
+def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make):
     data = make(
         {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))},
         Decide(test_data=True),
     )
 
     data = with_added(data, lambda run: [attrs.evolve(run.scores[0], encoder="zh")])
-    assert [(one.encoder, one.decided) for one in chosen(data).scores] == [
+    assert [(score.encoder, score.decided) for score in chosen(data).scores] == [
         ("en", True),
         ("zh", False),
     ]
 
 
-def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(
-    make,
-):
+def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make):
     found = np.random.default_rng(0).normal(0.6, 0.2, 80)
     data = make({"a": {1: {"D-dev": 1.0, "X": 1.0}}})
     data = with_fields(
         data, task="X", value=100 * float(found.mean()), items=Items("mean", found)
     )
-    (one,) = chosen(data).scores
+    (selection,) = chosen(data).scores
     half = stats.t.ppf(0.975, 79) * 100 * found.std(ddof=1) / math.sqrt(80)
-    assert one.over == "items"
-    assert one.low == pytest.approx(one.mean - half, abs=0.03 * half)
-    assert one.high == pytest.approx(one.mean + half, abs=0.03 * half)
+    assert selection.over == "items"
+    assert selection.low == pytest.approx(selection.mean - half, abs=0.03 * half)
+    assert selection.high == pytest.approx(selection.mean + half, abs=0.03 * half)
 
 
 RIGHT = np.repeat([1.0, 0.0], 15)
@@ -283,34 +270,30 @@ RIGHT = np.repeat([1.0, 0.0], 15)
 )
 def test_an_interval_ends_where_the_metric_ends(make, items, low, high):
     seeds = {1: {"D-dev": 1.0, "X": 0.2}, 2: {"D-dev": 1.0, "X": 90.0}}
-    (one,) = chosen(with_fields(make({"a": seeds}), task="X", items=items)).scores
-    assert one.low is not None
-    assert one.high is not None
+    (selection,) = chosen(with_fields(make({"a": seeds}), task="X", items=items)).scores
     if low is None:
         half = stats.t.ppf(0.975, 1) * 89.8 / 2
-        assert one.low <= one.mean - half
-        assert one.high >= one.mean + half
+        assert selection.low <= selection.mean - half
+        assert selection.high >= selection.mean + half
     else:
-        assert (one.low, one.high) == (low, high)
+        assert (selection.low, selection.high) == (low, high)
 
 
 def test_an_interval_without_items_is_over_the_seeds(make):
     values = (60.0, 63.0, 61.0)
-    (one,) = chosen(
+    (selection,) = chosen(
         make({"a": {s: {"D-dev": 1.0, "X": v} for s, v in enumerate(values)}})
     ).scores
     half = stats.t.ppf(0.975, 2) * stdev(values) / math.sqrt(3)
-    assert (one.over, one.seeds) == ("seeds", 3)
-    assert (one.low, one.high) == pytest.approx(
+    assert (selection.over, selection.seeds) == ("seeds", 3)
+    assert (selection.low, selection.high) == pytest.approx(
         (fmean(values) - half, fmean(values) + half)
     )
     (alone,) = chosen(make({"a": {1: {"D-dev": 1.0, "X": 60.0}}})).scores
     assert (alone.low, alone.high, alone.over) == (None, None, "")
 
 
-def test_an_average_of_test_data_has_an_interval_and_no_development_data(
-    make,
-):
+def test_an_average_of_test_data_has_an_interval_and_no_development_data(make):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
     values = {
         seed: {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)}
@@ -328,7 +311,7 @@ def test_an_average_of_test_data_has_an_interval_and_no_development_data(
     half = stats.t.ppf(0.975, 2) * stdev(means) / math.sqrt(3)
     for evaluator in ("other", "transfer"):
         scores = chosen(split(evaluator)).scores
-        assert [one.task for one in scores] == [*tasks, "AVG"]
+        assert [score.task for score in scores] == [*tasks, "AVG"]
         average = scores[-1]
         assert average.mean == pytest.approx(fmean(means))
         assert (average.low, average.high) == pytest.approx(
@@ -336,17 +319,15 @@ def test_an_average_of_test_data_has_an_interval_and_no_development_data(
         )
 
 
-def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(
-    make,
-):
-    found = chosen(make(THREE))
+def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(make):
+    selection = chosen(make(THREE))
     values = [THREE["b"][seed]["X"] for seed in (1, 2)]
     half = stats.t.ppf(1 - 0.05 / 3 / 2, 1) * stdev(values) / math.sqrt(2)
-    assert found.confidence == pytest.approx(1 - 0.05 / 3)
-    assert (found.scores[0].low, found.scores[0].high) == pytest.approx(
+    assert selection.confidence == pytest.approx(1 - 0.05 / 3)
+    assert (selection.scores[0].low, selection.scores[0].high) == pytest.approx(
         (fmean(values) - half, fmean(values) + half)
     )
-    assert not found.fresh_seeds
+    assert not selection.fresh_seeds
 
 
 def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make):
@@ -361,11 +342,16 @@ def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make):
             for seed, value in fresh.items()
         )
         cells.append(attrs.evolve(cell, confirmation=runs if cell.name == "b" else ()))
-    found = chosen(attrs.evolve(data, cells=tuple(cells)))
-    (only,) = found.scores
+    selection = chosen(attrs.evolve(data, cells=tuple(cells)))
+    (only,) = selection.scores
     half = stats.t.ppf(0.975, 2) * stdev(fresh.values()) / math.sqrt(3)
     mean = fmean(fresh.values())
-    assert (found.cell, found.seeds, found.fresh_seeds, found.confidence) == (
+    assert (
+        selection.cell,
+        selection.seeds,
+        selection.fresh_seeds,
+        selection.confidence,
+    ) == (
         "b",
         2,
         (7, 8, 9),
@@ -384,18 +370,18 @@ def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make):
     assert not chosen(attrs.evolve(data, cells=tuple(cells))).fresh_seeds
 
 
-def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(
-    make,
-):
+def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(make):
     data = make(THREE, Decide(("X",), test_data=True))
     summaries = summarise(data, resamples=10)
-    found = chosen(data)
-    assert (found.cell, [one.task for one in found.scores if one.decided]) == (
+    selection = chosen(data)
+    assert (
+        selection.cell,
+        [score.task for score in selection.scores if score.decided],
+    ) == (
         "c",
         ["X"],
     )
-    section = selection_section(found)
-    assert section is not None
+    section = selection_section(selection)
     assert section.summary == "c"
     text = " ".join(section.sentences)
     assert "It was chosen on test data" in text

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed.protocols import Score
-from sentbed_report.comparability import evaluation_protocol
+from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.study.comparable_scores import comparable_scores
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import CellInfo, CellRun
@@ -54,9 +54,7 @@ def differences(rows):
 
 
 @given(ROWS)
-def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(
-    rows,
-):
+def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(rows):
     scores = measured(rows)
     tables = comparable_scores(scores)
     for table in tables:

@@ -64,24 +64,20 @@ def three_cells(study_of, **more):
     return study_of(numbers(levels, ("B",)), decisions=stopped("A", "B"), **more)
 
 
-def one(data):
+def only_table(data):
     (summary,) = summarise(data, resamples=100)
     return summary
 
 
 def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of):
-    best, worse, _ = (row.cells[0] for row in one(three_cells(study_of)).rows)
+    best, worse, _ = (row.cells[0] for row in only_table(three_cells(study_of)).rows)
     assert all(worse.seeds[seed] < best.seeds[seed] for seed in worse.seeds)
-    assert worse.value is not None
-    assert best.value is not None
     assert worse.value > best.value + 4
 
 
-def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(
-    study_of,
-):
+def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(study_of):
     data = three_cells(study_of, ranks=(), baseline="A")
-    table = one(data)
+    table = only_table(data)
     best, worse, _ = table.rows
     assert (best.cells[0].place, best.cells[0].rank, best.remark) == (1, 1, "5 seeds")
     assert (worse.cells[0].place, worse.cells[0].rank, worse.remark) == (
@@ -89,27 +85,27 @@ def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(
         None,
         "stopped, 2 seeds",
     )
-    (said,) = [one for one in table.notes if one.startswith("Stopped")]
+    (said,) = [note for note in table.notes if note.startswith("Stopped")]
     assert said.endswith("other seeds than those of cells that went on: B.")
     assert "have no rank" in said
-    assert "have no rank" not in " ".join(one(three_cells(study_of)).notes)
+    assert "have no rank" not in " ".join(only_table(three_cells(study_of)).notes)
     rows = json.loads(to_json(data, [table]))["tables"][0]["rows"]
     assert [row["stopped"] for row in rows] == [False, True, False]
 
 
 def test_a_cell_that_lost_under_the_same_seeds_keeps_its_place(study_of):
     """The study ended when one cell was left: all have the same seeds, and their means can be compared."""
-    found = numbers({"A": 80.0, "B": 79.0}, ("A", "B"))
-    table = one(study_of(found, decisions=stopped("A", "B")))
+    values = numbers({"A": 80.0, "B": 79.0}, ("A", "B"))
+    table = only_table(study_of(values, decisions=stopped("A", "B")))
     assert [row.cells[0].place for row in table.rows] == [1, 2]
-    assert not any(one.startswith("Stopped") for one in table.notes)
+    assert not any(note.startswith("Stopped") for note in table.notes)
 
 
 def test_while_the_others_go_on_a_stopped_cell_has_no_place(study_of):
-    found = numbers({"A": 80.0, "B": 79.0, "C": 70.0}, ("A", "B", "C"))
-    found["A"] |= {3: {}, 4: {}, 5: {}}
-    table = one(
-        study_of(found, decisions=stopped("A", "B", "C"), statuses={"A": "waiting"})
+    values = numbers({"A": 80.0, "B": 79.0, "C": 70.0}, ("A", "B", "C"))
+    values["A"] |= {3: {}, 4: {}, 5: {}}
+    table = only_table(
+        study_of(values, decisions=stopped("A", "B", "C"), statuses={"A": "waiting"})
     )
     assert [row.cells[0].place for row in table.rows] == [None, None, None]
 
@@ -119,23 +115,18 @@ def test_rank_groups_have_stopped_cells_last_and_differences_from_the_best_of_th
 ):
     levels = {"A": 80.0, "B": 79.0, "C": 78.5, "D": 79.9}
     data = study_of(numbers(levels, ("B", "C")), decisions=stopped("A", "B", "C"))
-    groups = one(data).groups
-    assert groups is not None
+    groups = only_table(data).groups
     assert [row.name for row in groups.rows] == ["A", "D", "B", "C"]
     differences = [row.from_best for row in groups.rows]
     assert differences == pytest.approx([0, -0.1, -1.0, -1.5], abs=0.03)
     assert [row.stopped for row in groups.rows] == [False, False, True, True]
-    without = one(attrs.evolve(data, decisions=None)).groups
-    assert without is not None
+    without = only_table(attrs.evolve(data, decisions=None)).groups
     assert without.rows[0].name == "B"
 
 
-def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(
-    study_of,
-):
+def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(study_of):
     data = three_cells(study_of, items=True)
-    section = rank_groups_section(data, [one(data)])
-    assert section is not None
+    section = rank_groups_section(data, [only_table(data)])
     assert [row.cell for row in section.tables[0].rows] == ["A", "C", "B"]
     told = " ".join(section.notes)
     assert "stopped cells come last" in told
@@ -146,13 +137,11 @@ def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_
     study_of,
 ):
     data = three_cells(study_of, items=True)
-    plot = rank_groups_plot(data, one(data))
-    assert plot is not None
+    plot = rank_groups_plot(data, only_table(data))
     assert "Stopped cells: at their difference from the best" in plot.caption
     assert _means(plot)[2] < _means(plot)[0]
     plain = attrs.evolve(data, decisions=None)
-    other = rank_groups_plot(plain, one(plain))
-    assert other is not None
+    other = rank_groups_plot(plain, only_table(plain))
     assert "Stopped" not in other.caption
     assert _means(other)[0] > _means(other)[1]
 
@@ -164,16 +153,12 @@ def _means(plot):
     return [float(line.get_xdata()[0]) for line in lines]
 
 
-def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(
-    study_of,
-):
+def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of):
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
-    found = numbers({"A": 80.0, "B": 79.0, "C": 75.0}, ("B",), tasks)
-    data = study_of(found, decisions=stopped("A", "B"), items=True)
-    summary = one(data)
-    assert summary.groups is not None
+    values = numbers({"A": 80.0, "B": 79.0, "C": 75.0}, ("B",), tasks)
+    data = study_of(values, decisions=stopped("A", "B"), items=True)
+    summary = only_table(data)
     ranks = summary.groups.tasks
-    assert ranks is not None
     assert [(row.name, row.mean_rank) for row in ranks.rows] == [
         ("A", 1.0),
         ("B", 2.0),
@@ -181,7 +166,6 @@ def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(
     ]
     assert ranks.seeds == (1, 2)
     section = rank_groups_section(data, [summary])
-    assert section is not None
     assert "Means over the seeds that all cells have (1, 2)." in section.tables[1].notes
 
 
@@ -196,21 +180,16 @@ def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of):
         )
     }
     data = study_of(found, items=True)
-    summary = one(data)
-    assert summary.groups is not None
-    assert summary.groups.tasks is not None
+    summary = only_table(data)
     assert summary.groups.tasks.seeds == ()
     section = rank_groups_section(data, [summary])
-    assert section is not None
     assert (
         "Each cell has its mean over its own seeds, since they share none."
         in section.tables[1].notes
     )
 
 
-def test_effects_are_over_the_seeds_that_the_compared_cells_have(
-    study_of,
-):
+def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of):
     levels = {
         "first, ctr": 80.0,
         "first, cls": 70.0,
@@ -221,7 +200,7 @@ def test_effects_are_over_the_seeds_that_the_compared_cells_have(
     data = study_of(
         numbers(levels, cut), [POOLER, LOSS], decisions=stopped("first, ctr", *cut)
     )
-    summary = one(data)
+    summary = only_table(data)
     pooler, loss = main_effects(data, summary)
     # Seeds 1 and 2 add 0.1 on average to every cell.
     assert [label.mean for label in pooler.labels] == pytest.approx(
@@ -241,32 +220,28 @@ def test_effects_are_over_the_seeds_that_the_compared_cells_have(
         effects_section(data, findings),
         interactions_section(data, findings),
     )
-    assert effects is not None
     assert "differences over those that both cells of a pair have" in effects.notes[-1]
-    assert axes is not None
     assert (
         "means are over those that all matched cells have" in axes.tables[0].notes[-1]
     )
 
 
-def test_effects_of_cells_without_a_common_seed_are_over_their_own(
-    study_of,
-):
+def test_effects_of_cells_without_a_common_seed_are_over_their_own(study_of):
     found = {"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 63.0}}}
     data = study_of(found, [POOLER])
-    (effect,) = main_effects(data, one(data))
+    (effect,) = main_effects(data, only_table(data))
     assert [label.mean for label in effect.labels] == [60.0, 63.0]
     assert effect.labels[1].difference == 3.0
 
 
 def test_scores_against_costs_name_stopped_cells(study_of):
     data = three_cells(study_of)
-    said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
+    protocol = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
     cost = Score(
         "seconds",
         "per text",
         2.0,
-        said,
+        protocol,
         "en",
         "encoding-cost",
         direction="lower",
@@ -274,7 +249,6 @@ def test_scores_against_costs_name_stopped_cells(study_of):
     )
     data = with_added(data, lambda run: [cost])
     section = score_cost_section(data, summarise(data))
-    assert section is not None
     assert (
         "Stopped, with means over other seeds than those of cells that went on: B."
         in section.tables[0].notes

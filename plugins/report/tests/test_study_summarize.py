@@ -45,35 +45,35 @@ def with_scores(data, change, cell=""):
 
 
 def only(data):
-    (found,) = summarise(data)
-    return found
+    (summary,) = summarise(data)
+    return summary
 
 
 # --- numbers -----------------------------------------------------------------------------------------------
 
 
 def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of):
-    found = only(study_of(TWO))
-    assert found.headings == ("MR", "CR", "Avg")
-    assert [row.name for row in found.rows] == ["first", "mean"]
-    mr = found.rows[0].cells[0]
+    summary = only(study_of(TWO))
+    assert summary.headings == ("MR", "CR", "Avg")
+    assert [row.name for row in summary.rows] == ["first", "mean"]
+    mr = summary.rows[0].cells[0]
     assert (mr.value, mr.std, len(mr.seeds)) == (
         71.0,
         pytest.approx(statistics.stdev([70, 72, 71])),
         3,
     )
-    average = found.rows[0].cells[2]
+    average = summary.rows[0].cells[2]
     assert list(average.seeds.values()) == [75.0, 78.0, 78.0]
     assert (average.value, average.std) == (
         77.0,
         pytest.approx(statistics.stdev([75, 78, 78])),
     )
-    assert found.over == "Mean and standard deviation over 3 seeds (1, 2, 3)."
+    assert summary.over == "Mean and standard deviation over 3 seeds (1, 2, 3)."
 
 
 def test_what_the_numbers_are_over_is_counted_row_by_row(study_of):
     def over(**seeds):
-        found = only(
+        summary = only(
             study_of(
                 {
                     cell: {seed: {"MR": 70.0 + seed} for seed in of}
@@ -81,16 +81,16 @@ def test_what_the_numbers_are_over_is_counted_row_by_row(study_of):
                 }
             )
         )
-        return found.over, [row.remark for row in found.rows]
+        return summary.over, [row.remark for row in summary.rows]
 
     assert over(a=[1], b=[2], c=[1]) == (
-        "One run a row, under the seeds 1, 2.",
+        "One run per row, under the seeds 1, 2.",
         ["", "", ""],
     )
-    assert over(a=[1], b=[1]) == ("One run a row.", ["", ""])
+    assert over(a=[1], b=[1]) == ("One run per row.", ["", ""])
     assert (
         over(a=[1, 2], b=[3, 4])[0]
-        == "Mean and standard deviation over 2 seeds a row, of 1, 2, 3, 4."
+        == "Mean and standard deviation over 2 seeds per row, of 1, 2, 3, 4."
     )
     assert over(a=[1, 2], b=[1]) == (
         "Mean and standard deviation over the seeds that have finished, up to 2; rows say how many.",
@@ -155,10 +155,10 @@ def ranks_of(found, column):
 
 
 def test_ranks_are_those_that_the_paper_prints(study_of):
-    found = only(sentbench(study_of, ranks=("backbone",)))
+    summary = only(sentbench(study_of, ranks=("backbone",)))
     for column, task in enumerate(("CR", "TREC")):
         expected = [rank for tasks in PRINTED.values() for rank in tasks[task][1]]
-        assert ranks_of(found, column) == expected
+        assert ranks_of(summary, column) == expected
     everywhere = only(sentbench(study_of, ranks=()))
     values = [value for tasks in PRINTED.values() for value in tasks["CR"][0]]
     assert ranks_of(everywhere, 0) == [
@@ -167,9 +167,7 @@ def test_ranks_are_those_that_the_paper_prints(study_of):
     assert set(ranks_of(only(sentbench(study_of)), 0)) == {None}
 
 
-def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(
-    study_of,
-):
+def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(study_of):
     # The averages of table 3, printed 69.33 and 69.33 with the ranks 4 and 3; and three equal means of seeds.
     close = study_of(
         {"nsp cls": {1: {"MR": 415.95 / 6}}, "da ctr": {1: {"MR": 416.0 / 6}}}, ranks=()
@@ -193,9 +191,7 @@ def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
-def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(
-    study_of,
-):
+def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(study_of):
     data = study_of(
         {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]},
         {},
@@ -208,9 +204,7 @@ def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(
     assert [row.remark for row in only(data).rows] == ["failed, 2 of 3", ""]
 
 
-def test_columns_stand_in_the_studys_order_and_the_average_comes_last(
-    study_of,
-):
+def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of):
     numbers = {"a": {1: {"MR": 1.0, "CR": 2.0, "SST2": 3.0}}}
     assert only(study_of(numbers, order=("SST2", "CR"))).headings == (
         "SST2",
@@ -218,17 +212,15 @@ def test_columns_stand_in_the_studys_order_and_the_average_comes_last(
         "MR",
         "Avg",
     )
-    own = with_scores(
+    with_average = with_scores(
         study_of(numbers, order=("SST2",)),
         lambda run: (attrs.evolve(run.scores[0], task="AVG", value=9.0), *run.scores),
     )
-    assert only(own).headings == ("SST2", "MR", "CR", "Avg")
-    assert only(own).rows[0].cells[-1].value == 9.0
+    assert only(with_average).headings == ("SST2", "MR", "CR", "Avg")
+    assert only(with_average).rows[0].cells[-1].value == 9.0
 
 
-def test_further_metrics_have_tables_of_their_own_after_the_first(
-    study_of,
-):
+def test_further_metrics_have_tables_of_their_own_after_the_first(study_of):
     tasks = {
         "MRPC": 75.0,
         "MRPC/f1": 82.0,
@@ -239,18 +231,17 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(
     }
     other = {task: value + 1 for task, value in tasks.items()}
     data = study_of({"a": {1: tasks}, "b": {1: other}}, baseline="a", items=True)
-    found = summarise(data)
-    assert [(one.headings, one.metric) for one in found] == [
+    summaries = summarise(data)
+    assert [(table.headings, table.metric) for table in summaries] == [
         (("MRPC", "SST2", "QQP", "Avg"), ""),
         (("MRPC", "QQP", "Avg"), "f1"),
         (("MRPC",), "mcc"),
     ]
-    assert [cell.value for cell in found[1].rows[0].cells] == [82.0, 78.0, 80.0]
+    assert [cell.value for cell in summaries[1].rows[0].cells] == [82.0, 78.0, 80.0]
     # Each table judges by the items of its own metric.
     for place in range(3):
         before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
-        judged = found[place].rows[1].cells[0].judged
-        assert judged is not None
+        judged = summaries[place].rows[1].cells[0].judged
         assert (
             judged.item_variance
             == judge_cell(before, after, ComponentStore(500)).item_variance
@@ -262,15 +253,13 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(
 
 def test_best_and_second_are_as_printed_and_ties_share(study_of):
     numbers = dict(zip("abcd", (80.004, 80.001, 70.0, 60.0), strict=True))
-    found = only(
+    summary = only(
         study_of({name: {1: {"MR": value}} for name, value in numbers.items()})
     )
-    assert [row.cells[0].place for row in found.rows] == [1, 1, 2, None]
+    assert [row.cells[0].place for row in summary.rows] == [1, 1, 2, None]
 
 
-def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(
-    study_of,
-):
+def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of):
     numbers = {
         "half": {1: {"MR": 99.0}, 2: {}},
         **{c: {s: {"MR": v} for s in (1, 2)} for c, v in (("a", 1.0), ("b", 2.0))},
@@ -293,41 +282,36 @@ def test_direction_is_what_the_score_says(study_of, direction, places, ranks):
     data = study_of(
         {name: {1: {"T/error": number}} for name, number in numbers.items()}, ranks=()
     )
-    found = only(with_fields(data, direction=direction))
-    assert [row.cells[0].place for row in found.rows] == places
-    assert ranks_of(found, 0) == ranks
+    summary = only(with_fields(data, direction=direction))
+    assert [row.cells[0].place for row in summary.rows] == places
+    assert ranks_of(summary, 0) == ranks
 
 
 # --- rows --------------------------------------------------------------------------------------------------
 
 
-def test_cells_that_have_not_finished_have_a_row_with_their_status(
-    study_of,
-):
+def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of):
     numbers = {
         **TWO,
         "late": {1: {}, 2: {}, 3: {}},
         "half": {1: {"MR": 60.0, "CR": 60.0}, 2: {}, 3: {}},
     }
-    found = only(
+    summary = only(
         study_of(
             numbers, statuses={"late": "waiting", "half": "failed"}, baseline="first"
         )
     )
-    late, half = found.rows[2:]
+    late, half = summary.rows[2:]
     assert (late.remark, [cell.value for cell in late.cells]) == ("waiting", [None] * 3)
     assert (half.remark, half.cells[0].value, half.cells[0].std) == (
         "failed, 1 of 3",
         60.0,
         None,
     )
-    assert half.cells[0].judged is not None
     assert dict(half.cells[0].judged.differences) == {1: -10.0}
 
 
-def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(
-    study_of,
-):
+def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of):
     def several(run):
         return tuple(
             attrs.evolve(score, encoder=name, value=score.value + shift)
@@ -336,16 +320,15 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(
         )
 
     data = with_scores(study_of(TWO, baseline="first"), several)
-    (found,) = summarise(data)
-    assert [row.name for row in found.rows] == [
+    (summary,) = summarise(data)
+    assert [row.name for row in summary.rows] == [
         "first/en",
         "first/zh",
         "mean/en",
         "mean/zh",
     ]
-    assert found.rows[3].cells[0].judged is not None
     # zh is compared with zh: both are one higher.
-    assert list(found.rows[3].cells[0].judged.differences.values()) == pytest.approx(
+    assert list(summary.rows[3].cells[0].judged.differences.values()) == pytest.approx(
         [5.0, 4.0, 9.0]
     )
     (all_of,) = summarise(data, start=True)
@@ -355,13 +338,11 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(
 FEWER_FOLDS = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
 
 
-def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(
-    study_of,
-):
+def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(study_of):
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
-    assert [[row.name for row in one.rows] for one in (longer, other)] == [
+    assert [[row.name for row in table.rows] for table in (longer, other)] == [
         ["first", "mean"],
         ["mean"],
     ]
@@ -481,12 +462,13 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
     numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
     data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
     data = with_fields(data, "a", protocol=FEWER_FOLDS)
-    assert [[row.name for row in one.rows] for one in summarise(data)] == [["a"], ["b"]]
+    assert [[row.name for row in table.rows] for table in summarise(data)] == [
+        ["a"],
+        ["b"],
+    ]
 
 
-def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(
-    study_of,
-):
+def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of):
     data = study_of(
         {"a": TWO["first"], "b": TWO["mean"]},
         baseline="a",
@@ -499,7 +481,7 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(
     )
     first, second = summarise(data)
     assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
-    assert [len(one.rows) for one in (first, second)] == [2, 2]
+    assert [len(table.rows) for table in (first, second)] == [2, 2]
     assert (first.rows[0].cells[0].value, second.rows[0].cells[0].value) == (71.0, 9.0)
     assert (first.apart, second.apart) == (
         "folds (10 against 5) of MR",
@@ -515,9 +497,7 @@ def test_what_the_encoder_is_may_differ(study_of):
 # --- significance ------------------------------------------------------------------------------------------
 
 
-def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(
-    study_of,
-):
+def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_of):
     data = study_of(TWO, baseline="first", items=True)
     first, mean = only(data).rows
     assert all(cell.judged is None for cell in first.cells)
@@ -531,27 +511,21 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(
     ):
         judged = judge_cell(column["first"], column["mean"], ComponentStore(500))
         assert cell.judged == corrected({"mean": judged})["mean"]
-    assert mean.cells[0].judged is not None
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(
         "Student's t over items and seeds, with Holm's correction over the cells in each column."
     )
 
 
-def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(
-    study_of,
-):
-    found = only(study_of(TWO, baseline="first"))
-    judged = found.rows[1].cells[2].judged
+def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(study_of):
+    summary = only(study_of(TWO, baseline="first"))
+    judged = summary.rows[1].cells[2].judged
     expected = stats.ttest_rel([77.5, 82.0, 80.5], [75.0, 78.0, 78.0]).pvalue
-    assert judged is not None
     assert judged.p_value == pytest.approx(expected)
-    assert "over seeds, with Holm" in found.test
+    assert "over seeds, with Holm" in summary.test
 
 
-def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(
-    study_of,
-):
+def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(study_of):
     numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
     for axes, reason in (
         ([], ""),
@@ -563,23 +537,20 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(
             .cells[0]
             .judged
         )
-        assert judged is not None
         assert (judged.reason, judged.p_value is None) == (reason, bool(reason))
     numbers["first"][3] = {"MR": 51.0}
     judged = (
         only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
     )
-    assert judged is not None
     assert judged.reason == "no seed has a score of both"
 
 
 def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of):
     assert only(study_of(TWO)).test == ""
     numbers = {name: {1: seeds[1]} for name, seeds in TWO.items()}
-    found = only(study_of(numbers, baseline="first"))
-    assert found.test == ""
-    assert found.rows[1].cells[0].judged is not None
-    assert "there is one seed" in found.rows[1].cells[0].judged.reason
+    summary = only(study_of(numbers, baseline="first"))
+    assert summary.test == ""
+    assert "there is one seed" in summary.rows[1].cells[0].judged.reason
 
 
 # --- published numbers -------------------------------------------------------------------------------------
@@ -599,8 +570,8 @@ EXPECTED = {
 
 def test_published_numbers_stand_beside_those_that_they_name(study_of):
     data = study_of(TWO, expected=EXPECTED)
-    found = only(data)
-    first, mean = found.rows
+    summary = only(data)
+    first, mean = summary.rows
     table, figure = first.cells[0].published
     assert (table.value, table.found, table.met, table.source) == (
         71.05,
@@ -609,12 +580,12 @@ def test_published_numbers_stand_beside_those_that_they_name(study_of):
         "Table 1 (p. 4)",
     )
     assert (figure.value, figure.met, figure.difference) == (70.0, None, 1.0)
-    assert [one.met for one in first.cells[2].published] == [False]
-    assert [one.value for one in mean.cells[1].published] == [83.0]
+    assert [number.met for number in first.cells[2].published] == [False]
+    assert [number.value for number in mean.cells[1].published] == [83.0]
     assert mean.cells[0].published == ()
     verdicts = [
-        (one.cell, one.row.key, expected_verdict(one.row))
-        for one in published_numbers(data, [found])
+        (number.cell, number.row.key, expected_verdict(number.row))
+        for number in published_numbers(data, [summary])
     ]
     assert verdicts == [
         ("first", "MR", "met"),
@@ -653,17 +624,17 @@ def test_a_number_that_names_two_values_is_beside_neither(study_of):
     data = study_of(TWO, expected=EXPECTED)
     other = with_fields(data, protocol={"encoder": {}, "evaluator": {"id": "q"}})
     data = with_added(data, lambda run: other.cells[0].runs[0].scores, "first")
-    found = summarise(data)
-    assert len(found) == 2
-    assert all(not cell.published for one in found for cell in one.rows[0].cells)
-    assert expected_verdict(published_numbers(data, found)[0].row).startswith(
+    summaries = summarise(data)
+    assert len(summaries) == 2
+    assert all(
+        not cell.published for table in summaries for cell in table.rows[0].cells
+    )
+    assert expected_verdict(published_numbers(data, summaries)[0].row).startswith(
         "fits 2 scores"
     )
 
 
-def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(
-    study_of,
-):
+def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of):
     def beside(numbers, own=False):
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
         if own:
@@ -692,12 +663,12 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
     numbers = {"MR": 71.0, "CR": 83.0, "AVG": 77.0}
     data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
     data = with_fields(data, skipped=("SST2", "TREC"))
-    found = only(data)
-    assert found.headings == ("MR", "CR", "Avg (2 of 4)")
-    assert found.note.endswith("; without SST2, TREC, whose data is missing")
-    assert [len(cell.published) for cell in found.rows[0].cells] == [1, 1, 0]
-    assert set(score_frame(data, [found]).task) == {"MR", "CR", "AVG (2 of 4)"}
-    *_, average = published_numbers(data, [found])
+    summary = only(data)
+    assert summary.headings == ("MR", "CR", "Avg (2 of 4)")
+    assert summary.note.endswith("; without SST2, TREC, whose data is missing")
+    assert [len(cell.published) for cell in summary.rows[0].cells] == [1, 1, 0]
+    assert set(score_frame(data, [summary]).task) == {"MR", "CR", "AVG (2 of 4)"}
+    *_, average = published_numbers(data, [summary])
     assert (average.row.key, average.row.found) == ("AVG", None)
 
 
@@ -707,22 +678,22 @@ def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of):
         lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),),
         "first",
     )
-    found = only(data)
-    assert found.headings == ("MR", "CR", "Avg")
-    first, mean = ([cell.value is not None for cell in row.cells] for row in found.rows)
+    summary = only(data)
+    assert summary.headings == ("MR", "CR", "Avg")
+    first, mean = (
+        [cell.value is not None for cell in row.cells] for row in summary.rows
+    )
     assert (first, mean) == ([True, False, False], [True, True, True])
 
 
-def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(
-    study_of,
-):
+def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of):
     numbers = {**TWO, "late": {1: {}}}
     expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
     data = study_of(
         numbers, statuses={"late": "waiting"}, expected=expected, protocol={"folds": 10}
     )
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
-    assert [len(one.rows) for one in summarise(data)] == [3, 2]
+    assert [len(table.rows) for table in summarise(data)] == [3, 2]
     late, mean = published_numbers(data, summarise(data))
     assert (late.row.fits, expected_verdict(late.row)) == (1, "not measured")
     assert (mean.row.fits, expected_verdict(mean.row)) == (1, "met")
@@ -733,15 +704,14 @@ def test_a_bare_task_is_its_first_metric(study_of):
     expected = {"T": Published({"a": {"MRPC": 75.0, "MRPC/f1": 80.0}}, 0.1)}
     data = study_of({"a": {1: tasks}}, expected=expected)
     first, second = summarise(data)
-    assert [one.met for one in first.rows[0].cells[0].published] == [True]
-    assert [one.difference for one in second.rows[0].cells[0].published] == [2.0]
+    assert [number.met for number in first.rows[0].cells[0].published] == [True]
+    assert [number.difference for number in second.rows[0].cells[0].published] == [2.0]
 
 
 def test_what_is_not_finite_is_neither_best_nor_judged(study_of):
     numbers = {"a": {1: {"MR": math.nan}}, "b": {1: {"MR": 3.0}}, "c": {1: {"MR": 4.0}}}
     rows = only(study_of(numbers, baseline="a")).rows
     assert [row.cells[0].place for row in rows] == [None, 2, 1]
-    assert rows[1].cells[0].judged is not None
     assert rows[1].cells[0].judged.reason == "a score is not finite"
 
 
@@ -791,20 +761,22 @@ def test_a_degenerate_score_has_no_place_and_no_mark(study_of, worst, seeds):
 
 def test_predictions_that_are_all_the_same_are_seen_in_the_items():
     gold = np.arange(20.0)
-    said = {"encoder": {}, "evaluator": {}}
+    protocol = {"encoder": {}, "evaluator": {}}
     for statistic in ("spearman", "matthews", "f1"):
         same = Items(statistic, gold, np.full(20, 0.9998))
         assert (
-            degenerate_of(Score("T", "m", 0.0, said, items=same))
+            degenerate_of(Score("T", "m", 0.0, protocol, items=same))
             == "all predictions are the same"
         )
         assert (
             degenerate_of(
-                Score("T", "m", 0.0, said, items=Items(statistic, gold, gold))
+                Score("T", "m", 0.0, protocol, items=Items(statistic, gold, gold))
             )
             == ""
         )
     assert (
-        degenerate_of(Score("T", "m", 100.0, said, items=Items("mean", np.ones(20))))
+        degenerate_of(
+            Score("T", "m", 100.0, protocol, items=Items("mean", np.ones(20)))
+        )
         == ""
     )

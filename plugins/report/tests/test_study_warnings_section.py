@@ -29,7 +29,6 @@ def test_warnings_are_listed_with_their_runs_and_equal_ones_once():
         CellInfo("mean", {}, mean, confirmation=fresh), CellInfo("last", {}, last)
     )
     section = warnings_section(data)
-    assert section is not None
     assert section.sentences[0].startswith("3 of 4 finished runs warned of something.")
     (table,) = section.tables
     assert [(row.headers, row.cells) for row in table.rows] == [
@@ -46,7 +45,6 @@ def test_the_answer_counts_the_runs_of_the_section():
     )
     data = study(CellInfo("mean", {}, runs, confirmation=(run("mean", 4, ["c"]),)))
     section = warnings_section(data)
-    assert section is not None
     assert section.summary == "2 of 3 finished runs warned of something"
     (mind,) = [
         line.answer

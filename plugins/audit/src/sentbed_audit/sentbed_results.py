@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sentbed.protocols import Score
-from sentbed_report.comparability import evaluation_protocol, protocol_hash
+from sentbed_report.score_protocols import evaluation_protocol, protocol_hash
 from sentbed_report.study.measurements import study_frame
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import read_data

@@ -15,8 +15,8 @@ from sentbed import Encoder, __version__
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 from sentbed.tools import catalog, plain
-from sentbed_report.comparability import protocol_entries, shown
 from sentbed_report.formatting import number
+from sentbed_report.score_protocols import protocol_entries, shown
 from sentbed_report.tables.markdown import escape, markdown_table
 
 from sentbed_interop.citations import bibliography

@@ -1,4 +1,4 @@
-"""The commands `compare` and `table` for the scores of runs."""
+"""The commands `compare` and `table`, which print the scores of runs and studies."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ def compare(
 ) -> None:
     """Compare runs and studies on all scores that they share: difference, interval and p-value.
 
-    Each row is compared with the first over seeds and items, where the protocol is the same. Two runs are two
-    rows; of more, and with `--out`, runs of one recipe under several seeds are a row. Where a RUN is the
-    directory of a study, each of its cells is a row; a study alone is compared with its own baseline.
+    Each row is compared with the first over seeds and items, if their protocols are equal. Two runs are two
+    rows. Of more than two runs, and with `--out`, those of one recipe with several seeds share a row. If RUN is
+    the directory of a study, each of its cells is a row; a single study is compared with its own baseline.
 
-    Encoders before and after training: `sentbed compare RUN RUN --encoder NAME@start --encoder NAME`.
+    To compare an encoder after training with the same encoder before training:
+    `sentbed compare RUN RUN --encoder NAME@start --encoder NAME`.
     """
     from sentbed.errors import RunError
 
@@ -101,7 +102,7 @@ def _is_one_place(directories: Sequence[Path]) -> bool:
 
 
 def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
-    """Print tables, what the cells of runs differ in, and remarks on their scores."""
+    """Print the tables, the differences of the cells' recipes, and remarks on their scores."""
     from sentbed_report.run_comparison import difference_table, scoring_remarks
     from sentbed_report.tables.terminal import to_text
 
@@ -110,7 +111,7 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
         differences = difference_table(summary)
         if differences.rows:
             echo(to_text(differences))
-    # Cells of axes are called after what they differ in.
+    # The names of cells of axes already say how they differ.
     compared = () if data.axes else data.cells
     for cell in compared:
         if cell.name != data.baseline:
@@ -122,7 +123,7 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
 
 
 def _without_difference(data: StudyData, cell: CellInfo) -> str:
-    """Return in what a cell differs from the baseline whose recipe it has: the seed, or nothing."""
+    """Return the difference of a cell from a baseline with the same recipe: the seed, or nothing."""
     for other in data.cells:
         if other.name == data.baseline and other.seeds != cell.seeds:
             return "nothing but the seed"
@@ -159,13 +160,13 @@ def table(
     axes: str | None,
     form: str,
 ) -> None:
-    """Print the scores of RUNS as papers do: a cell or an encoder a row, a task a column, then the average.
+    """Print the scores of RUNS as in papers: one row per cell or encoder, one column per task, then the average.
 
-    Runs that differ in nothing but their seed are one row, as the cells of a study: mean and deviation over
-    the seeds.
+    Runs that differ only in their seed share a row, like the runs of a study's cell, with mean and standard
+    deviation over the seeds.
 
-    Of a task that an evaluator scores by several metrics it is the first, or that of `--metric`. Several
-    tables as CSV are one, with a value a line.
+    If an evaluator scores a task by several metrics, the first is printed, or that of `--metric`. As CSV,
+    several tables are printed as one, with one value per line.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""Which scores are on development data: by their protocol, or because their data decided something."""
+"""Development or test data: the split of a score, by its protocol, or because its data decided something."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import attrs
 from sentbed.protocols import Score
 
 DEVELOPMENT = frozenset(("train", "dev", "development", "validation"))
-"""Values of `split` in a protocol that name data which may be chosen on."""
+"""Values of `split` in a protocol for data by which weights and cells may be chosen."""
 UNDECLARED = frozenset(("", "whole file", "first lines"))
-"""Values of `split` of files of which nobody said what they are for."""
+"""Values of `split` for files whose purpose was not declared."""
 DECIDED = "not declared; development elsewhere in the study"
-"""Value of `split` of such a file that another score of the study is on as development data."""
+"""Value of `split` for such a file that the study uses as development data elsewhere."""
 
 
 def is_development(score: Score) -> bool:
-    """Whether a score's protocol says that its data are development or training data."""
+    """Whether a score is on development or training data, according to its protocol."""
     split = str(score.evaluator_protocol.get("split", ""))
     return split in DEVELOPMENT or split == DECIDED
 
 
 def data_of(score: Score) -> frozenset[str]:
-    """Return the hashes of the data of a score, as far as its protocol names them."""
+    """Return the hashes of the data files of a score that its protocol contains."""
     return _hashes(score.evaluator_protocol.get("data"))
 
 
@@ -38,9 +38,9 @@ def _hashes(data: Any) -> frozenset[str]:
 
 
 def with_decided_split(score: Score, decided: Collection[str]) -> Score:
-    """Return a score with `DECIDED` as its split if its data are not declared and among those that decided.
+    """Return a score with the split `DECIDED` if its data is undeclared and its hash is in `decided`.
 
-    `decided` are hashes of data that were declared as development data, by which a study may decide.
+    `decided` are hashes of data by which the study decides.
     """
     part = score.evaluator_protocol
     if str(part.get("split", "")) not in UNDECLARED or data_of(score).isdisjoint(

@@ -1,4 +1,4 @@
-"""Scores that say nothing about their encoder, and so are neither ranked nor tested."""
+"""Degenerate scores, which say nothing about their encoder and are neither ranked nor tested."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sentbed.protocols import Score
 def degenerate_of(score: Score) -> str:
     """Return why a score is degenerate; empty if it is not.
 
-    Evaluators say it of their scores. Of items with predictions it can be seen here: they are all the same.
+    Evaluators may declare it. It is also recognised here if all predictions of its items are equal.
     """
     if score.degenerate:
         return score.degenerate

@@ -15,11 +15,11 @@ MOST_NAMES = 4
 """Largest number of names that a sentence lists."""
 
 SIGNS = ((0.01, "‡"), (0.05, "†"))
-"""P-value below which a difference has the sign, smallest first."""
+"""Pairs of a level and the sign of differences with smaller p-values, the smallest level first."""
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """Return a fixed-point number with a typographic minus; `–` where there is none, `not finite` for NaN."""
+    """Return a fixed-point number with a typographic minus; `–` for None, `not finite` for NaN."""
     if value is None:
         return "–"
     if not math.isfinite(value):
@@ -31,8 +31,10 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def cost_digits(values: Iterable[float]) -> int:
-    """Return decimals for a column of costs, whose sizes differ: three digits of the least count, and no more
-    than six of the largest."""
+    """Return the number of decimals for a column of costs, whose sizes differ.
+
+    They are enough for three significant digits of the smallest number, but for at most six of the largest.
+    """
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     if not sizes:
         return 0
@@ -41,7 +43,7 @@ def cost_digits(values: Iterable[float]) -> int:
 
 
 def signed(value: float | None, digits: int = 2) -> str:
-    """Return a difference, always with its sign; ±0.00 where it rounds to nothing."""
+    """Return a difference with its sign; ±0.00 if it is rounded to 0."""
     text = number(value, digits)
     if value is None or not math.isfinite(value) or text.startswith(MINUS):
         return text
@@ -49,7 +51,7 @@ def signed(value: float | None, digits: int = 2) -> str:
 
 
 def interval_text(interval: tuple[float, float] | None, digits: int = 2) -> str:
-    """Return `48.10 to 51.90`; nothing where there is no interval."""
+    """Return an interval, such as `48.10 to 51.90`; empty for None."""
     if interval is None:
         return ""
     low, high = interval
@@ -57,7 +59,7 @@ def interval_text(interval: tuple[float, float] | None, digits: int = 2) -> str:
 
 
 def sign_of(p_value: float | None) -> str:
-    """Return † for a p-value below 0.05, ‡ for one below 0.01, else nothing."""
+    """Return † for a p-value below 0.05, ‡ for one below 0.01, else an empty text."""
     if p_value is None:
         return ""
     for level, sign in SIGNS:
@@ -67,17 +69,17 @@ def sign_of(p_value: float | None) -> str:
 
 
 def chance(p_value: float) -> str:
-    """Return a p-value, with † where it is below 0.05, ‡ where it is below 0.01."""
+    """Return a p-value, with † if it is below 0.05, ‡ if it is below 0.01."""
     return f"{probability(p_value)} {sign_of(p_value)}".rstrip()
 
 
 def probability(p_value: float) -> str:
-    """Return a p-value; `< 0.001` where it is smaller."""
+    """Return a p-value with three decimals, or `< 0.001`."""
     return f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
 
 
 def related_probability(p_value: float) -> str:
-    """Return `= 0.020` or `< 0.001`, for behind a `p`."""
+    """Return a p-value as `= 0.020` or `< 0.001`, to follow `p`."""
     text = probability(p_value)
     return text if text.startswith("<") else f"= {text}"
 
@@ -98,12 +100,12 @@ def share(value: float) -> str:
 
 
 def count_text(value: float) -> str:
-    """Return a whole number with separators of thousands."""
+    """Return a whole number with thousands separators."""
     return f"{value:,.0f}"
 
 
 def short(value: float) -> str:
-    """Return a number of any magnitude in few characters: `0.42`, `2e-5`."""
+    """Return a number of any magnitude in few characters, such as `0.42` or `2e-5`."""
     text = f"{value:.3g}"
     if "e" in text:
         mantissa, _, exponent = text.partition("e")
@@ -112,7 +114,7 @@ def short(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return `45.2 s`, `12 min 5 s`, `3 h 12 min` or `2 d 3 h`."""
+    """Return a duration, such as `45.2 s`, `12 min 5 s`, `3 h 12 min` or `2 d 3 h`."""
     if not math.isfinite(seconds):
         return "an unknown time"
     if seconds < 60:
@@ -130,7 +132,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(iso: str) -> str:
-    """Return an ISO 8601 time to the minute, or the text itself where it is not one."""
+    """Return an ISO 8601 time to the minute; any other text is returned unchanged."""
     try:
         return (
             datetime.fromisoformat(iso)
@@ -142,51 +144,49 @@ def moment(iso: str) -> str:
 
 
 def count(amount: int, noun: str, plural: str | None = None) -> str:
-    """Return `1 score`, `1,200 scores`."""
+    """Return an amount with its noun, such as `1 score` or `1,200 scores`."""
     return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
 
 
 def first_names(names: Sequence[str]) -> str:
-    """Return the first `MOST_NAMES` of some names, and how many more there are."""
+    """Return the first `MOST_NAMES` names, and the number of the others."""
     text = "; ".join(names[:MOST_NAMES])
     more = len(names) - MOST_NAMES
     return f"{text} and {more} more" if more > 0 else text
 
 
 def share_of(amount: int, total: int) -> str:
-    """Return `12 of 20 (60 %)`."""
+    """Return an amount as a share of a total, such as `12 of 20 (60 %)`."""
     return f"{amount:,} of {total:,} ({share(amount / total)})"
 
 
 def expected_verdict(row: ExpectedRow) -> str:
-    """Return whether an expected number was met, in words."""
+    """Return the verdict on an expected number: whether it was met, or why there is no verdict."""
     if row.met is not None:
         return "met" if row.met else "not met"
     if row.found is not None:
         return "contradicted" if row.contradicted else "to compare"
-    return (
-        "not measured"
-        if row.fits < 2
-        else f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
-    )
+    if row.fits > 1:
+        return f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
+    return "not measured"
 
 
 def expected_kind(row: ExpectedRow) -> str:
-    """Return the CSS class of an expected number, met or not; empty if it has no verdict."""
+    """Return the CSS class of an expected number, `met` or `unmet`; empty if it has no verdict."""
     if row.met is None:
         return ""
     return "met" if row.met else "unmet"
 
 
 def tolerance_text(row: ExpectedRow) -> str | None:
-    """Return the tolerance of an expected number, such as `±0.50`; None if it decides nothing."""
+    """Return the tolerance of an expected number, such as `±0.50`; None if the number is only shown."""
     if not row.decides:
         return None
     return f"±{number(row.tolerance, expected_digits(row))}"
 
 
 def expected_digits(row: ExpectedRow) -> int:
-    """Return decimals to print for an expected number: as many as in the recipe, from 2 to 6."""
+    """Return the number of decimals of an expected number: as many as in the recipe, from 2 to 6."""
     stated = (
         Decimal(repr(float(n))).normalize()
         for n in (row.value, row.tolerance)

@@ -1,4 +1,4 @@
-"""Pages by jinja2: templates beside their styles and scripts, in a package."""
+"""Loading of jinja2 templates, style sheets and scripts that are files of a package."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Script:
-    """Only what has its hash in the page's policy runs, whatever else gets into the page."""
+    """A script of a page; the page's content security policy allows only scripts with a listed hash."""
 
     text: str
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the script in base64, as the policy names it."""
+        """SHA-256 of the script in base64, as in the content security policy."""
         return base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()
 
 
 def page_template(package: str, name: str) -> Template:
-    """Return a template of a package, which escapes what it is given.
+    """Return a template of a package, with automatic escaping.
 
-    It takes 0.1 s, so that callers keep it.
+    Loading takes 0.1 s, so that callers should cache the template.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -41,5 +41,5 @@ def page_template(package: str, name: str) -> Template:
 
 @cache
 def resource(package: str, name: str) -> str:
-    """Return the text of a file of a package."""
+    """Return the text of a file in a package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 sentbed_api = "3.0"
 
 required = True
-"""A run whose report or items cannot be written ends with the error."""
+"""An error while report or items are written ends the run."""
 
 
 @hookimpl
@@ -54,7 +54,7 @@ def scores_ready(run: Run, evaluation: Evaluation) -> None:
 
 @hookimpl
 def tracker_state() -> tuple[str, Mapping[str, Any]]:
-    """Return the directory needed to continue a run."""
+    """Return the name of the directory that is needed to resume a run."""
     from sentbed_report.score_items import DIRECTORY
 
     return "items", {"files": [DIRECTORY]}
@@ -71,7 +71,7 @@ def write_report(run: Run, data: ReportData) -> Path:
     from sentbed_report.write_report import write_report as write
 
     try:
-        # Scores of a resumed run come from its state, which has no items.
+        # A resumed run has its scores from its checkpoint, without items.
         data = attrs.evolve(data, scores=attach_items(run.directory, data.scores))
     except RunError as error:
         data = attrs.evolve(data, warnings=(*data.warnings, str(error)))

@@ -1,4 +1,4 @@
-"""What the head of a report says of a recipe: model, pooler, loss and seed."""
+"""Main settings of a recipe, for the head of a report: model, pooler, loss and seed."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, TypeAlias
 import tomli
 
 _MODEL = ("use", "model", "size", "init")
-"""Keys of a backbone that make its model."""
+"""Keys of a backbone that determine its model."""
 
 Fact: TypeAlias = tuple[str, str]
-"""What it is, such as `pooler`, and which."""
+"""Name of a setting, such as `pooler`, and its value."""
 
 
 def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
-    """Return model and pooler of each encoder, the loss of each stage and the seed of a recipe as TOML.
+    """Return model and pooler of each encoder, loss of each stage, and seed of a recipe, which is a TOML text.
 
-    What a path of `varied` sets is left out: it differs from cell to cell. A text that is no recipe has no
-    facts.
+    Settings at the paths `varied`, which differ between cells, are left out. Empty for a text that is not a
+    recipe.
     """
     try:
         data = tomli.loads(recipe)
@@ -32,7 +32,7 @@ def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
 
 
 def _is_set_by_any(paths: Sequence[str], varied: Collection[str]) -> bool:
-    """Whether one of `varied` is one of the paths, or a table that it is in."""
+    """Whether one of `varied` equals one of the paths, or is a table that contains it."""
     for path in paths:
         keys = path.split(".")
         if any(".".join(keys[:end]) in varied for end in range(1, len(keys) + 1)):
@@ -41,13 +41,12 @@ def _is_set_by_any(paths: Sequence[str], varied: Collection[str]) -> bool:
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield name and value of each fact, and the paths of the recipe that make it."""
+    """Yield name and value of each fact, and the paths of the recipe that determine it."""
     encoders = _table(data.get("encoders"))
     if not encoders:
-        # `[encoder]` is short for `[encoders.encoder]`, as it is called where recipes differ.
-        yield from _facts_of_encoder(
-            data.get("encoder"), "", ["encoder", "encoders.encoder"]
-        )
+        # `[encoder]` is short for `[encoders.encoder]`, the form of paths in differences of recipes.
+        places = ["encoder", "encoders.encoder"]
+        yield from _facts_of_encoder(data.get("encoder"), "", places)
     for name, encoder in encoders.items():
         of = f" of {name}" if len(encoders) > 1 else ""
         yield from _facts_of_encoder(encoder, of, [f"encoders.{name}"])
@@ -57,34 +56,29 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
         for index, stage in enumerate(map(_table, stages)):
             name = stage.get("name", index)
             of = f" of {name}" if len(stages) > 1 else ""
-            yield (
-                f"loss{of}",
-                str(_table(stage.get("loss")).get("use", "")),
-                [f"stage.{name}.loss.use"],
-            )
+            loss = _table(stage.get("loss")).get("use", "")
+            yield f"loss{of}", str(loss), [f"stage.{name}.loss.use"]
     yield "seed", str(_table(data.get("run")).get("seed", "")), ["run.seed"]
 
 
 def _facts_of_encoder(
     encoder: Any, of: str, places: Sequence[str]
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield model and pooler of an encoder that has these paths; `of` names it where there are several."""
+    """Yield model and pooler of the encoder at `places`; `of` is its name if there are several encoders."""
     backbone = _table(_table(encoder).get("backbone"))
     pooler = _table(_table(encoder).get("pooler"))
     parts = [backbone.get("use"), backbone.get("model") or backbone.get("size")]
     if backbone.get("init") == "random":
         parts.append("random weights")
-    model = ", ".join(str(part) for part in parts if part)
-    yield (
-        f"model{of}",
-        model,
-        [f"{place}.backbone.{key}" for place in places for key in _MODEL],
-    )
-    yield (
-        f"pooler{of}",
-        str(pooler.get("use", "")),
-        [f"{place}.pooler.use" for place in places],
-    )
+    model = ", ".join(map(str, filter(None, parts)))
+    paths_of_model = []
+    paths_of_pooler = []
+    for place in places:
+        paths_of_pooler.append(f"{place}.pooler.use")
+        for key in _MODEL:
+            paths_of_model.append(f"{place}.backbone.{key}")
+    yield f"model{of}", model, paths_of_model
+    yield f"pooler{of}", str(pooler.get("use", "")), paths_of_pooler
 
 
 def _table(value: Any) -> Mapping[str, Any]:

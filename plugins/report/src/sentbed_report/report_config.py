@@ -10,9 +10,9 @@ from sentbed.protocols import RecipeTable, TableTraits
 
 @attrs.frozen
 class ReportTable(RecipeTable):
-    """`[report]`: what the page of a run shows."""
+    """`[report]`: settings of the page of a run."""
 
     traits: ClassVar[TableTraits] = TableTraits(decides=False)
 
     scatters: bool = True
-    """Scatter plots of gold scores against similarities; they may take longer to draw than an evaluation."""
+    """Whether to draw gold scores against similarities; this may take longer than an evaluation."""

@@ -1,4 +1,4 @@
-"""`report.json` with the additions of this distribution: intervals and a ranking."""
+"""`report.json` with intervals and the ranking of a search, and reading of records of runs."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from sentbed_report.run_report import Ranking, RunReport
 from sentbed_report.score_intervals import ScoreInterval
 
 _KEPT = 900
-"""Characters of the beginning, and of the end, that are left of a long text."""
+"""Number of characters that are kept at each end of a long text."""
 
 
 def read_record(path: Path) -> Any:
-    """Return what a JSON file of a run or a study holds, with texts that can be printed and written.
+    """Return the content of a JSON file of a run or study, made safe to print (`printable_data`).
 
-    A directory may be a stranger's: see `printable_data`.
+    The file may come from someone else.
 
     Raises:
         OSError: if the file cannot be opened.
-        ValueError: if it is not JSON, or as `printable_data` says.
-        DataError: if it is no plain file, or too large.
+        ValueError: if it is not JSON, or has a whole number that is larger than any float.
+        DataError: if it is not a regular file, or too large.
     """
     return printable_data(read_json(path))
 
 
 def printable_data(value: Any) -> Any:
-    """Return JSON data whose texts and keys can be shown on a terminal, in a table and in a plot.
+    """Return JSON data with texts and keys that are safe to show on a terminal, in a table and in a plot.
 
-    What controls a terminal is escaped. Of those of more than `LONGEST_MESSAGE` characters, beginning and end
-    are left, with their number and hash: texts that differ stay different.
+    Control characters are escaped. Texts of more than `LONGEST_MESSAGE` characters are shortened to their
+    beginning and end, with their length and hash, so that different texts stay different.
 
     Raises:
         ValueError: for a whole number that is larger than any float.
@@ -49,11 +49,12 @@ def printable_data(value: Any) -> Any:
     if isinstance(value, str):
         return _printable_text(value)
     if isinstance(value, list):
-        return [printable_data(item) for item in value]
+        return list(map(printable_data, value))
     if isinstance(value, dict):
-        return {
-            _printable_text(key): printable_data(item) for key, item in value.items()
-        }
+        content = {}
+        for key, item in value.items():
+            content[_printable_text(key)] = printable_data(item)
+        return content
     return value
 
 
@@ -69,10 +70,10 @@ def to_json(data: RunReport) -> str:
     """Return `report.json`."""
     more: dict[str, Any] = {}
     if data.intervals:
-        intervals = {id(each.score): each for each in data.intervals}
-        more["scores"] = [
-            _score(score, intervals.get(id(score))) for score in data.scores
-        ]
+        intervals = {id(interval.score): interval for interval in data.intervals}
+        more["scores"] = []
+        for score in data.scores:
+            more["scores"].append(_score(score, intervals.get(id(score))))
     if data.ranking is not None:
         more["ranking"] = _ranking(data.ranking)
     return record_json(data, more)
@@ -97,7 +98,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
     rows = []
     for rank, candidate, difference in ranking.rows:
         row = {"rank": rank, **attrs.asdict(candidate), "difference": difference}
-        # The template, which is long, is last.
+        # The template is last, as it is long.
         row["template"] = row.pop("template")
         rows.append(row)
     return {
@@ -121,19 +122,20 @@ def read_score(record: Mapping[str, Any]) -> Score:
         KeyError: if a key is missing.
         TypeError: if the record is not a score.
     """
-    names = {name: record[name] for name in ("task", "metric", "encoder", "evaluator")}
     protocol = record["protocol"]
-    if not isinstance(protocol, dict) or not all(
-        isinstance(name, str) for name in names.values()
-    ):
-        raise TypeError("a score without names or protocol")
+    if not isinstance(protocol, dict):
+        raise TypeError("a score without a protocol")
+    for part in ("encoder", "evaluator"):
+        if not isinstance(protocol[part], dict):
+            raise TypeError("a score without the protocol of its encoder or evaluator")
+    names = {}
+    for field in ("task", "metric", "encoder", "evaluator"):
+        names[field] = record[field]
+        if not isinstance(names[field], str):
+            raise TypeError(f"a score without the name of its {field}")
     value = math.nan if record["value"] is None else float(record["value"])
-    if not isinstance(protocol["encoder"], dict) or not isinstance(
-        protocol["evaluator"], dict
-    ):
-        raise TypeError("a score without the protocol of its encoder or evaluator")
     if record["direction"] not in get_args(Direction):
-        raise TypeError("a score that does not say which way is better")
+        raise TypeError("a score with an unknown direction")
     return Score(
         value=value,
         protocol=protocol,

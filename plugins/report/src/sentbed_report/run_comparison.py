@@ -1,4 +1,4 @@
-"""Comparison of runs and studies: a study of them, and the differences from its baseline."""
+"""Comparison of runs and studies, which are treated as one study with a baseline."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sentbed_report.tables.table import Header, Row, Table
 def compared_encoders(
     runs: Sequence[Path], encoders: Sequence[str], base: Path | None
 ) -> StudyData:
-    """Return an encoder of each run as a study, whose cells are called `RUN/ENCODER`.
+    """Return a study with one encoder of each run as a cell, which is called `RUN/ENCODER`.
 
-    `encoders` names one for all runs, or one for each; a run may be given twice. Places are relative to
+    `encoders` is one name for all runs, or one name per run; a run may be given twice. Paths are relative to
     `base`; see `runs_as_study`.
 
     Raises:
@@ -30,9 +30,9 @@ def compared_encoders(
     """
     data = runs_as_study(runs, base, is_row_each=True)
     names = encoders if len(encoders) > 1 else [*encoders] * len(data.cells)
-    cells = [
-        _with_encoder(cell, name) for cell, name in zip(data.cells, names, strict=True)
-    ]
+    cells = []
+    for cell, name in zip(data.cells, names, strict=True):
+        cells.append(_with_encoder(cell, name))
     if len({cell.name for cell in cells}) < len(cells):
         raise RunError(
             f"`{cells[0].name}` is given twice; name another encoder of it with `--encoder`"
@@ -41,30 +41,30 @@ def compared_encoders(
 
 
 def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
-    """Return a cell with the scores of one encoder, which is called alike in all cells, to be compared."""
-    encoders = [
-        *dict.fromkeys(score.encoder for run in cell.runs for score in run.scores)
-    ]
+    """Return a cell with the scores of one encoder, under a name that is the same for all cells."""
+    encoders: dict[str, None] = {}
+    for run in cell.runs:
+        encoders |= dict.fromkeys(score.encoder for score in run.scores)
     if encoder not in encoders:
         raise RunError(
-            f"the run `{cell.name}` has no scores of an encoder `{encoder}`.{suggest(encoder, encoders)}"
+            f"the run `{cell.name}` has no scores of an encoder `{encoder}`."
+            f"{suggest(encoder, list(encoders))}"
         )
     name = f"{cell.name}/{encoder}"
 
-    def narrowed(run: CellRun) -> CellRun:
-        scores = [
-            attrs.evolve(score, encoder="encoder")
-            for score in run.scores
-            if score.encoder == encoder
-        ]
+    def renamed(run: CellRun) -> CellRun:
+        scores = []
+        for score in run.scores:
+            if score.encoder == encoder:
+                scores.append(attrs.evolve(score, encoder="encoder"))
         return attrs.evolve(run, cell=name, scores=tuple(scores), cost=None)
 
-    (renamed,) = with_runs([attrs.evolve(cell, name=name)], narrowed)
-    return renamed
+    (cell_of_encoder,) = with_runs([attrs.evolve(cell, name=name)], renamed)
+    return cell_of_encoder
 
 
 def difference_table(summary: Summary) -> Table:
-    """Return what was compared with the baseline: a row a cell and score, with interval and p-values."""
+    """Return the comparisons with the baseline, one row per cell and score, with interval and p-values."""
     rows = []
     for row in summary.rows:
         for column, cell in zip(summary.columns, row.cells, strict=True):
@@ -85,14 +85,13 @@ def difference_table(summary: Summary) -> Table:
 
 
 def scoring_remarks(data: StudyData) -> Iterator[str]:
-    """Yield which evaluators scored with several versions of their plugin."""
+    """Yield a sentence for each evaluator whose scores come from several versions of its plugin."""
     plugins: dict[str, dict[str, None]] = {}
     for cell in data.cells:
         for run in cell.runs:
             for score in run.scores:
-                plugins.setdefault(score.evaluator, {})[
-                    score.plugin or "a plugin that is not known"
-                ] = None
+                plugin = score.plugin or "a plugin that is not known"
+                plugins.setdefault(score.evaluator, {})[plugin] = None
     for evaluator, versions in plugins.items():
         if len(versions) > 1:
             yield f"{evaluator}: the scores are by {' and '.join(versions)}."

@@ -1,4 +1,4 @@
-"""What a run took, as its report has it: the section `run-cost` of `report.json`."""
+"""Cost of a run: time, memory, tokens, parameters; the section `run-cost` of `report.json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed.protocols import START, ReportSection, Score
 KEY = "run-cost"
 """Key of the section, and the evaluator that the scores of `cost_scores` name."""
 OWN = "this run"
-"""Column of what the run itself took; shared stages have a column each, under their directory's name."""
+"""Column with the cost of the run itself; each shared stage has a column named after its directory."""
 
 Amount: TypeAlias = float | None
 
@@ -26,31 +26,31 @@ _NOTE = (
 
 @attrs.frozen
 class RunCost:
-    """What a run or a part of one took. None is what is not known, or what there is none of."""
+    """Cost of a run, or of a part of one; None for amounts that are unknown or do not apply."""
 
     seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
     """Duration."""
     processor_seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
     """Processor time, user and system."""
     device_seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
-    """Duration times the devices that the run held, where they have memory of their own, as GPUs have."""
+    """Duration times number of devices, for devices with separate memory, such as GPUs."""
     memory: Amount = attrs.field(default=None, metadata={"unit": "MiB"})
     """Largest resident set of the process."""
     device_memory: Amount = attrs.field(default=None, metadata={"unit": "MiB"})
-    """Most memory that was allocated on a device."""
+    """Peak of the memory that was allocated on a device."""
     tokens: Amount = attrs.field(default=None, metadata={"unit": "tokens"})
-    """Tokens of all texts that training steps encoded, prompts included, without padding."""
+    """Number of tokens that training encoded, with prompts and without padding."""
     parameters: Amount = attrs.field(default=None, metadata={"unit": "millions"})
-    """Parameters of all encoders."""
+    """Number of parameters of all encoders."""
     trained_parameters: Amount = attrs.field(
         default=None, metadata={"unit": "millions"}
     )
-    """Those that some stage trains."""
+    """Number of parameters that any stage trains."""
 
     def __add__(self, later: RunCost) -> RunCost:
-        """Return what both took, one after the other: sums, the larger peak; unknown where a part is.
+        """Return the cost of both parts, one after the other: sums, and the larger peaks.
 
-        Parameters are those of `later`.
+        An amount that is unknown for a part is unknown. The numbers of parameters are those of `later`.
         """
         amounts = attrs.asdict(later)
         for name, first in attrs.asdict(self).items():
@@ -67,10 +67,10 @@ class RunCost:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunCost:
-        """Return the cost in a table of a state; an amount that is missing is not known.
+        """Return the cost in a table of a checkpoint or report; a missing amount is unknown.
 
         Raises:
-            TypeError: for an amount that is no number.
+            TypeError: if an amount is not a number.
         """
         amounts = {name: table.get(name) for name in UNITS}
         for name, amount in amounts.items():
@@ -86,24 +86,24 @@ UNITS: Mapping[str, str] = {
 }
 """Name of an amount -> its unit."""
 NOTHING = RunCost(**dict.fromkeys(UNITS, 0))
-"""Cost to begin a sum with."""
+"""Cost of nothing, with which a sum starts."""
 
 
 @attrs.frozen
 class RecordedCost:
-    """Cost of a run, apart from that of the stages that it shares with other runs of a study."""
+    """Cost of a run, separate from that of the stages that it shares with other runs of a study."""
 
     own: RunCost
     shared: Mapping[str, RunCost] = attrs.field(factory=dict)
-    """Run directory of shared stages that it goes on from -> what they took, the first stages first."""
+    """Run directory of shared stages from which the run started -> their cost, in the order of training."""
 
     @property
     def alone(self) -> RunCost:
-        """What the run would have taken without sharing: its own cost, and that of the shared stages."""
+        """Cost if the run had trained all stages itself: its own cost plus that of the shared stages."""
         return sum([*self.shared.values(), self.own], start=NOTHING)
 
     def section(self) -> ReportSection:
-        """Return the section of the report, without rows of which nothing is known."""
+        """Return the section of the report, without rows whose amounts are all unknown."""
         parts = [self.own, *self.shared.values()]
         rows = []
         for name, unit in UNITS.items():
@@ -123,9 +123,9 @@ def _rounded(amount: Amount) -> Amount:
 
 
 def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
-    """Return the cost of a run from its `report.json`; None from a run without, as of earlier versions.
+    """Return the cost of a run from its `report.json`; None if it has none, as in earlier versions.
 
-    A row that is no amount of `RunCost` is left out, as `energy` of earlier versions.
+    Rows that are not an amount of `RunCost` are ignored, such as `energy` of earlier versions.
 
     Raises:
         KeyError, TypeError, ValueError: if the section is damaged.
@@ -134,21 +134,17 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     if section is None:
         return None
     _, _, *parts = section["columns"]
-    tables: dict[str, dict[str, Amount]] = {part: {} for part in parts}
+    tables: list[dict[str, Amount]] = [{} for _ in parts]
     for row, _, *amounts in section["rows"]:
-        for part, amount in zip(parts, amounts, strict=True):
-            tables[part][row.replace("-", "_")] = (
-                None if amount is None else float(amount)
-            )
-    unshared, *shared = parts
-    return RecordedCost(
-        RunCost.of(tables[unshared]),
-        {part: RunCost.of(tables[part]) for part in shared},
-    )
+        for table, amount in zip(tables, amounts, strict=True):
+            if amount is not None:
+                table[row.replace("-", "_")] = float(amount)
+    own, *shared = map(RunCost.of, tables)
+    return RecordedCost(own, dict(zip(parts[1:], shared, strict=True)))
 
 
 def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
-    """Yield the whole cost of a run as scores of an encoder, `run-seconds` and so on; none before training.
+    """Yield the whole cost of a run as scores of an encoder after training, named `run-seconds` and so on.
 
     Shared stages count in full, so that a cell's cost does not depend on the other cells of a study.
     """

@@ -1,4 +1,4 @@
-"""The plugin that follows a run and records what it took."""
+"""`RunCostRecorder`: the plugin that measures the cost of a run while it runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from sentbed import RunError, hookimpl
 from sentbed.helpers import foreign
 from sentbed.protocols import ReportSection, Run
 
-from sentbed_report.machine_counters import PeakMemory, processor_seconds
+from sentbed_report.process_usage import PeakMemory, processor_seconds
 from sentbed_report.run_cost import KEY, NOTHING, Amount, RecordedCost, RunCost
 
 MIB = 2**20
 
 
 class RunCostRecorder:
-    """Adds up the cost of a run from its parts: a run that was stopped goes on from its last checkpoint.
+    """Adds up the cost of a run over the processes that continue it from its checkpoints.
 
-    What was computed after that checkpoint and is computed again is not in it, as in the run's `seconds`.
+    Work after the last checkpoint of an interrupted process is repeated and not counted twice, as in the run's
+    `seconds`.
     """
 
     sentbed_api = "3.0"
@@ -30,22 +31,22 @@ class RunCostRecorder:
         self._processor = 0.0
         self._tokens = 0
         self._clock: float | None = None
-        """Time at which this part of the run began; None between runs."""
+        """Time at which this part of the run began; None outside runs."""
         self._before = NOTHING
-        """What earlier parts of the run took."""
+        """Cost of earlier parts of the run."""
         self._shared: dict[str, RunCost] = {}
 
     @hookimpl
     def run_started(self, run: Run) -> None:
-        """Begin at zero."""
+        """Start with a cost of zero."""
         self._begin(run, NOTHING, {})
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Begin with the amounts of the checkpoint; of shared stages they are another run's.
+        """Start with the cost in the checkpoint, which for shared stages is that of another run.
 
-        A run that goes on from a checkpoint without them, as of earlier versions, has no cost. Where there is
-        no checkpoint at all, nothing was before.
+        If the checkpoint has no cost, as in earlier versions, that of the run is unknown. Without a checkpoint,
+        start with a cost of zero.
         """
         if not states:
             self._begin(run, NOTHING, {})
@@ -55,13 +56,13 @@ class RunCostRecorder:
             return
         state = states[KEY]
         source = run.facts.get("went_on_from")
+        shared = {}
         with foreign(
             RunError, "the cost in the state of the run is damaged", "start a new run"
         ):
             before = RunCost.of(state["own"])
-            shared = {
-                name: RunCost.of(table) for name, table in state["shared"].items()
-            }
+            for name, table in state["shared"].items():
+                shared[name] = RunCost.of(table)
             source_before = state["source"]
         if source is not None and source != source_before:
             # The checkpoint was written by the run that this one branches from.
@@ -71,7 +72,7 @@ class RunCostRecorder:
 
     @hookimpl
     def tracker_state(self, run: Run) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the cost so far; None of a run that has not begun."""
+        """Return the cost so far; None for a run that has not begun."""
         cost = self._cost(run)
         if cost is None:
             return None
@@ -79,13 +80,13 @@ class RunCostRecorder:
 
     @hookimpl
     def report_sections(self, run: Run) -> list[ReportSection]:
-        """Return the section `run-cost`; none of a run that has not begun."""
+        """Return the section `run-cost`; empty for a run that has not begun."""
         cost = self._cost(run)
         return [] if cost is None else [cost.section()]
 
     @hookimpl
     def run_finished(self) -> None:
-        """Forget the run, whose cost is not that of one that fails before it begins."""
+        """Forget the run, so that its cost is not reported for a later run that fails before it begins."""
         self._clock = None
 
     @hookimpl
@@ -108,7 +109,7 @@ class RunCostRecorder:
         return RecordedCost(self._before + part, self._shared)
 
     def _cost_of_this_part(self, run: Run, seconds: float) -> RunCost:
-        """Return what was taken since this part of the run began, `seconds` ago."""
+        """Return the cost since this part of the run began, `seconds` ago."""
         devices = _devices(run.facts.get("engine", {}))
         device_gib = run.facts.get("counters", {}).get("device_memory_gib")
         peak = self._memory.read()
@@ -126,7 +127,7 @@ class RunCostRecorder:
 
 
 def _trained_tokens(run: Run) -> int:
-    """Return the tokens that all parts of the run have trained on."""
+    """Return the number of tokens that all parts of the run have trained on."""
     tokens: int = run.facts.get("trained_tokens", 0)
     return tokens
 
@@ -136,9 +137,9 @@ def _times(amount: float | None, factor: float) -> float | None:
 
 
 def _devices(engine: Mapping[str, Any]) -> int | None:
-    """Return the number of devices beside the processor that an engine holds, by `Engine.describe`, or None.
+    """Return the number of an engine's devices other than the CPU, from `Engine.describe`; None without any.
 
-    PyTorch has one a process, and describes its memory; JAX names its platform.
+    PyTorch has one device per process and describes its memory; JAX states its platform.
     """
     if engine.get("platform", "cpu") != "cpu":
         return int(engine.get("devices", 1))
@@ -148,7 +149,7 @@ def _devices(engine: Mapping[str, Any]) -> int | None:
 
 
 def _millions_of_parameters(run: Run) -> tuple[Amount, Amount]:
-    """Return the parameters of all encoders and those that some stage trains, in millions."""
+    """Return the numbers of parameters of all encoders, and of those that any stage trains, in millions."""
     counts = run.facts.get("parameters") or {}
     if not counts or None in counts.values():
         return None, None

@@ -1,4 +1,4 @@
-"""Data of a run's report: the record of the run, the ranking of a search, and intervals of the scores."""
+"""`RunReport`: data of a run's report, with the ranking of a search and intervals of the scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sentbed_report.score_intervals import ScoreInterval, score_intervals
 
 @attrs.frozen
 class Candidate:
-    """Prompt of a search, with its score."""
+    """Candidate prompt of a demonstration search, with its score."""
 
     sentence: str
     """Sentence of the demonstration; the whole template if it cannot be split."""
@@ -26,20 +26,18 @@ class Candidate:
 
 @attrs.frozen
 class Shares:
-    """How many candidates of a search score higher, and lower, than the prompt without a demonstration."""
+    """Numbers of candidates of a search that score higher, and lower, than without a demonstration."""
 
     helped: int
     harmed: int
     total: int
-    """Number of candidates, those without a finite score included; at least one."""
+    """Number of candidates, including those without a finite score; at least one."""
 
     @classmethod
     def of(cls, scores: Sequence[float], baseline: float) -> Shares:
-        """Count the scores of the candidates; NaN neither helps nor harms."""
-        helped, harmed = (
-            sum(one > baseline for one in scores),
-            sum(one < baseline for one in scores),
-        )
+        """Count the candidates; one with the score NaN neither helps nor harms."""
+        helped = sum(score > baseline for score in scores)
+        harmed = sum(score < baseline for score in scores)
         return cls(helped, harmed, len(scores))
 
 
@@ -55,17 +53,15 @@ class Ranking:
 
     @property
     def rows(self) -> tuple[tuple[int | None, Candidate, float], ...]:
-        """Rank, candidate and difference to the baseline, which is sorted in without a rank."""
-        ranked: list[tuple[int | None, Candidate]] = [
-            *enumerate(self.candidates, start=1)
-        ]
-        place = sum(
-            candidate.score > self.baseline.score for candidate in self.candidates
-        )
-        ranked.insert(place, (None, self.baseline))
-        return tuple(
-            (rank, entry, entry.score - self.baseline.score) for rank, entry in ranked
-        )
+        """Rank, candidate and difference from the baseline; the baseline is sorted in without a rank."""
+        baseline = self.baseline.score
+        rows: list[tuple[int | None, Candidate, float]] = []
+        for rank, candidate in enumerate(self.candidates, start=1):
+            rows.append((rank, candidate, candidate.score - baseline))
+        # Not 0 for a baseline that is not finite.
+        difference = baseline - baseline
+        rows.insert(self.shares.helped, (None, self.baseline, difference))
+        return tuple(rows)
 
     @property
     def winner(self) -> Candidate:
@@ -74,30 +70,29 @@ class Ranking:
 
     @property
     def improvement(self) -> float:
-        """Score of the best candidate less that without a demonstration."""
+        """Score of the best candidate minus the score without a demonstration."""
         return self.winner.score - self.baseline.score
 
     @property
     def shares(self) -> Shares:
-        """How many candidates help, and how many harm."""
-        return Shares.of(
-            [candidate.score for candidate in self.candidates], self.baseline.score
-        )
+        """Numbers of candidates that score higher, and lower, than without a demonstration."""
+        scores = [candidate.score for candidate in self.candidates]
+        return Shares.of(scores, self.baseline.score)
 
     @property
     def digits(self) -> int:
-        """Decimals to print; see `ScoreTable.digits`."""
+        """Number of decimals of the scores."""
         return score_digits(candidate.score for _, candidate, _ in self.rows)
 
 
 @attrs.frozen(eq=False)
 class RunReport(ReportData):
-    """Content of the report of a run or a search."""
+    """Content of the report of a run or search."""
 
     ranking: Ranking | None = None
     """Result of a search, if there was one."""
 
     @cached_property
     def intervals(self) -> tuple[ScoreInterval, ...]:
-        """The interval of each score over its items, where it has some."""
+        """The interval of each score that has items."""
         return score_intervals(self.scores)

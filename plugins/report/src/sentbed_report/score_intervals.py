@@ -1,4 +1,4 @@
-"""How sure the scores of one run are: the interval of each over its items, and that of its change by training.
+"""Confidence intervals of one run's scores, and of their changes by training, over the items.
 
 The statistics are those of studies, with one seed: a paired t-test over the items.
 """
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import attrs
 from sentbed.protocols import START, Score
 
-from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.degenerate_scores import degenerate_of
+from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.score_interval import judged_mean
 from sentbed_report.statistics.significance import RESAMPLES, Judged, judge_cell
@@ -22,16 +22,16 @@ _SEED = 0
 
 @attrs.frozen
 class ScoreInterval:
-    """A score, the interval of 95 % around it, and the comparison with the encoder before training."""
+    """A score, its 95 % interval, and its comparison with the encoder before training."""
 
     score: Score
     interval: tuple[float, float]
     change: Judged | None
-    """None without such a score, or where the two cannot be paired."""
+    """None without a score before training, or if the two cannot be paired."""
 
 
 def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
-    """Return the interval of each score that has items; none of a statistic of a plugin, which may be slow."""
+    """Return the interval of each score with items, but for a plugin's statistic, which may be slow."""
     starts = {}
     for score in scores:
         if score.encoder.endswith(START):

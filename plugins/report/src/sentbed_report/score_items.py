@@ -1,7 +1,7 @@
-"""The items behind a run's scores: `items/*.npz` in its directory, one file an evaluation.
+"""Files of the items of a run's scores: `items/*.npz` in its directory, one file per evaluation.
 
-Each file holds its arrays once, and as `index` a JSON list of the scores that have items. A score is found
-again by encoder, evaluator, task, metric and protocol.
+Each file has every array once, and in `index` a JSON list of the scores with items. A score is identified by
+encoder, evaluator, task, metric and protocol.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 from sentbed_report.report_json import printable_data, read_score
 
 DIRECTORY = "items"
-"""Directory of the items of a run's scores."""
+"""Name of the directory of items in a run directory."""
 ARRAYS = ("x", "y", "groups", "clusters")
 """Fields of `Items` that are arrays."""
 LARGEST_ITEMS = 1 << 30
-"""Bytes of the items of a run that are read, compressed and in memory."""
+"""Largest size in bytes of a run's items that are read, both compressed and in memory."""
 MOST_ARRAYS = 100_000
-"""Arrays of the largest file of items."""
+"""Largest number of arrays in a file of items."""
 _ENTRY = b"PK\x01\x02"
-"""Beginning of an entry in the directory of a ZIP file."""
+"""First bytes of an entry in the central directory of a ZIP file."""
 _WITHOUT = "remove the file to go without them"
-"""What to do about items that cannot be read."""
+"""Remedy in messages on items that cannot be read."""
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:
-    """Write the items of one evaluation's scores, if any have items.
+    """Write the items of one evaluation's scores, if any score has items.
 
-    In a resumed run, the file of the same evaluation is replaced.
+    If a resumed run repeats an evaluation, its file is replaced.
 
     Raises:
         RunError: if the disk is full.
@@ -64,7 +64,7 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
             array = entry[field]
             if array is not None:
                 array = np.ascontiguousarray(array)
-                # By content: scores may share arrays.
+                # Identified by content, as scores may share arrays.
                 digest = hashlib.sha256(array.dtype.str.encode() + array.tobytes())
                 entry[field] = digest.hexdigest()[:16]
                 arrays[entry[field]] = array
@@ -72,21 +72,18 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
     if not index:
         return
 
-    first = index[0]["score"]
-    digest = hashlib.sha256(json.dumps([entry["score"] for entry in index]).encode())
-    about = re.sub(
-        r"[^A-Za-z0-9._@+-]", "_", f"{first['evaluator']}-{first['encoder']}"
-    )[:100]
-    file = run / DIRECTORY / f"{about}-{digest.hexdigest()[:12]}.npz"
+    keys = [entry["score"] for entry in index]
+    digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+    name = f"{keys[0]['evaluator']}-{keys[0]['encoder']}"
+    name = re.sub(r"[^A-Za-z0-9._@+-]", "_", name)[:100]
+    content = {"index": np.array(json.dumps(index)), **arrays}
     buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer, allow_pickle=False, **{"index": np.array(json.dumps(index)), **arrays}
-    )
-    write_atomic(file, buffer.getvalue())
+    np.savez_compressed(buffer, allow_pickle=False, **content)
+    write_atomic(run / DIRECTORY / f"{name}-{digest[:12]}.npz", buffer.getvalue())
 
 
 def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
-    """Return the scores with their items from the run directory.
+    """Return the scores with their items, which are read from the run directory.
 
     Raises:
         RunError: if a file cannot be read.
@@ -111,29 +108,32 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 def _key(score: Score) -> Mapping[str, Any]:
     """Return the fields that identify a score within its run, as JSON data."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
-    record["protocol"] = {
-        side: dict(sorted(part.items())) for side, part in record["protocol"].items()
-    }
+    protocol = record["protocol"]
+    for side, part in protocol.items():
+        protocol[side] = dict(sorted(part.items()))
     return record
 
 
 def _plugin_modules() -> tuple[str, ...]:
-    return tuple(
-        info.value for info in load_plugins().plugins if info.status == "loaded"
-    )
+    modules = []
+    for info in load_plugins().plugins:
+        if info.status == "loaded":
+            modules.append(info.value)
+    return tuple(modules)
 
 
 def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file, the index as a string and the others of numbers.
+    """Return the arrays of a file: the index, which is a string, and arrays of numbers.
 
     Raises:
-        RunError: if they would take more than `most` bytes, or are of another type; none is read then.
-        Also what zipfile and NumPy raise of a damaged file.
+        RunError: if they would take more than `most` bytes, or have another type; no array is read then.
+
+    A damaged file also raises exceptions of zipfile and NumPy.
     """
     import numpy as np
 
     content = read_file(path, LARGEST_ITEMS)
-    # Before zipfile reads the directory, in which many entries may name one array.
+    # Before zipfile reads the central directory, in which many entries may refer to the same array.
     if content.count(_ENTRY) > MOST_ARRAYS:
         raise RunError(
             f"the items in `{path}` have more than {MOST_ARRAYS:,} arrays; {_WITHOUT}"
@@ -141,7 +141,7 @@ def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
     total = 0
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():
-            # Others are unpacked in blocks whose size the file chooses.
+            # Other methods are unpacked in blocks whose size the file determines.
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise RunError(
                     f"the items in `{path}` are not compressed as ZIP files are; {_WITHOUT}"
@@ -160,9 +160,9 @@ def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
 
 
 def _require_plain_array(stream: IO[bytes], entry: zipfile.ZipInfo, path: Path) -> None:
-    """Raise `RunError` unless the header of an array says its size in the archive, and a type of items.
+    """Raise `RunError` unless the header of an array states its size in the archive and a type of items.
 
-    NumPy takes the memory that the header asks for before it reads on.
+    NumPy would allocate the memory that the header states before it reads the array.
     """
     import numpy as np
 
@@ -187,7 +187,7 @@ def _require_plain_array(stream: IO[bytes], entry: zipfile.ZipInfo, path: Path) 
 
 def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
     """Return the items in the arrays of a file, by the key of their score."""
-    # As the scores themselves are read.
+    # Made printable, like the scores whose keys they must equal.
     index = printable_data(json.loads(str(arrays["index"])))
     modules: tuple[str, ...] = ()
     if any(":" in entry["statistic"] for entry in index):
@@ -204,10 +204,10 @@ def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
 
 
 def _statistic_named(name: str, modules: Iterable[str]) -> str | Callable[..., float]:
-    """Return a statistic by name; a function only of a package in `modules`, those of loaded plugins.
+    """Return a statistic by name; a function must be in a package of `modules`, those of loaded plugins.
 
     Raises:
-        RunError: if it is of no such package, or is not there.
+        RunError: if it is in another package, or does not exist.
     """
     module, _, function = name.partition(":")
     if not function:

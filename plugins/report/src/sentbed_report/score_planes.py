@@ -19,7 +19,7 @@ _LINE = [*_PLANE, "cell", "prompt", "seed", "encoder"]
 
 @attrs.frozen
 class PlaneScore:
-    """A score, and what it is of beside its encoder."""
+    """A score, with the stage, cell, prompt, seed and step at which it was measured."""
 
     score: Score
     stage: str = ""
@@ -28,13 +28,16 @@ class PlaneScore:
     seed: int = 0
     step: int = 0
     watch: int = 0
-    """Number of the `watch` that it is from."""
+    """Number of the stage's `watch` that measured it."""
 
 
 @attrs.frozen(eq=False)
 class ScorePlane:
-    """Two metrics that an evaluator has drawn against each other, as Wang & Isola (2020) alignment over
-    uniformity, and positions under one protocol, so that they can share axes."""
+    """Two metrics of an evaluator that are drawn against each other, and the positions of encoders.
+
+    An example is alignment over uniformity (Wang & Isola, 2020). All positions are under one protocol, so that
+    they can share axes.
+    """
 
     stage: str
     protocol: str
@@ -44,22 +47,22 @@ class ScorePlane:
     y: str
     directions: tuple[Direction, Direction]
     points: pandas.DataFrame
-    """A row a position: `cell`, `prompt`, `seed`, `encoder`, `step`, `x`, `y`, and `degenerate`, whether
-    a score of it says nothing about the encoder."""
+    """One row per position, with the columns `cell`, `prompt`, `seed`, `encoder`, `step`, `x`, `y`, and
+    `degenerate`: whether a score says nothing about the encoder."""
 
     @property
     def title(self) -> str:
-        """Heading that names protocol, task and evaluator."""
+        """Heading with protocol, task and evaluator."""
         return ", ".join(filter(None, [self.protocol, self.task, self.evaluator]))
 
     @property
     def metrics(self) -> str:
-        """Heading that names both metrics."""
+        """Heading with both metrics."""
         return f"{self.y[:1].upper()}{self.y[1:]} and {self.x}"
 
     @property
     def better(self) -> str:
-        """Sentence on which direction is better; empty if neither is."""
+        """Sentence on the better directions; empty if neither axis has one."""
         if len(set(self.directions)) == 1 and "none" not in self.directions:
             return f"{self.directions[0].capitalize()} is better on both axes."
         sentences = []
@@ -70,7 +73,7 @@ class ScorePlane:
 
 
 def base_name(encoder: str) -> str:
-    """Return the encoder's name without the suffix for before training."""
+    """Return an encoder's name without the suffix `@start` for before training."""
     return encoder.removesuffix(START)
 
 
@@ -84,9 +87,10 @@ def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
 
 
 def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
-    """Pair the scores on two axes, of the same evaluator, protocol id, task, encoder and step.
+    """Pair the scores on the x axis with those on the y axis.
 
-    Pairs with a score that is not finite are left out.
+    The two scores of a pair have the same evaluator, protocol id, task, encoder and step. Pairs with a score
+    that is not finite are left out.
     """
     import numpy as np
     import pandas

@@ -1,4 +1,4 @@
-"""Tables of finished runs and studies, of the scores that one asks for."""
+"""Tables of finished runs and studies, with a selection of scores, for `sentbed table`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed.errors import RunError, suggest
 from sentbed.protocols import Score
 from sentbed.tools import plain
 
-from sentbed_report.comparability import shown
+from sentbed_report.score_protocols import shown
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import table_names
 from sentbed_report.study.read_study_directory import is_study
@@ -27,12 +27,11 @@ def selected_tables(
     protocol: str | None = None,
     metric: str | None = None,
 ) -> tuple[Summary, ...]:
-    """Return the tables of runs and studies: a row a cell, or an encoder of it; mean over its seeds.
+    """Return the tables of runs and studies, with one row per cell and encoder, as means over seeds.
 
-    Runs that differ in nothing but their seed are one cell. `protocol` takes the scores of one protocol id
-    only, or, as `ENTRY=VALUE`, those whose protocol has it: `classifier.protocol=logistic`. Encoders before
-    training are left out of studies; what runs took stands in the tables of studies only, and not
-    among scores that one asks for.
+    Runs that differ only in their seed are one cell. `protocol` selects scores by protocol id, or by an entry
+    of the protocol as `ENTRY=VALUE`, such as `classifier.protocol=logistic`. Studies have no rows for encoders
+    before training. Costs of runs are only in tables of studies, and not if scores are selected.
 
     Raises:
         RunError: if no score is left.
@@ -58,18 +57,17 @@ def selected_tables(
 
 
 def named_tables(summaries: Sequence[Summary]) -> list[Table]:
-    """Return the tables with the names of their files."""
-    names = table_names(summaries)
-    return [
-        attrs.evolve(summary.table, name=name)
-        for summary, name in zip(summaries, names, strict=True)
-    ]
+    """Return the tables with names for their files."""
+    tables = []
+    for summary, name in zip(summaries, table_names(summaries), strict=True):
+        tables.append(attrs.evolve(summary.table, name=name))
+    return tables
 
 
 def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
-    """Return the last column of a table with the labels of the second of `axes` across, the first one down.
+    """Return the last column of a table with the first of `axes` as rows and the second as columns.
 
-    Further axes stand beside the first one.
+    Further axes are rows, too, beside the first.
 
     Raises:
         RunError: if the table has no such axes.
@@ -83,28 +81,33 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
             )
     if down == across:
         raise RunError(f"`{down}` cannot stand on both sides; name two axes")
-    beside = [axis for axis in axes_of_study if axis not in axes]
-    last = summary.columns[-1]
-    labels = list(dict.fromkeys(row.labels[across] for row in summary.rows))
-    lines: dict[tuple[str, ...], dict[str, Cell]] = {}
-    for row in summary.rows:
-        key = (row.labels[down], *(row.labels[axis] for axis in beside))
-        if row.name != row.cell:
-            key = (*key, row.encoder)
-        lines.setdefault(key, {})[row.labels[across]] = row.cells[-1]
-    headers = [Header(down), *map(Header, beside)]
+    axes_of_rows = [down, *(axis for axis in axes_of_study if axis not in axes)]
+    headers = list(map(Header, axes_of_rows))
     if any(row.name != row.cell for row in summary.rows):
         headers.append(Header("encoder"))
-    columns = tuple(attrs.evolve(last, heading=label, group=across) for label in labels)
-    rows = tuple(Row(key, tuple(map(of.get, labels))) for key, of in lines.items())
-    table = summary.table
-    title = f"{summary.title}, {last.heading}"
+    labels: dict[str, None] = {}
+    cells_of_rows: dict[tuple[str, ...], dict[str, Cell]] = {}
+    for row in summary.rows:
+        key = tuple(map(row.labels.__getitem__, axes_of_rows))
+        if row.name != row.cell:
+            key = (*key, row.encoder)
+        label = row.labels[across]
+        labels[label] = None
+        cells_of_rows.setdefault(key, {})[label] = row.cells[-1]
+
+    last = summary.columns[-1]
+    columns = []
+    for label in labels:
+        columns.append(attrs.evolve(last, heading=label, group=across))
+    rows = []
+    for key, cells in cells_of_rows.items():
+        rows.append(Row(key, tuple(map(cells.get, labels))))
     return attrs.evolve(
-        table,
-        title=title,
+        summary.table,
+        title=f"{summary.title}, {last.heading}",
         headers=tuple(headers),
-        columns=columns,
-        rows=rows,
+        columns=tuple(columns),
+        rows=tuple(rows),
         is_one_score=True,
     )
 
@@ -112,25 +115,25 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
 def _only(
     data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]
 ) -> StudyData:
-    """Return a study with the scores that have a value, of all if it is None."""
+    """Return a study with only the scores for which `of_score` is `value`; all scores if `value` is None."""
     if value is None:
         return data
-    runs = [run for cell in data.cells for run in cell.runs]
-    values = dict.fromkeys(of_score(score) for run in runs for score in run.scores)
+    values: dict[str, None] = {}
+    for run in data.runs:
+        values |= dict.fromkeys(map(of_score, run.scores))
     if value not in values:
-        raise RunError(
-            f"no score is of the {what} `{value}`.{suggest(value, list(filter(None, values)))}"
-        )
+        choices = list(filter(None, values))
+        raise RunError(f"no score is of the {what} `{value}`.{suggest(value, choices)}")
 
-    def narrowed(run: CellRun) -> CellRun:
+    def selected(run: CellRun) -> CellRun:
         scores = tuple(score for score in run.scores if of_score(score) == value)
         return attrs.evolve(run, scores=scores, cost=None)
 
-    return attrs.evolve(data, cells=with_runs(data.cells, narrowed))
+    return attrs.evolve(data, cells=with_runs(data.cells, selected))
 
 
 def _entry(score: Score, path: str) -> str:
-    """Return a protocol's entry at a path, first from the evaluator's part; empty if there is none."""
+    """Return the entry at a path of a score's protocol, preferably of the evaluator's part; else empty."""
     for part in (score.evaluator_protocol, score.protocol["encoder"]):
         entry: Any = part
         for name in path.split("."):

@@ -20,10 +20,10 @@ def write_report(
     name: str = "report",
     summaries: Sequence[Summary] | None = None,
 ) -> Path:
-    """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of the last.
+    """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of `report.html`.
 
-    `name` is what the files are called instead of `report`; `summaries` are those of `run_summaries`, where
-    they are there already.
+    `name` replaces `report` in the names of the files; `summaries` are those of `run_summaries`, if they have
+    been computed already.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
@@ -33,7 +33,7 @@ def write_report(
     from sentbed_report.report_json import to_json
     from sentbed_report.run_page.run_page import run_page
 
-    # The numbers first: whatever happens while figures are drawn, they are on disk.
+    # The numbers first, so that they are on disk if drawing a figure fails.
     write_atomic(directory / f"{name}.json", to_json(data))
     page = run_page(data, summaries)
     write_atomic(directory / f"{name}.md", page_markdown(page))

@@ -15,7 +15,6 @@ def test_each_label_has_its_mean_at_its_row():
     data = study()
     (summary,) = summarise(data, resamples=10)
     plot = effects_plot(data, summary)
-    assert plot is not None
     assert axis_labels(plot, 1)[0] == "Avg (spearman)"
     diamonds = [
         line for line in plot.figure(6).axes[0].lines if line.get_marker() == "D"
@@ -37,7 +36,6 @@ def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_ca
     data = unscored(collapsed(study(), 0), 1)
     (summary,) = summarise(data, resamples=10)
     plot = effects_plot(data, summary)
-    assert plot is not None
     mean = summary.rows[0].cells[-1].value
     # Label `first` is the first row of its axis, label `0.01` that of the other one.
     assert hollow_points(plot, 0) == hollow_points(plot, 1) == [(mean, 0.0)]

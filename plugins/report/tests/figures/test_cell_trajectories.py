@@ -65,9 +65,9 @@ def test_each_cell_is_a_line_from_its_first_to_its_last_step():
 
 
 def test_a_line_is_the_mean_over_the_seeds_at_the_steps_that_all_reached():
-    one = record(watched((-1.0, 1.0), (-2.0, 0.5), (9.0, 9.0)))
+    curves = record(watched((-1.0, 1.0), (-2.0, 0.5), (9.0, 9.0)))
     two = record(watched((-2.0, 3.0), (-4.0, 1.0)))
-    (plot,) = trajectory_plots(study_of({"a": [one, two]}))
+    (plot,) = trajectory_plots(study_of({"a": [curves, two]}))
     assert named_lines(plot) == {"a": [(-1.5, 2.0), (-3.0, 0.75)]}
     assert plot.caption.endswith(
         "Mean over the seeds, at the steps that all of them reached."
@@ -120,9 +120,7 @@ def test_a_score_that_is_not_finite_is_left_out():
     ],
     ids=str,
 )
-def test_records_that_hold_something_else_are_left_out(
-    change,
-):
+def test_records_that_hold_something_else_are_left_out(change):
     (stage,) = record(watched(*LOOKS))["stages"]
     (one,) = stage["watched"]
     data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})

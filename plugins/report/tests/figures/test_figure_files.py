@@ -30,23 +30,23 @@ def plot():
 
 def test_a_pdf_has_its_size_and_its_fonts(plot, tmp_path):
     write_figure(plot.figure(3.3, 2.0), tmp_path / "a.pdf", "Validation <1>")
-    found = (tmp_path / "a.pdf").read_bytes()
-    assert b"/MediaBox [ 0 0 237.6 144 ]" in found
-    assert b"/FontFile2" in found, "TrueType fonts are embedded"
-    assert b"/Type3" not in found
-    assert b"Validation <1>" in found
-    assert b"CreationDate" not in found
+    content = (tmp_path / "a.pdf").read_bytes()
+    assert b"/MediaBox [ 0 0 237.6 144 ]" in content
+    assert b"/FontFile2" in content, "TrueType fonts are embedded"
+    assert b"/Type3" not in content
+    assert b"Validation <1>" in content
+    assert b"CreationDate" not in content
 
 
 def test_an_svg_of_its_own_has_colours_and_shapes_of_letters(plot, tmp_path):
     write_figure(plot.figure(3.3, 2.0), tmp_path / "a.svg")
-    found = (tmp_path / "a.svg").read_text()
-    assert 'width="237.6pt" height="144pt"' in found
+    content = (tmp_path / "a.svg").read_text()
+    assert 'width="237.6pt" height="144pt"' in content
     colours = theme_colours("light")
-    assert colours["c0"] in found
-    assert "var(" not in found
-    assert "#0101" not in found, "the stand-ins of a page's variables"
-    assert "<text" not in found
+    assert colours["c0"] in content
+    assert "var(" not in content
+    assert "#0101" not in content, "the stand-ins of a page's variables"
+    assert "<text" not in content
 
 
 @pytest.mark.parametrize(("dpi", "size"), [(100, (330, 200)), (300, (990, 600))])
@@ -78,11 +78,11 @@ def test_letters_that_no_font_has_are_one_sentence(plot, tmp_path, suffix):
     figure = plot.figure(3.3)
     # Of a private area, which no font may have; the second one twice.
     figure.axes[0].set_xlabel("rate \U0010fff0\U0010fff1\U0010fff1")
-    said = write_figure(figure, tmp_path / f"b.{suffix}")
-    assert said.startswith(
+    remark = write_figure(figure, tmp_path / f"b.{suffix}")
+    assert remark.startswith(
         "no installed font has the letters '\\U0010fff0\\U0010fff1' of `"
     )
-    assert "install one" in said
+    assert "install one" in remark
     assert (tmp_path / f"b.{suffix}").stat().st_size > 1000
 
 

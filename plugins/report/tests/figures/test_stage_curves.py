@@ -14,7 +14,6 @@ from sentbed_report.figures.trajectories import watched_planes
 def test_a_spike_in_a_long_curve_is_drawn():
     def highest(losses):
         plot = loss_plot(StageCurve("s", list(range(len(losses))), losses, []))
-        assert plot is not None
         return len(
             {
                 y
@@ -32,7 +31,6 @@ def test_losses_that_are_not_finite_are_counted_not_drawn():
     plot = loss_plot(
         StageCurve("s", [1, 2, 3], [1.0, math.nan, math.inf], [1.0, 1.0, 1.0])
     )
-    assert plot is not None
     assert "2 logged losses not finite, not drawn." in plot.caption
 
 
@@ -44,7 +42,6 @@ def test_a_plot_says_what_it_shows_and_keeps_its_text():
     steps = list(range(1, 41))
     losses = [3 / step + 0.1 * (step % 3) for step in steps]
     plot = loss_plot(StageCurve("nli", steps, losses, [1e-5] * 40))
-    assert plot is not None
     assert re.search(
         r'aria-label="Training loss. loss. loss: from 3.1\S* at 1 to \S+ at 40\.',
         plot.element("f-"),
@@ -103,10 +100,10 @@ def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder():
     )
     (both,) = score_plots([watched, other])
     assert [*named_lines(both)] == ["en", "zh"]
-    lost = Watched(
+    watch = Watched(
         "zh", "sts", watched.scores, [0, 100], [math.nan, math.nan], [[50.0], [62.5]]
     )
-    assert score_plots([lost]) == []
+    assert score_plots([watch]) == []
 
 
 def test_what_a_trajectory_does_not_show_of_a_geometry_is_a_line_a_measure():

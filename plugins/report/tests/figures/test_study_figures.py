@@ -9,6 +9,7 @@ import pytest
 from sentbed.errors import RunError
 from sentbed_report.figures.study_figures import KINDS, figure_named, study_figures
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.study_data import with_runs
 from toy_study import cost, study, with_costs
 
 PASSES = {"first": 2.0, "mean": 1.0}
@@ -64,8 +65,8 @@ def test_a_task_takes_the_place_of_the_average(data, summaries):
         float(line.get_xdata()[0]) for line in axes[0].lines if line.get_marker() == "D"
     ]
     expected = [
-        fmean(v for name, v in means.items() if name.startswith(one))
-        for one in ("first", "mean")
+        fmean(v for name, v in means.items() if name.startswith(cell))
+        for cell in ("first", "mean")
     ]
     assert diamonds == pytest.approx(expected)
 
@@ -125,16 +126,11 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(data, summari
 
 def test_a_study_of_which_nothing_has_finished_has_no_figures():
     done = study(seeds=(1,))
-    cells = (
-        attrs.evolve(
-            c,
-            runs=tuple(
-                attrs.evolve(r, status="waiting", scores=(), record={}) for r in c.runs
-            ),
-        )
-        for c in done.cells
-    )
-    data = attrs.evolve(done, cells=tuple(cells))
+
+    def waiting(run):
+        return attrs.evolve(run, status="waiting", scores=(), record={})
+
+    data = attrs.evolve(done, cells=with_runs(done.cells, waiting))
     figures = study_figures(data, summarise(data))
     assert figures == {}
     with pytest.raises(RunError, match="nothing of it can be drawn yet"):

@@ -11,7 +11,13 @@ from drawn_figures import named_lines
 from sentbed.protocols import Score
 from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.figures.sweeps import sweep_plots
-from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
+from sentbed_report.study.study_data import (
+    AxisInfo,
+    CellInfo,
+    CellRun,
+    StudyData,
+    with_runs,
+)
 
 SIZE = AxisInfo("size", ("base", "large"), (110e6, 335e6))
 PLATFORM = AxisInfo("platform", ("CPU", "GPU"))
@@ -26,12 +32,12 @@ def rate(labels, length, batch):
 
 def score(value, place, **more):
     task = "-".join(f"{name}-{at}" for name, at in place.items())
-    said = {"id": "throughput", **place, "coordinates": list(place), **more}
+    protocol = {"id": "throughput", **place, "coordinates": list(place), **more}
     return Score(
         task,
         "examples/s",
         value,
-        {"encoder": {}, "evaluator": said},
+        {"encoder": {}, "evaluator": protocol},
         "encoder",
         "throughput",
     )
@@ -143,12 +149,11 @@ def test_what_has_no_coordinate_is_not_drawn(said):
         "encoder",
         "throughput",
     )
-    cells = tuple(
-        attrs.evolve(
-            cell, runs=tuple(attrs.evolve(run, scores=(plain,)) for run in cell.runs)
-        )
-        for cell in data.cells
-    )
+
+    def with_plain_score(run):
+        return attrs.evolve(run, scores=(plain,))
+
+    cells = with_runs(data.cells, with_plain_score)
     assert sweep_plots(attrs.evolve(data, cells=cells)) == []
 
 

@@ -16,9 +16,7 @@ def lines_of(text):
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_each_column_has_mean_deviation_seeds_test_and_published_number(
-    results,
-):
+def test_each_column_has_mean_deviation_seeds_test_and_published_number(results):
     first, mean, _ = lines_of(to_csv(results))
     assert (first["cell"], first["encoder"], first["status"], first["pooler"]) == (
         *("first", "en", "finished", "first"),

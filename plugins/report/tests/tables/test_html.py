@@ -13,9 +13,7 @@ from sentbed_report.tables.table import Bars, Header, Link, Row, Table
 ATTACK = "</script><img src=x onerror=alert(1)>\"'"
 
 
-def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(
-    results,
-):
+def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(results):
     html = to_html(results)
     assert re.findall(r'<tr data-cell="(\w+)"', html)[:2] == ["first", "mean"]
     assert '<tr data-cell="first" class="baseline">' in html
@@ -25,9 +23,7 @@ def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(
     assert '<small class="tag">baseline</small>' in html
 
 
-def test_the_deviation_stands_before_the_mark_and_the_published_number_below(
-    results,
-):
+def test_the_deviation_stands_before_the_mark_and_the_published_number_below(results):
     html = to_html(results)
     assert "<u>50.50</u><small>± 0.71</small>" in html
     assert re.search(

@@ -45,9 +45,7 @@ def check_structure(latex):
     assert opened == []
 
 
-def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(
-    results,
-):
+def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(results):
     latex = to_latex(results)
     check_structure(latex)
     assert latex.startswith(
@@ -62,9 +60,7 @@ def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(
     assert rules == sorted(rules)
 
 
-def test_best_second_deviation_significance_and_published_numbers_are_marked(
-    results,
-):
+def test_best_second_deviation_significance_and_published_numbers_are_marked(results):
     head, first, mean, published, odd = rows_of(to_latex(results))
     assert head == [
         "Pooler",
@@ -92,9 +88,7 @@ def test_best_second_deviation_significance_and_published_numbers_are_marked(
     assert odd[3] == "-2.00"
 
 
-def test_the_caption_is_a_sentence_and_notes_stand_in_tablenotes(
-    results,
-):
+def test_the_caption_is_a_sentence_and_notes_stand_in_tablenotes(results):
     latex = to_latex(results)
     assert r"\caption{toy: transfer (accuracy; p).}" in latex
     notes = latex.partition(r"\begin{tablenotes}")[2].partition(r"\end{tablenotes}")[0]

@@ -37,7 +37,7 @@ from sentbed.tools import (
 )
 from sentbed_jobs.pool_loop import Say
 from sentbed_report.report_json import read_score
-from sentbed_report.run_page.search_section import verdict
+from sentbed_report.run_page.demonstration_search_section import verdict
 from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.write_report import write_report
 from sentbed_workbench.vector_cache import VectorCache

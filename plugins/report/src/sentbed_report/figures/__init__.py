@@ -1,1 +1,1 @@
-"""Figures of reports, of a run and of a study: for pages, for files and for notebooks."""
+"""Figures of runs and studies, for pages of reports, for files and for notebooks."""

@@ -1,4 +1,4 @@
-"""Effects of a study's axes: the cells of each label, and the label's mean."""
+"""Figure of a study's axes: the scores of the cells with each label, and the label's mean."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
-    """Draw the cells of each label and the label's mean, all axes below each other on one scale."""
+    """Draw the cells of each label and the label's mean, with all axes of the study on one scale."""
     effects = [effect for effect in main_effects(data, summary) if effect.compared]
     if not effects:
         return None
@@ -28,18 +28,21 @@ def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
     heights = [len(effect.labels) + 0.6 for effect in effects]
 
     def paint(figure: Figure) -> None:
-        parts = figure.subplots(
+        grid = figure.subplots(
             len(effects), 1, sharex=True, squeeze=False, height_ratios=heights
-        )[:, 0]
+        )
+        parts = grid[:, 0]
         for index, (axes, effect) in enumerate(zip(parts, effects, strict=True)):
             _draw_effect(axes, effect, drawn, series_colour(index))
         parts[-1].set_xlabel(label_text(score_label(summary)))
         figure.align_ylabels()
 
-    caption = f"Diamond: the mean of a label, as in the table; dots: its cells. {drawn.caption}"
-    return Plot(
-        title_of(summary), caption.strip(), round(70 + 26 * sum(heights)), paint
-    )
+    captions = [
+        "Diamond: the mean of a label, as in the table; dots: its cells.",
+        drawn.caption,
+    ]
+    height = round(70 + 26 * sum(heights))
+    return Plot(title_of(summary), captions, height, paint)
 
 
 def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) -> None:

@@ -1,4 +1,4 @@
-"""Axes of figures: of steps, of names, of numbers."""
+"""Formatting of matplotlib axes: steps, names, numbers, logarithmic scales."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 _TICKS = 8
-"""More labels below a line stand in each other's way."""
+"""Largest number of labels along an axis; more would overlap."""
 
 
 def step_axis(axes: Axes) -> None:
@@ -21,20 +21,20 @@ def step_axis(axes: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel("step")
-    # Without `steps`, whole numbers may be ticked at multiples of 3, 6 or 15, where nothing was measured.
+    # By default, ticks may be at multiples of 3, 6 or 15, where nothing was measured.
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Make the vertical axis one of names, the first above."""
+    """Put names at 0, 1, 2 ... on the vertical axis, the first at the top."""
     axes.set_yticks(range(len(names)), [short_name(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
 
 def label_numbers(axes: Axes, numbers: Sequence[float], labels: Sequence[str]) -> None:
-    """Make the horizontal axis logarithmic where that is better, and label its numbers if they are few."""
+    """Label the numbers of the horizontal axis if they are few; use a logarithmic scale if `spans_powers`."""
     from matplotlib.ticker import NullLocator
 
     if spans_powers(numbers):
@@ -45,7 +45,7 @@ def label_numbers(axes: Axes, numbers: Sequence[float], labels: Sequence[str]) -
 
 
 def plain_logarithms(axis: Axis) -> None:
-    """Write plain numbers on a logarithmic axis, and not the mathematics that no page reads."""
+    """Use plain numbers on a logarithmic axis instead of mathematical markup, which SVG text cannot show."""
     from matplotlib.ticker import NullLocator
 
     axis.set_major_formatter("{x:,g}")
@@ -53,8 +53,11 @@ def plain_logarithms(axis: Axis) -> None:
 
 
 def spans_powers(numbers: Sequence[float]) -> bool:
-    """Whether numbers are read better on a logarithmic scale: positive, and of more than one power of ten
-    or each a multiple of the one before."""
+    """Whether numbers are better shown on a logarithmic scale.
+
+    They are if all are positive and they either span more than a power of ten, or are each a multiple of the
+    one before.
+    """
     ordered = sorted(set(numbers))
     if len(ordered) < 2 or ordered[0] <= 0:
         return False

@@ -1,4 +1,4 @@
-"""A study's cells in planes of two scores, such as alignment and uniformity."""
+"""Figures of a study's cells in planes of two scores, such as alignment and uniformity."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def geometry_plots(data: StudyData) -> list[Plot]:
-    """Draw each plane of two scores, one point a cell: the mean over its prompts and seeds."""
+    """Draw each plane of two scores with one point per cell: the mean over its prompts and seeds."""
     scores = []
     for cell, run, score in scores_after_training(data):
         scores.append(
@@ -44,8 +44,10 @@ def geometry_plots(data: StudyData) -> list[Plot]:
 
 
 def _scores_of_task(data: StudyData, task: str) -> pandas.DataFrame:
-    """Return `shade` of each `cell` and `encoder`: the score of a task, by its first metric, as the mean over
-    the prompts and seeds."""
+    """Return the score of a task for the colours of points: columns `cell`, `encoder` and `shade`.
+
+    `shade` is the mean over prompts and seeds in the task's first metric.
+    """
     import numpy as np
     import pandas
 
@@ -97,7 +99,7 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
 def _draw_colourbar(
     figure: Figure, scores: pandas.Series, task: str
 ) -> list[str | None]:
-    """Draw the scale of a task's scores, and return the colour of each; None where there is no score."""
+    """Draw a colour bar for a task's scores, and return the colour of each score; None without one."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize, to_hex

@@ -1,4 +1,4 @@
-"""What the runs of a study's cells have recorded, for figures that need no table."""
+"""Scores and training curves that the runs of a study recorded, for figures that are not of a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def scores_after_training(data: StudyData) -> Iterator[tuple[CellInfo, CellRun, Score]]:
-    """Yield the scores of a study, those left out that were measured before training."""
+    """Yield the scores of a study, without those from before training."""
     for cell in data.cells:
         for run in cell.runs:
             for score in run.scores:
@@ -24,7 +24,7 @@ def scores_after_training(data: StudyData) -> Iterator[tuple[CellInfo, CellRun, 
 
 
 def stages(data: StudyData) -> Iterator[tuple[CellRun, Mapping[str, Any]]]:
-    """Yield what each run has recorded of each of its stages."""
+    """Yield the record of each stage of each run."""
     for cell in data.cells:
         for run in cell.runs:
             for stage in mappings(run.record.get("stages")):
@@ -32,13 +32,13 @@ def stages(data: StudyData) -> Iterator[tuple[CellRun, Mapping[str, Any]]]:
 
 
 def mappings(value: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the tables in a list that a program may have written otherwise."""
+    """Yield the mappings in `value` if it is a list; other values, as of damaged records, are skipped."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         yield from (item for item in value if isinstance(item, Mapping))
 
 
 def is_number(value: object) -> bool:
-    """Whether something in a record is a finite number."""
+    """Whether a value of a record is a finite number."""
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
@@ -49,7 +49,7 @@ def is_number(value: object) -> bool:
 def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.DataFrame:
     """Return the mean of each line over its prompts and seeds, at the steps that all of its runs reached.
 
-    `curves` has a row a run and step of a line, with the columns `lines`, `prompt`, `seed`, `step` and
+    `curves` has one row per run and step, with the columns `lines`, `prompt`, `seed`, `step`, and columns of
     numbers.
     """
     with_runs = curves.assign(run=curves.groupby(["prompt", "seed"]).ngroup())
@@ -61,7 +61,7 @@ def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.Dat
 
 
 def sentence_on_mean(curves: pandas.DataFrame) -> str:
-    """Return what `mean_over_runs` is over; empty if that is one run."""
+    """Return a sentence on the runs that `mean_over_runs` averages; empty if each line has a single run."""
     if curves["prompt"].nunique() > 1:
         return "Mean over the prompts and seeds, at the steps that all of the runs reached."
     if curves["seed"].nunique() > 1:

@@ -1,4 +1,4 @@
-"""Styles of a study's cells in figures, and the choice of cells to draw."""
+"""Colours and markers of a study's cells in figures, and the choice of cells to draw."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_LINES = 12
-"""Maximum number of lines, or named points, in a readable figure."""
+"""Largest number of lines, or of named points, in a readable figure."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Return colour, marker and dashes of the line with this number, for `plot`: colours differ first."""
+    """Return colour, marker and dashes of line number `index`, for `plot`; all colours are used first."""
     turn = index // SERIES
     return {
         "color": series_colour(index),
@@ -37,13 +37,13 @@ def line_style(index: int) -> dict[str, Any]:
 
 @attrs.frozen
 class CellMarkers:
-    """Points of cells: their colour is the label of one axis of the study, their shape that of another."""
+    """Markers of cells: the colour stands for the label of one axis of the study, the shape for another's."""
 
     data: StudyData
 
     @property
     def axes(self) -> Sequence[AxisInfo]:
-        """The first two axes with several labels, but no more than there are colours and shapes."""
+        """The first two axes that have several labels, but not more than there are colours and shapes."""
         return [axis for axis in self.data.axes if 1 < len(axis.labels) <= SERIES][:2]
 
     @property
@@ -52,9 +52,10 @@ class CellMarkers:
         return sum(len(axis.labels) for axis in self.axes)
 
     def draw(self, axes: Axes, points: pandas.DataFrame) -> None:
-        """Draw a point for each row, of `cell`, `name`, `x` and `y`; one that is `degenerate` is hollow.
+        """Draw a point for each row of `points`.
 
-        If there are such columns, `alpha` and `tone` are its opacity and colour, and `text` stands beside it.
+        The columns are `cell`, `name`, `x`, `y`, and `degenerate`, for which the point is hollow. Optional are
+        `alpha` (opacity), `tone` (colour) and `text` (a label beside the point).
         """
         places = {}
         for cell in self.data.cells:
@@ -86,7 +87,7 @@ class CellMarkers:
                 ).set_in_layout(False)
 
     def draw_legend(self, figure: Figure, columns: int) -> None:
-        """Name the labels above a figure; nothing without axes."""
+        """Draw a legend with the labels above a figure, if the study has such axes."""
         from matplotlib.lines import Line2D
 
         handles = []
@@ -102,7 +103,7 @@ class CellMarkers:
             legend_above(figure, columns, handles)
 
     def sentences(self, points: pandas.DataFrame) -> str:
-        """Return sentences on points that have a ring or are hollow; empty if none are."""
+        """Return sentences that explain rings and hollow points; empty if there are none."""
         sentences = []
         if self.data.baseline in set(points["cell"]):
             sentences.append("Ringed: the baseline.")
@@ -117,7 +118,7 @@ def best_cells(
     baseline: str | None,
     limit: int = MOST_LINES,
 ) -> tuple[str, ...]:
-    """Return up to `limit` cells, the baseline and those with the highest worth, in the order of `worth`."""
+    """Return up to `limit` cells: the baseline, and those with the highest `worth`, in its order."""
 
     def rank(cell: str) -> tuple[bool, float]:
         value = worth[cell]
@@ -128,14 +129,14 @@ def best_cells(
 
 
 def sentence_on_choice(drawn: int, cells: int, what: str) -> str:
-    """Return a sentence on the cells that `best_cells` left out; empty if it left out none."""
+    """Return a sentence on the number of cells that `best_cells` left out; empty if it left out none."""
     if drawn >= cells:
         return ""
     return f"Of {cells:,} cells {drawn} are drawn: the baseline and those with the highest {what}."
 
 
 def sentence_on_missing(data: StudyData, cells: Collection[str], what: str) -> str:
-    """Return a sentence that names the cells of a study that are not among `cells`; empty if all are."""
+    """Return a sentence with the names of a study's cells that are not among `cells`; empty if all are."""
     missing = [cell.name for cell in data.cells if cell.name not in cells]
     if not missing:
         return ""

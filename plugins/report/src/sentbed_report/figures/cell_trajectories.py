@@ -1,4 +1,4 @@
-"""Trajectories of a study's cells: two watched scores against each other over training."""
+"""Figures of the cells' trajectories in a plane of two scores that were watched during training."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from sentbed_report.study.study_data import StudyData
 
 
 def trajectory_plots(data: StudyData) -> list[Plot]:
-    """Draw each plane of two watched scores, a line a cell: the mean of its runs at each step."""
+    """Draw each plane of two watched scores with one line per cell: the mean of its runs at each step."""
     scores: list[PlaneScore] = []
     for run, stage in stages(data):
-        watched = [_watched(entry) for entry in mappings(stage.get("watched"))]
-        read = [watch for watch in watched if watch is not None]
-        scores += watched_scores(
-            read, str(stage.get("name", "")), run.cell, run.prompt, run.seed
-        )
+        name = str(stage.get("name", ""))
+        watched = []
+        for entry in mappings(stage.get("watched")):
+            watch = _watched(entry)
+            if watch is not None:
+                watched.append(watch)
+        scores += watched_scores(watched, name, run.cell, run.prompt, run.seed)
     plots = []
     for plane in score_planes(scores):
         plot = _plot(data, plane)
@@ -42,7 +44,7 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
 
 
 def _watched(entry: Mapping[str, Any]) -> Watched | None:
-    """Return an entry of `watched` in `report.json`; None if a program wrote something else there."""
+    """Return an entry of `watched` in `report.json`; None if it is damaged."""
     try:
         measured = {
             "encoder": entry["encoder"],
@@ -73,7 +75,7 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
         return None
     cells = means["cell"].unique()
     lines = len(means[["cell", "encoder"]].drop_duplicates())
-    # As many cells as there are colours for their encoders.
+    # No more cells than there are colours for their encoders.
     shown = best_cells(
         dict.fromkeys(cells, 0.0), data.baseline, max(1, SERIES * len(cells) // lines)
     )
@@ -88,7 +90,7 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
             f"Of {len(cells):,} cells {len(shown)} are drawn: the baseline and the first ones."
         )
     captions.append(sentence_on_missing(data, cells, "watched scores"))
-    title = (
-        f"Training in stage {plane.stage}: {plot.title}" if plane.stage else plot.title
-    )
+    title = plot.title
+    if plane.stage:
+        title = f"Training in stage {plane.stage}: {title}"
     return attrs.evolve(plot, title=title, caption=captions)

@@ -20,7 +20,7 @@ _NAMES = ("fg", "muted", "line", "page", *(f"c{index}" for index in range(SERIES
 PAGE_COLOURS: Mapping[str, str] = {
     name: f"#0101{index:02x}" for index, name in enumerate(_NAMES, start=1)
 }
-"""Stand-ins for the variables of a page: `page_svg` puts `var(--NAME)` in their place."""
+"""Placeholder colours, which `page_svg` replaces by the CSS variables `var(--NAME)` of the page."""
 
 _RULES = {"light": ":root", "dark": ':root[data-theme="dark"]'}
 
@@ -29,12 +29,12 @@ _current: ContextVar[Mapping[str, str]] = ContextVar("colours", default=PAGE_COL
 
 
 def colour(name: str) -> str:
-    """Return what to draw with, while a figure is painted: `fg muted line page c0 ... c5`."""
+    """Return a colour of the figure that is being drawn: `fg`, `muted`, `line`, `page`, or `c0` to `c5`."""
     return _current.get()[name]
 
 
 def series_colour(index: int) -> str:
-    """Return the colour of the line with this number; after the last one comes the first again."""
+    """Return the colour of line number `index`; colours repeat after the last."""
     return colour(f"c{index % SERIES}")
 
 
@@ -49,7 +49,7 @@ def use_colours(colours: Mapping[str, str]) -> Iterator[None]:
 
 
 def theme_colours(theme: Theme) -> dict[str, str]:
-    """Return the colours of a theme of the page, on white where it is light: paper is."""
+    """Return the colours of a theme of the page; the light theme is on white, as paper is."""
     style = resource("sentbed_report.page", "style.css")
     block = re.search(
         rf"^{re.escape(_RULES[theme])} {{(.*?)}}", style, re.DOTALL | re.MULTILINE

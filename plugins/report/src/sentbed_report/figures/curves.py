@@ -1,4 +1,4 @@
-"""Curves over optimiser steps: which of their points can be drawn, smoothed, and thinned out."""
+"""Curves over optimiser steps: removal of non-finite points, smoothing, thinning, and drawing."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     """Points `(points, 2)`: x and y of each."""
 
 BUCKETS = 500
-"""Number of buckets; longer curves are drawn as the extremes of each bucket, which keeps spikes."""
+"""Number of buckets of a long curve, which is drawn as the extremes of each bucket, so that spikes remain."""
 
 MOST_MARKED = 60
-"""Maximum number of points for which a curve has markers."""
+"""Largest number of points for which a curve has markers."""
 
 
 def curves_plot(
@@ -40,7 +40,7 @@ def curves_plot(
 ) -> Plot:
     """Draw curves over steps; `axis` is the label of the vertical axis.
 
-    The curve with the name `thick` is so, and the point `best` has a ring.
+    The curve named `thick` is drawn with a thick line, and the point `best` with a ring.
     """
 
     def paint(figure: Figure) -> None:
@@ -70,7 +70,7 @@ def curves_plot(
 
 
 def finite_points(x: Sequence[float], y: Sequence[float]) -> Points:
-    """Return the points `(points, 2)` with two finite coordinates; the longer sequence is cut."""
+    """Return the points `(points, 2)` with finite coordinates; the longer sequence is truncated."""
     import numpy as np
 
     points = np.array([*zip(x, y, strict=False)], float).reshape(-1, 2)
@@ -79,12 +79,12 @@ def finite_points(x: Sequence[float], y: Sequence[float]) -> Points:
 
 
 def smoothed(points: Points, reach: int) -> Points:
-    """Return the centred moving average over up to `reach` neighbours per side."""
+    """Return the centred moving average over up to `reach` neighbours on each side."""
     import numpy as np
 
     totals = np.concatenate([[0.0], np.cumsum(points[:, 1])])
     places = np.arange(len(points))
-    # At both ends there are fewer neighbours on one side: as few are taken of the other.
+    # Near the ends, the window shrinks on both sides, so that it stays centred.
     near = np.minimum(reach, np.minimum(places, places[::-1]))
     sums = totals[places + near + 1] - totals[places - near]
     return np.column_stack([points[:, 0], sums / (2 * near + 1)])
@@ -112,7 +112,7 @@ def draw_curve(
     joined: bool = True,
     width: float = 1.6,
 ) -> None:
-    """Draw the curve with this number, with its points as dots where they are few; `label` is its name."""
+    """Draw curve number `index`, with markers if it has few points; `label` is its name in the legend."""
     style = line_style(index)
     if len(points) > MOST_MARKED:
         style["marker"] = ""

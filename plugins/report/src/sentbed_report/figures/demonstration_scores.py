@@ -1,4 +1,4 @@
-"""Scores of the demonstrations that searches have tried: of a run, and of a study's cells."""
+"""Figures of the scores of all demonstrations that a search tried, for a run and for a study's cells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MARKS = "A dot a candidate, grey where it harms; bar: their median; dotted: wit
 
 
 def candidates_plot(ranking: Ranking) -> Plot | None:
-    """Draw how the scores of a run's candidates are distributed; None without a finite score."""
+    """Draw the distribution of the scores of a run's candidates; None without a finite score."""
     scores = [
         candidate.score
         for candidate in ranking.candidates
@@ -52,7 +52,7 @@ def candidates_plot(ranking: Ranking) -> Plot | None:
 
 
 def ranking_plot(data: StudyData) -> Plot | None:
-    """Draw how the scores of demonstrations are distributed, one row a cell: every seed's candidates."""
+    """Draw the distribution of the scores of all candidates, with one row per cell, over all seeds."""
     scores: dict[str, list[float]] = {}
     baselines: dict[str, list[float]] = {}
     evaluators: dict[str, None] = {}
@@ -89,7 +89,7 @@ def _plot(
     baselines: Mapping[str, Sequence[float]],
     captions: Sequence[str],
 ) -> Plot:
-    """Draw the scores of each cell in a row, with those that it has without a demonstration."""
+    """Draw the scores of each cell in a row, and its scores without a demonstration."""
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
@@ -107,7 +107,7 @@ def _draw_row(
     import numpy as np
 
     scores = np.array(of_cell)
-    # Spread a little, by position: the same picture every time.
+    # Jitter by position and not by chance, so that the figure is reproducible.
     heights = row + 0.22 * np.sin(2.4 * np.arange(len(scores)))
     harmful = np.zeros(len(scores), bool)
     if baselines:

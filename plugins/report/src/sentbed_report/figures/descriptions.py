@@ -1,4 +1,4 @@
-"""What a screen reader says of a figure: the numbers of its lines and points."""
+"""Text descriptions of figures for screen readers: the numbers of lines and points."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _FEW = 8
-"""Points of a line, up to which each is described, and not the ends alone."""
+"""Largest number of points of a line that are all described; of longer lines, only the ends are."""
 
 
 def describe(figure: Figure) -> str:
-    """Return the axes of a figure, and the numbers of each line and point that has a name."""
+    """Return a description of a figure: its axes, and the numbers of each named line and point."""
     sentences = []
     for axes in figure.axes:
         sentences.append(axes.get_title(loc="left"))
         sentences.append(
             " over ".join(filter(None, [axes.get_ylabel(), axes.get_xlabel()]))
         )
-        # Names of matplotlib's own begin so.
+        # Default names of matplotlib begin with an underscore.
         named = [
             line for line in axes.lines if not str(line.get_label()).startswith("_")
         ]
@@ -34,7 +34,7 @@ def _describe_line(axes: Axes, line: Line2D) -> str:
 
     name = str(line.get_label())
     if line.get_transform() != axes.transData:
-        # It goes from one side of the plot to the other.
+        # A horizontal or vertical line across the whole plot.
         return name
     points = np.asarray(line.get_xydata(), float)
     if len(points) <= _FEW:

@@ -1,4 +1,4 @@
-"""Rows of a study's table by what a figure of its last column can show of them."""
+"""Selection of a table's rows that a figure of its last column can show."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class DrawnRows:
-    """Rows of a table whose number has a place in a figure, and the others."""
+    """Rows of a table that a figure can show, and those that it cannot."""
 
     rows: pandas.DataFrame
-    """Rows that have finished: `name`, `cell`, `row` of the table, `value` and `std` over the seeds, and
-    `degenerate`, whether the value says nothing about the encoder: figures have a hollow point of it."""
+    """Finished rows, with the columns `name`, `cell`, `row` (the `SummaryRow`), `value` and `std` over the
+    seeds, and `degenerate` (whether the value says nothing about the encoder: such points are hollow)."""
     undrawn: tuple[tuple[str, str], ...]
-    """Names of rows that have no place, with the reason."""
+    """Names of rows that cannot be shown, with the reason."""
 
     @property
     def sound(self) -> pandas.DataFrame:
-        """Rows whose value says something."""
+        """Rows that are not degenerate."""
         return self.rows[~self.rows["degenerate"]]
 
     @property
     def degenerate(self) -> pandas.DataFrame:
-        """Rows whose value says nothing."""
+        """Rows that are degenerate."""
         return self.rows[self.rows["degenerate"]]
 
     @property
     def caption(self) -> str:
-        """Sentences on the rows that are not sound; empty if all are."""
+        """Sentences on degenerate rows, and on rows that are not shown; empty if there are none."""
         sentences = []
         if len(self.degenerate):
             sentences.append(
@@ -51,9 +51,9 @@ class DrawnRows:
 
 
 def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
-    """Return the rows of a table by what a figure of its last column can show of them.
+    """Return the rows of a table that a figure of its last column can show, and the others.
 
-    Cells without a row have no score.
+    Cells of the study without a row count as rows without a score.
     """
     import pandas
 
@@ -88,9 +88,9 @@ def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
 
 
 def score_label(summary: Summary) -> str:
-    """Return task and metric of a table's last column as the label of an axis, such as `STSB (spearman)`."""
+    """Return the axis label of a table's last column: task and metric, such as `STSB (spearman)`."""
     heading, metric = summary.headings[-1], summary.columns[-1].metric
-    # An average over several metrics has none, and a table of several has them in its headings.
+    # An average over several metrics has no metric; with several metrics, headings contain them already.
     if metric == "mean" or heading.endswith(f"({metric})"):
         return heading
     return task_and_metric(heading, metric)

@@ -1,4 +1,4 @@
-"""Figures as files for papers: PDF with its fonts, SVG, PNG."""
+"""Writing of figures into files for papers: PDF with embedded fonts, SVG, PNG."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 3.3
-"""Default width in inches: a column of a paper with two."""
+"""Default width in inches, that of a column of a two-column paper."""
 DPI = 300
 
 _UNDATED: dict[str, dict[str, None]] = {
@@ -22,25 +22,25 @@ _UNDATED: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "png": {},
 }
-"""Format -> entries of its metadata that would make two files of one figure differ."""
+"""Format -> metadata to leave out, such as dates, so that a figure always gives the same bytes."""
 
 _SETTINGS: dict[Any, Any] = {
-    # TrueType, so that letters stay text; many publishers refuse the default, Type 3.
+    # TrueType, so that text remains text; many publishers refuse the default, Type 3.
     "pdf.fonttype": 42,
-    # Shapes: nobody has to have the font.
+    # Text as paths, so that readers do not need the font.
     "svg.fonttype": "path",
     "svg.hashsalt": "sentbed",
 }
 
 
 def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) -> str:
-    """Write a figure in the format that the file's suffix names, in its own size.
+    """Write a figure in the format of the file's suffix, in the size of the figure.
 
-    `title` is in the file's metadata; `dpi` is the resolution of PNG. The same figure gives the same bytes.
-    Returns a sentence on letters that no font of the figure has, which are boxes; empty if there are none.
+    `title` is written into the file's metadata; `dpi` is the resolution of PNG. The same figure gives the same
+    bytes. Return a sentence on characters that no font has, which are drawn as boxes; empty if there are none.
 
     Raises:
-        RunError: if the suffix is none of `.pdf`, `.svg` and `.png`, or the file cannot be written.
+        RunError: if the suffix is not `.pdf`, `.svg` or `.png`, or if the file cannot be written.
     """
     import matplotlib
 
@@ -70,7 +70,7 @@ def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) ->
 
 
 def _missing_letters(caught: list[warnings.WarningMessage]) -> str:
-    """Return each letter once that matplotlib warns of, and pass the other warnings on."""
+    """Return the characters of matplotlib's warnings on missing glyphs; issue the other warnings again."""
     letters = ""
     for warning in caught:
         glyph = re.match(r"Glyph (\d+) .*missing from", str(warning.message))

@@ -1,4 +1,4 @@
-"""Texts in figures: they are one line, and short."""
+"""Short, single-line texts in figures: names, labels of axes, legends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEGEND_LENGTH = 28
-"""Characters of a name in a legend, beside a point or beside a row."""
+"""Largest number of characters of a name in a legend, beside a point or beside a row."""
 
 
 def label_text(text: str, longest: int = 40) -> str:
-    """Return text that XML can hold, in one line, shortened with an ellipsis."""
+    """Return text in one line of at most `longest` characters, without characters that XML forbids."""
     unprintable = {letter for letter in text if not letter.isprintable()}
     for letter in unprintable:
         text = text.replace(letter, " ")
@@ -30,21 +30,21 @@ def short_name(name: str) -> str:
 
 
 def task_and_metric(task: str, metric: str) -> str:
-    """Return the label of an axis of scores, such as `STSB (spearman)`; without a metric, the task."""
+    """Return the axis label of a score, such as `STSB (spearman)`; without a metric, the task."""
     if not metric:
         return task
     return f"{task} ({metric})"
 
 
 def primary_score(evaluator: str) -> str:
-    """Return the label of an axis of an evaluator's primary score, whose task and metric it decides."""
+    """Return the axis label of an evaluator's primary score, for which it chooses task and metric."""
     return task_and_metric(evaluator or "evaluator", "primary score")
 
 
 def legend_above(figure: Figure, columns: int, handles: Sequence[Artist] = ()) -> None:
-    """Name lines or points above a figure, in `columns` columns, or as many as fit into its width.
+    """Draw a legend above a figure, in `columns` columns, or as many as fit into its width.
 
-    By default these are the named lines of its plots, if there are several.
+    By default it has the named lines of all plots, and is left out if there is only one.
     """
     if not handles:
         lines: dict[str, Artist] = {}

@@ -1,4 +1,4 @@
-"""Learning curves of a study: the validations of each stage, a line a cell."""
+"""Learning curves of a study: figures of the validation scores of each stage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def learning_curves(data: StudyData) -> list[Plot]:
-    """Draw the validations of each stage, one line a cell: the mean over its prompts and seeds."""
+    """Draw the validation scores of each stage with one line per cell: the mean over its prompts and seeds."""
     import pandas
 
     rows = []
@@ -48,7 +48,7 @@ def learning_curves(data: StudyData) -> list[Plot]:
 
 
 def _validations(stage: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
-    """Yield the score of each step, of a curve that a program may have written otherwise."""
+    """Yield step and score of each validation; damaged entries are skipped."""
     validations = stage.get("validations")
     if isinstance(validations, Sequence) and not isinstance(validations, str):
         for row in validations:
@@ -69,7 +69,7 @@ def _plot(
         captions.append("Thick: the baseline.")
     captions.append(sentence_on_choice(len(cells), len(of_cells), "validation score"))
     captions.append(sentence_on_missing(data, set(means["cell"]), "validations"))
-    points = {
-        cell: of_cells.get_group(cell)[["step", "score"]].to_numpy() for cell in cells
-    }
+    points = {}
+    for cell in cells:
+        points[cell] = of_cells.get_group(cell)[["step", "score"]].to_numpy()
     return curves_plot(title, captions, axis, points, data.baseline)

@@ -1,4 +1,4 @@
-"""Scores over a study's axes of numbers, with the numbers of other systems as dashed lines."""
+"""Figures of scores over a study's numeric axes, with other systems as dashed lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_THIN_LINES = 60
-"""More lines behind the mean are a surface."""
+"""Largest number of thin lines; more would merge into a surface."""
 
 _DASHES = (
     (6.0, 3.0),
@@ -38,20 +38,20 @@ _DASHES = (
     (4.0, 2.0, 1.0, 2.0),
     (10.0, 4.0),
 )
-"""Lengths of dash and gap of the references, which all have one colour: they are no axis of the study."""
+"""Lengths of dash and gap of each reference. All have one colour, as colours stand for labels of axes."""
 
 
 def number_plots(data: StudyData, summary: Summary) -> list[Plot]:
-    """Draw the last column over each axis of numbers, with the references.
+    """Draw the last column over each numeric axis, with the references.
 
-    A cell that computes a reference is a dashed line instead of a point.
+    A cell that serves as a reference is a dashed line instead of a point.
     """
     references = {reference.cell for reference in data.references.values()}
-    cells = tuple(cell for cell in data.cells if cell.name not in references)
-    rows = tuple(row for row in summary.rows if row.cell not in references)
+    cells = [cell for cell in data.cells if cell.name not in references]
+    rows = [row for row in summary.rows if row.cell not in references]
     axes = {axis.name: axis for axis in data.axes}
-    data = attrs.evolve(data, cells=cells)
-    summary = attrs.evolve(summary, rows=rows)
+    data = attrs.evolve(data, cells=tuple(cells))
+    summary = attrs.evolve(summary, rows=tuple(rows))
     drawn = drawn_rows(data, summary)
     plots = []
     for effect in main_effects(data, summary):
@@ -59,8 +59,10 @@ def number_plots(data: StudyData, summary: Summary) -> list[Plot]:
         if axis.numbers is None:
             continue
         labels = {cell.labels[axis.name] for cell in cells}
-        pairs = zip(axis.labels, axis.numbers, strict=True)
-        numbers = {label: value for label, value in pairs if label in labels}
+        numbers = {}
+        for label, value in zip(axis.labels, axis.numbers, strict=True):
+            if label in labels:
+                numbers[label] = value
         if len(set(numbers.values())) > 1 and len(drawn.sound):
             plots.append(_plot(data, summary, effect, numbers, drawn))
     return plots
@@ -74,10 +76,15 @@ def _plot(
     drawn: DrawnRows,
 ) -> Plot:
     references = []
+    dashed = []
     for reference in summary.references:
         value = reference.values[-1]
         if value is not None and math.isfinite(value):
             references.append((reference, value))
+            source = reference.source or "this study"
+            dashed.append(
+                f"{reference.name} {number(value, summary.digits)} ({source})"
+            )
     rows = drawn.rows.assign(
         number=[numbers[row.labels[effect.axis]] for row in drawn.rows["row"]],
         line=[_line_name(data, row, effect) for row in drawn.rows["row"]],
@@ -121,12 +128,8 @@ def _plot(
             legend_above(figure, 3)
 
     captions = []
-    if references:
-        listed = "; ".join(
-            f"{reference.name} {number(value, summary.digits)} ({reference.source or 'this study'})"
-            for reference, value in references
-        )
-        captions.append(f"Dashed: {listed}.")
+    if dashed:
+        captions.append(f"Dashed: {'; '.join(dashed)}.")
     if not coloured:
         captions.append(
             f"Thin: cells that differ in {effect.axis} only; thick: their mean."
@@ -146,19 +149,20 @@ def _plot(
 
 
 def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
-    """Return the labels that the cells of a line share: on axes that do not change with this one."""
-    hidden = {effect.axis, *effect.together}
+    """Return the labels that the cells of a line share, on the other axes that do not change with this one."""
+    labels = []
     for axis in data.axes:
-        if len({cell.labels[axis.name] for cell in data.cells}) < 2:
-            hidden.add(axis.name)
-    labels = [row.labels[axis.name] for axis in data.axes if axis.name not in hidden]
+        labels_of_cells = {cell.labels[axis.name] for cell in data.cells}
+        changes_alone = axis.name not in (effect.axis, *effect.together)
+        if changes_alone and len(labels_of_cells) > 1:
+            labels.append(row.labels[axis.name])
     if row.name != row.cell:
         labels.append(row.encoder)
     return ", ".join(labels)
 
 
 def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
-    """Draw each line with bars of a standard deviation."""
+    """Draw each line in its colour, with error bars of one standard deviation."""
     for index, (line, rows) in enumerate(lines.items()):
         draw_curve(axes, rows[["number", "value"]].to_numpy(), index, line)
         if rows["std"].any():
@@ -176,7 +180,7 @@ def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
 def _draw_thin(
     axes: Axes, lines: Mapping[str, pandas.DataFrame], effect: AxisEffect
 ) -> None:
-    """Draw thin lines, and their mean as a thick one."""
+    """Draw thin lines, and their mean as a thick line."""
     for rows in [*lines.values()][:_MOST_THIN_LINES]:
         axes.plot(
             rows["number"],

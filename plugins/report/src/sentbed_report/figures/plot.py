@@ -1,4 +1,4 @@
-"""A figure of a report: drawn by matplotlib as SVG inside a page, or as a figure of its own."""
+"""`Plot`: a figure that matplotlib draws, as SVG in the page of a report or as a separate figure."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGE_FONT_SIZE = 12
-"""In units of the view box, which are CSS pixels where the figure is shown at its own width."""
+"""Size of the font in a page, in units of the view box, which are CSS pixels at the original width."""
 
 FILE_FONT_SIZE = 8
-"""Of a figure of its own, in points: that of captions in two-column papers."""
+"""Size of the font of a separate figure, in points: that of captions in two-column papers."""
 
 SMALLEST, LARGEST = 0.5, 50.0
-"""Least and largest width and height of a figure of its own, in inches."""
+"""Smallest and largest width and height of a separate figure, in inches."""
 
 _LONGEST_LABEL = 800
-"""Characters of what a screen reader says: title and numbers, as far as they fit."""
+"""Largest number of characters of a description for screen readers: title, then numbers."""
 
 _FALLBACKS = (
     "Noto Sans SC",
@@ -48,7 +48,7 @@ _FALLBACKS = (
     "NanumGothic",
     "Droid Sans Fallback",
 )
-"""Fonts for letters that DejaVu Sans lacks, Chinese, Japanese and Korean ones above all."""
+"""Fonts for characters that DejaVu Sans lacks, in particular Chinese, Japanese and Korean ones."""
 
 
 def _joined(sentences: str | Sequence[str]) -> str:
@@ -59,21 +59,21 @@ def _joined(sentences: str | Sequence[str]) -> str:
 
 @attrs.frozen
 class Plot:
-    """A figure that is drawn when it is asked for; its texts are plain."""
+    """A figure that is drawn on demand; its title and caption are plain text."""
 
     title: str
     caption: str = attrs.field(converter=_joined)
-    """Made of sentences, those left out that are empty."""
+    """Caption; a sequence of sentences is joined without the empty ones."""
     height: int
     """Height in a page, in CSS pixels."""
     paint: Callable[[Figure], None]
-    """Draws into an empty figure; colours are those of `colour`."""
+    """Function that draws into an empty figure, with the colours that `colour` returns."""
     width: int = 440
 
     def element(self, prefix: str) -> str:
-        """Return an `<svg>` element for a page, safe markup, whose ids begin with `prefix`.
+        """Return an `<svg>` element for a page, as safe markup, whose ids begin with `prefix`.
 
-        The same figure gives the same text.
+        The same figure always gives the same text.
         """
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -84,7 +84,7 @@ class Plot:
         ):
             figure = Figure(figsize=(self.width / 72, self.height / 72))
             self.paint(figure)
-            # The figure's own engine would lay it out twice, and draw it twice.
+            # With a layout engine, saving would compute the layout, and draw the figure, twice.
             ConstrainedLayoutEngine().execute(figure)
             undated = {"Date": None, "Creator": None}
             figure.savefig(buffer, format="svg", transparent=True, metadata=undated)
@@ -94,10 +94,10 @@ class Plot:
     def figure(
         self, width: float, height: float | None = None, theme: Theme = "light"
     ) -> Figure:
-        """Return a figure of its own, in inches; its height is by default in proportion to that in a page.
+        """Return a separate figure of a size in inches; by default it has the proportions of that in a page.
 
         Raises:
-            RunError: if its width or height is not from `SMALLEST` to `LARGEST`, or has no room for labels.
+            RunError: if width or height is not from `SMALLEST` to `LARGEST`, or leaves no room for labels.
         """
         from matplotlib.figure import Figure
 
@@ -118,7 +118,7 @@ class Plot:
                 "error", message="constrained_layout not applied", category=UserWarning
             )
             try:
-                # Ticks are made here, with these settings, and not when it is saved with others.
+                # Ticks are created here, with these settings, and not later with the settings of the caller.
                 figure.draw_without_rendering()
             except UserWarning as error:
                 raise RunError(
@@ -136,7 +136,7 @@ def _check_inches(side: str, inches: float) -> None:
 
 
 def _installed_fallbacks() -> list[str]:
-    """Return those fonts for letters beyond DejaVu Sans that are installed as TrueType, as PDF needs it."""
+    """Return the fallback fonts that are installed as TrueType, which PDF needs."""
     from matplotlib.font_manager import fontManager
 
     installed = {
@@ -149,11 +149,11 @@ def _installed_fallbacks() -> list[str]:
 def _matplotlib_settings(
     colours: Mapping[str, str], size: float, more: Mapping[Any, Any]
 ) -> Iterator[None]:
-    """Draw with these colours and this size of font, whatever matplotlib's settings are."""
+    """Draw with these colours and this font size, independent of the user's matplotlib settings."""
     import matplotlib
 
     with use_colours(colours), matplotlib.rc_context(), warnings.catch_warnings():
-        # The page's font shows the glyphs that the font measured with lacks.
+        # Text of a page is shown in the page's font, which has the glyphs that matplotlib's font lacks.
         warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_settings(colours, size))
@@ -166,10 +166,10 @@ def _settings(colours: Mapping[str, str], size: float) -> dict[Any, Any]:
         "axes.formatter.useoffset": False,
         "svg.hashsalt": "sentbed",
         "text.usetex": False,
-        # A `$` in a label is a dollar.
+        # No mathematical markup: a `$` in a label is a dollar sign.
         "text.parse_math": False,
         "axes.unicode_minus": True,
-        # Wider than what pages use, so what fits here fits there.
+        # Wider than the fonts of pages, so that texts which fit here fit there.
         "font.family": "DejaVu Sans",
         "font.size": size,
         "axes.labelsize": size,

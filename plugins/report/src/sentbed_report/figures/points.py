@@ -1,4 +1,4 @@
-"""Points of figures: full or hollow, with a ring or without."""
+"""Drawing of points that are filled or hollow, with or without a ring."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def draw_points(  # noqa: PLR0913 - keywords
     ringed: bool = False,
     alpha: float = 1,
 ) -> None:
-    """Draw points of one colour; what is degenerate or before training is hollow, a baseline has a ring.
+    """Draw points of one colour; degenerate points and those before training are hollow, baselines ringed.
 
     `label` is their name for screen readers and legends.
     """

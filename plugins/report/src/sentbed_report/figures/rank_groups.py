@@ -1,4 +1,4 @@
-"""Rank groups of a study: means with intervals, and bars over the cells that cannot be told apart."""
+"""Figure of rank groups: means with intervals, and bars over cells that cannot be told apart."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ROWS = 40
-"""Maximum number of cells in a readable figure: the best ones."""
+"""Largest number of cells in a readable figure; only the best are drawn."""
 
 
 def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
-    """Draw the cells of a table, the best above, with their intervals and groups; None without groups."""
+    """Draw the cells of a table, the best at the top, with intervals and groups; None without groups."""
     groups = summary.groups
     if groups is None or not groups.rows:
         return None
@@ -64,7 +64,7 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
             draw_points(
                 left, value, place, colour("muted"), "degenerate", size=7, hollow=True
             )
-        # As much room as matplotlib leaves at the end of a line.
+        # The same margin that matplotlib leaves at the end of a line.
         room = 0.05 * (last - first) or 0.5
         left.set_xlim(first - room, last + room)
         best = intervals["mean"].iloc[0]
@@ -109,7 +109,7 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
 
     intervals = []
     for row in rows:
-        # The mean of a stopped cell is over other seeds: it may lie beyond that of the best.
+        # The mean of a stopped cell is over other seeds and may be better than that of the best cell.
         mean = rows[0].mean + row.from_best if row.stopped else row.mean
         low, high = mean + row.low - row.from_best, mean + row.high - row.from_best
         ranks = f"ranks {row.ranks} {row.letters}".rstrip()
@@ -123,10 +123,10 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
 def _range(
     intervals: pandas.DataFrame, hollow: pandas.DataFrame
 ) -> tuple[float, float]:
-    """Return what the axis shows: all lines, but no more than the means and as much again on either side.
+    """Return the limits of the axis: all intervals, but at most the range of means plus as much on each side.
 
-    An interval of two seeds can be a hundred times as wide as all differences. Where all means are equal,
-    there is nothing else to show than the intervals.
+    An interval of two seeds can be a hundred times as wide as the range of means. If all means are equal, the
+    limits are those of the intervals.
     """
     low, high = intervals["mean"].min(), intervals["mean"].max()
     span = high - low
@@ -146,7 +146,7 @@ def _range(
 def _draw_intervals(
     axes: Axes, intervals: pandas.DataFrame, first: float, last: float
 ) -> None:
-    """Draw the part of each interval that the axis shows, with an arrow where it goes on."""
+    """Draw each interval within the limits of the axis, with an arrow where it extends beyond them."""
     from matplotlib.markers import CARETLEFT, CARETRIGHT
 
     low, high = intervals["low"], intervals["high"]
@@ -173,7 +173,7 @@ def _draw_intervals(
 
 
 def _draw_bars(axes: Axes, bars: dict[str, list[int]]) -> None:
-    """Draw the rows of each letter as a bar, thin where it jumps over cells that are none of its group."""
+    """Draw the rows of each letter as a bar, which is thin across rows that are not in the group."""
     tone = colour("c1")
     for index, (letter, places) in enumerate(bars.items()):
         axes.vlines(index, places[0], places[-1], color=tone, linewidth=1.2)

@@ -1,4 +1,4 @@
-"""Scatters of an evaluation, such as gold scores against cosines: a panel an encoder."""
+"""Scatter plots of an evaluation, such as gold scores against cosines, with one panel per encoder."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from sentbed_report.figures.curves import Points
 
 POINTS_PER_SCATTER = 1500
-"""Maximum points per scatter panel; more could not be distinguished."""
+"""Largest number of points per panel; more could not be distinguished."""
 
 _POINTS_PER_PAGE = 30_000
-"""Maximum points per page, which keeps pages with dozens of tasks under about a megabyte."""
+"""Largest number of points per page, which keeps pages with dozens of tasks below about a megabyte."""
 
 _LAYERS = 10
-"""Number of paths per scatter: a single path does not darken where its points overlap."""
+"""Number of SVG paths per panel: within a single path, overlapping points do not become darker."""
 
 
 def scatter_plots(scatters: Sequence[tuple[str, Scatter]]) -> list[Plot]:
-    """Draw each task's points, one plot per encoder, before training next to after.
+    """Draw each task's points with one panel per encoder, before training next to after training.
 
-    Plots of one task have the same ranges.
+    All panels of a task have the same limits.
     """
     import numpy as np
 
@@ -85,15 +85,15 @@ def _scatter(
 
 
 def _draw_dots(axes: Axes, points: Points, tone: str) -> None:
-    """Draw points as a path of lines without length, which is a fraction of the markup of as many markers."""
+    """Draw points as paths of zero-length lines, which need far less markup than markers."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
     path = Path(points.repeat(2, axis=0), [Path.MOVETO, Path.LINETO] * len(points))
-    # Simplified, it would lose the lines without length.
+    # Simplification of the path would remove the zero-length lines.
     path.should_simplify = False
     dots = PathPatch(
         path, fill=False, edgecolor=tone, linewidth=3.2, alpha=0.4, capstyle="round"
     )
-    # As an artist: `add_patch` would compute limits, which are set already.
+    # Not by `add_patch`, which would compute limits that are set already.
     axes.add_artist(dots)

@@ -1,4 +1,4 @@
-"""Scores of a study's cells against what the cells cost, with the Pareto front."""
+"""Figure of the scores of a study's cells against their costs, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
-    """Draw the score of each cell over its cost, a point a cell, and the Pareto front as steps."""
+    """Draw the score of each cell over its cost, and the Pareto front as steps."""
     markers = CellMarkers(data)
     points = _points(data, against)
     front = points[points["front"] > 0]
@@ -31,17 +31,14 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
         from matplotlib.ticker import LogLocator
 
         axes = figure.subplots()
-        axes.set(
-            xlabel=label_text(
-                task_and_metric(against.column.task, against.column.metric)
-            ),
-            ylabel=label_text(score_label(against.scores)),
-        )
+        cost_label = task_and_metric(against.column.task, against.column.metric)
+        axes.set_xlabel(label_text(cost_label))
+        axes.set_ylabel(label_text(score_label(against.scores)))
         if spans_powers([*costs]):
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             plain_logarithms(axes.xaxis)
-        # What costs as much as there is between two points buys the score of the cheaper one.
+        # Steps: for a cost between two points, the best score is that of the cheaper one.
         axes.step(
             front["x"],
             front["y"],
@@ -57,57 +54,49 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
 
     on_front = []
     for point in front.itertuples():
-        score, cost = (
-            number(point.y, against.scores.digits),
-            number(point.x, against.column.digits),
-        )
+        score = number(point.y, against.scores.digits)
+        cost = number(point.x, against.column.digits)
         on_front.append(f"{point.text}: {point.name}, {score} for {cost}")
     captions = [
         f"{count(len(costs), 'point')}, each a cell's mean over seeds. "
         f"The Pareto front: {'; '.join(on_front)}.",
         markers.sentences(points),
     ]
-    rows = against.scores.rows
-    names = dict.fromkeys(row.name for row in rows)
-    scored = {row.cell for row in rows}
-    names.update(
-        dict.fromkeys(cell.name for cell in data.cells if cell.name not in scored)
-    )
-    drawn = set(points["name"])
-    undrawn = [name for name in names if name not in drawn]
+    undrawn: dict[str, None] = {}
+    cells_with_rows = set()
+    for row in against.scores.rows:
+        undrawn[row.name] = None
+        cells_with_rows.add(row.cell)
+    for cell in data.cells:
+        if cell.name not in cells_with_rows:
+            undrawn[cell.name] = None
+    for name in points["name"]:
+        undrawn.pop(name, None)
     if undrawn:
         captions.append(
-            f"Not drawn, since a number is missing: {first_names(undrawn)}."
+            f"Not drawn, since a number is missing: {first_names(list(undrawn))}."
         )
     height = 320 + 17 * math.ceil(markers.entries / 2)
     return Plot(title_of_both(against), captions, height, paint)
 
 
 def _points(data: StudyData, against: ScoreAgainstCost) -> pandas.DataFrame:
-    """Return a point for each row: those on the Pareto front by their number, and what is degenerate last."""
+    """Return a point for each row, in the order of the Pareto front; degenerate points come last."""
     import pandas
 
     rows = []
     for point in against.points:
-        rows.append(
-            (
-                point.row.name,
-                point.row.cell,
-                point.cost,
-                point.score,
-                False,
-                point.front or 0,
-            )
-        )
+        row, front = point.row, point.front or 0
+        rows.append((row.name, row.cell, point.cost, point.score, False, front))
     costs = {row.key: row for row in against.costs.rows if row.status == "finished"}
     for drawn in drawn_rows(data, against.scores).degenerate.itertuples():
-        row = costs.get(drawn.row.key)
-        cost = math.nan if row is None else row.cells[against.index].value
-        if cost is not None and math.isfinite(cost):
-            rows.append((drawn.name, drawn.cell, cost, drawn.value, True, 0))
-    points = pandas.DataFrame(
-        rows, columns=["name", "cell", "x", "y", "degenerate", "front"]
-    )
+        if drawn.row.key not in costs:
+            continue
+        cost = costs[drawn.row.key].cells[against.index]
+        if cost.is_finite:
+            rows.append((drawn.name, drawn.cell, cost.value, drawn.value, True, 0))
+    columns = ["name", "cell", "x", "y", "degenerate", "front"]
+    points = pandas.DataFrame(rows, columns=columns)
     points = points.sort_values(["degenerate", "front"], kind="stable")
     points["text"] = points["front"].astype(str).replace("0", "")
     points["alpha"] = 1.0

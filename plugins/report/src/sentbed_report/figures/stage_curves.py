@@ -1,4 +1,4 @@
-"""Curves of a run's stage: its loss, the metrics of the loss, validations, and watched scores."""
+"""Figures of a training stage: loss, metrics of the loss, validation scores, watched scores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Subject: TypeAlias = tuple[str, str]
 
 
 def loss_plot(stage: StageCurve) -> Plot | None:
-    """Draw the training loss, raw and smoothed, over the learning rate; None without a finite loss."""
+    """Draw the training loss, raw and smoothed, above the learning rate; None without a finite loss."""
     losses = finite_points(stage.steps, stage.losses)
     rates = finite_points(stage.steps, stage.learning_rates)
     if not len(losses):
@@ -82,7 +82,7 @@ def _draw_rates(axes: Axes, rates: Points) -> None:
 
 
 def metrics_plots(stage: StageCurve) -> list[Plot]:
-    """Draw each of the loss's own metrics that has a finite number."""
+    """Draw each metric that the loss reports, if it has a finite number."""
     plots = []
     for metric, values in stage.metrics.items():
         points = finite_points(stage.steps, values)
@@ -96,9 +96,12 @@ def metrics_plots(stage: StageCurve) -> list[Plot]:
 
 
 def validation_plot(stage: StageCurve) -> Plot | None:
-    """Draw the validation scores with the step whose weights were kept; None without a finite score."""
-    steps = [step for step, _ in stage.validations]
-    points = finite_points(steps, [score for _, score in stage.validations])
+    """Draw the validation scores, with a ring at the step whose weights were kept; None without any."""
+    steps, scores = [], []
+    for step, score in stage.validations:
+        steps.append(step)
+        scores.append(score)
+    points = finite_points(steps, scores)
     if not len(points):
         return None
     caption, best = "", None
@@ -110,14 +113,14 @@ def validation_plot(stage: StageCurve) -> Plot | None:
 
 
 def score_plots(watched: Iterable[Watched]) -> list[Plot]:
-    """Draw each watched evaluation that no plane shows, one line an encoder."""
+    """Draw the watched scores that no plane shows, with one line per encoder."""
     panels: dict[tuple[_Subject, int], dict[str, Points]] = {}
     lines: Counter[tuple[_Subject, str]] = Counter()
     for watch in watched:
         for subject, values in _followed(watch):
             points = finite_points(watch.steps, values)
             if len(points):
-                # An encoder that is watched twice: a plot of its own.
+                # If an encoder is watched twice, each of its lines needs another plot.
                 number_of_line = lines[subject, watch.encoder]
                 panels.setdefault((subject, number_of_line), {})[watch.encoder] = points
                 lines[subject, watch.encoder] += 1
@@ -129,7 +132,7 @@ def score_plots(watched: Iterable[Watched]) -> list[Plot]:
 
 
 def _followed(watch: Watched) -> Iterator[tuple[_Subject, Sequence[float]]]:
-    """Yield the primary score, or where a plane shows that, every score that is none of its two."""
+    """Yield the curves to draw: the primary score, or, if a plane shows that, the scores not in the plane."""
     if not any(score.axis in ("x", "y") for score in watch.scores):
         tasks = ", ".join(dict.fromkeys(score.task for score in watch.scores))
         yield (

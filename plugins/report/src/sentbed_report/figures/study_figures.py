@@ -1,4 +1,4 @@
-"""The figures of a study by name: the plots of its report, for its page, for files and for notebooks."""
+"""Registry of the kinds of figures that a study has, and the figures of a study by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.figures.score_cost import cost_plot
 from sentbed_report.figures.sweeps import sweep_plots
-from sentbed_report.study.score_against_cost import scores_against_cost
+from sentbed_report.study.score_against_cost import (
+    names_of_costs,
+    scores_against_cost,
+)
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 
@@ -27,15 +30,16 @@ _Item = TypeVar("_Item")
 
 @attrs.frozen
 class FigureKind:
-    """A kind of figure: of each there may be several."""
+    """A kind of figure; a study may have several of each kind."""
 
     what: str
+    """What it shows, in a few words."""
     needs: str
     """What a study must have for it."""
     draw: Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]
-    """Its plots of a study and its tables of ranked scores."""
+    """Function that makes the plots from a study and its tables of ranked scores."""
     tables: bool = False
-    """Whether it is of the last column of a table, and can be of any other."""
+    """Whether it shows the last column of a table, and can show any other column instead."""
 
 
 KINDS: Mapping[str, FigureKind] = {
@@ -94,7 +98,7 @@ KINDS: Mapping[str, FigureKind] = {
         lambda data, _: learning_curves(data),
     ),
 }
-"""Name of a kind -> the kind, in the order of the report."""
+"""Kinds of figures by name, in the order of the report."""
 
 NOTHING = "nothing of it can be drawn yet"
 
@@ -109,28 +113,16 @@ def plots_of(
 def study_figures(
     data: StudyData, summaries: Sequence[Summary], task: str = ""
 ) -> dict[str, Plot]:
-    """Return the figures of a study by name: `cost`, and `cost-2` for the second one of its kind.
+    """Return the figures of a study by name: `cost`, `cost-2` for the second of this kind, and so on.
 
-    Those of tables are of the last column, the average if there is one; with `task`, of this one, without the
-    figures that are of no table.
+    Figures of tables show the last column, which is the average if there is one. With `task`, they show the
+    column of this task, and figures that are not of a table are left out.
 
     Raises:
         RunError: if no table has the task.
     """
     if task:
-        tasks = dict.fromkeys(
-            column.task for summary in _ranked(summaries) for column in summary.columns
-        )
-        if task not in tasks:
-            choices = (
-                ", ".join(f"`{choice}`" for choice in tasks)
-                or "none, since nothing has finished"
-            )
-            raise RunError(
-                f"the study has no scores of the task `{task}`; its tasks are: {choices}"
-            )
-        ordered = (_of_task(summary, task, data.cost) for summary in summaries)
-        summaries = [summary for summary in ordered if summary is not None]
+        summaries = _tables_of_task(summaries, task, data.cost)
     figures: dict[str, Plot] = {}
     for name, kind in KINDS.items():
         if task and not kind.tables:
@@ -146,69 +138,89 @@ def figure_named(
     task: str = "",
     summaries: Sequence[Summary] = (),
 ) -> Plot:
-    """Return a figure of `study_figures`; `summaries` are the tables that it was made from.
+    """Return a figure of `study_figures` by name; `summaries` are the tables that the figures were made from.
 
     Raises:
-        RunError: if there is none of that name; it says which there are.
+        RunError: if there is no figure of that name; the message lists the names.
     """
     if name in figures:
         return figures[name]
     choices = NOTHING
     if figures:
-        choices = "its figures are " + ", ".join(f"`{choice}`" for choice in figures)
+        choices = f"its figures are {_listed(figures)}"
     kind = KINDS.get(name)
     if kind is None:
-        # Only what is close: all names are listed already.
+        # Only close names are suggested, as the message lists all names.
         suggestion = suggest(name, (*figures, *KINDS))
         close = f".{suggestion}" if "mean" in suggestion else ""
         raise RunError(f"the study has no figure `{name}`; {choices}{close}")
     if task and not kind.tables:
         raise RunError(f"the figure `{name}` is not of one task; leave the task out")
-    costs = dict.fromkeys(
-        column.task
-        for summary in summaries
-        for column in summary.columns
-        if column.cost
-    )
+    costs = ", ".join(names_of_costs(summaries))
     if name == "cost" and costs:
-        listed = ", ".join(f"`{cost}`" for cost in costs)
-        choices = f"set `cost` in `[study]` to one of {listed} and run `sentbed study` again; {choices}"
+        choices = f"set `cost` in `[study]` to one of {costs} and run `sentbed study` again; {choices}"
     raise RunError(f"the figure `{name}` ({kind.what}) needs {kind.needs}; {choices}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
     return [summary for summary in summaries if summary.columns[-1].ranked]
 
 
-def _of_task(summary: Summary, task: str, cost: str) -> Summary | None:
-    """Return a table with the column of a task as its last, which plots are of; None without one.
+def _tables_of_task(
+    summaries: Sequence[Summary], task: str, cost: str
+) -> list[Summary]:
+    """Return the tables with the column of a task moved to the end, where plots expect it.
 
-    A table without the task stays for its costs, and ends in the last of them: the first is that of plots.
+    A table without the task is kept if it has costs, and ends in its last cost, as plots use the first cost.
+
+    Raises:
+        RunError: if no ranked table has the task.
     """
-    of_task = [
-        place for place, column in enumerate(summary.columns) if column.task == task
-    ]
-    costs = [
-        place
-        for place, column in enumerate(summary.columns)
-        if column.cost or column.task == cost
-    ]
-    if of_task:
-        last = of_task[0]
-    elif costs:
-        last = costs[-1]
-    else:
-        return None
+    tasks: dict[str, None] = {}
+    for summary in _ranked(summaries):
+        tasks |= dict.fromkeys(column.task for column in summary.columns)
+    if task not in tasks:
+        choices = _listed(tasks) or "none, since nothing has finished"
+        raise RunError(
+            f"the study has no scores of the task `{task}`; its tasks are: {choices}"
+        )
+    tables = []
+    for summary in summaries:
+        place = _place_of_task(summary, task, cost)
+        if place is not None:
+            tables.append(_with_last_column(summary, place))
+    return tables
+
+
+def _place_of_task(summary: Summary, task: str, cost: str) -> int | None:
+    """Return the place of the first column of a task, or else of the last cost; None without both."""
+    place_of_cost = None
+    for place, column in enumerate(summary.columns):
+        if column.task == task:
+            return place
+        if column.cost or column.task == cost:
+            place_of_cost = place
+    return place_of_cost
+
+
+def _with_last_column(summary: Summary, place: int) -> Summary:
+    """Return a table with one of its columns moved to the end."""
+    rows = []
+    for row in summary.rows:
+        rows.append(attrs.evolve(row, cells=_to_end(row.cells, place)))
+    references = []
+    for reference in summary.references:
+        values = _to_end(reference.values, place)
+        references.append(attrs.evolve(reference, values=values))
     return attrs.evolve(
         summary,
-        columns=_to_end(summary.columns, last),
-        rows=tuple(
-            attrs.evolve(row, cells=_to_end(row.cells, last)) for row in summary.rows
-        ),
-        references=tuple(
-            attrs.evolve(reference, values=_to_end(reference.values, last))
-            for reference in summary.references
-        ),
+        columns=_to_end(summary.columns, place),
+        rows=tuple(rows),
+        references=tuple(references),
     )
 
 

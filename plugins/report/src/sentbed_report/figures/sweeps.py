@@ -1,7 +1,8 @@
-"""Scores that carry coordinates, such as throughput by length, batch, model size and platform.
+"""Figures of scores over coordinates, such as throughput by length, batch size, model size and platform.
 
-An evaluator that measures one thing at several places names them in the protocol of each score: `coordinates`
-lists the entries that are its place, as `{"length": 64, "batch": 512, "coordinates": ["length", "batch"]}`.
+An evaluator that measures the same quantity at several points states them in the protocol of each score:
+`coordinates` lists the entries that are coordinates of the point, as in
+`{"length": 64, "batch": 512, "coordinates": ["length", "batch"]}`.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_PANELS = 6
-"""Maximum number of panels in a figure."""
+"""Largest number of panels in a figure."""
 
 _COLUMNS = 2
 
 
 @attrs.frozen
 class _Variable:
-    """What scores differ in: an axis of the study, the encoder, or a coordinate."""
+    """A variable in which scores differ: an axis of the study, the encoder, or a coordinate."""
 
     name: str
     places: Mapping[float | str, float]
-    """Value -> where it is drawn."""
+    """Value -> position on the horizontal axis."""
     coordinate: bool
-    """Whether its values are numbers, and no labels."""
+    """Whether it is a coordinate, whose values are numbers, not labels."""
     numeric: bool
-    """Whether its values are numbers, or labels that stand for numbers, so that lines mean something."""
+    """Whether its values are numbers, or labels that stand for numbers, so that lines can connect points."""
 
     def text(self, value: float | str) -> str:
         """Return a value as it is printed."""
@@ -53,7 +54,7 @@ class _Variable:
 
 
 def sweep_plots(data: StudyData) -> list[Plot]:
-    """Draw scores with coordinates over each coordinate and each axis, a line per label of another axis."""
+    """Draw scores with coordinates over each coordinate and axis, with one line per label of another axis."""
     import pandas
 
     rows = []
@@ -84,19 +85,19 @@ def sweep_plots(data: StudyData) -> list[Plot]:
 
 
 def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
-    """Return the coordinates of a score, those left out that are no numbers; its protocol is left without."""
+    """Remove the numeric coordinates of a score from its protocol, and return them."""
     names = protocol.pop("coordinates", None)
+    coordinates: dict[str, float] = {}
     if not isinstance(names, Sequence):
-        return {}
-    return {
-        name: float(protocol.pop(name))
-        for name in names
-        if is_number(protocol.get(name))
-    }
+        return coordinates
+    for name in names:
+        if is_number(protocol.get(name)):
+            coordinates[name] = float(protocol.pop(name))
+    return coordinates
 
 
 def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
-    """Return what the scores differ in: axes first, in their order, then the encoder, then coordinates."""
+    """Return the variables in which the scores differ: axes in their order, the encoder, coordinates."""
     axes = {axis.name: axis for axis in data.axes}
     variables = []
     for name, column in places.items():
@@ -105,18 +106,17 @@ def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
             continue
         axis = axes.get(str(name), AxisInfo("", ()))
         coordinate = not any(isinstance(value, str) for value in values)
+        numeric = coordinate or axis.numbers is not None
         if coordinate:
-            positions = {value: value for value in sorted(values)}
+            values.sort()
+            places = values
         elif axis.numbers is not None:
             numbers = dict(zip(axis.labels, axis.numbers, strict=True))
-            positions = {value: numbers[value] for value in values}
+            places = [numbers[label] for label in values]
         else:
-            positions = {value: place for place, value in enumerate(values)}
-        variables.append(
-            _Variable(
-                str(name), positions, coordinate, coordinate or axis.numbers is not None
-            )
-        )
+            places = range(len(values))
+        positions = dict(zip(values, places, strict=True))
+        variables.append(_Variable(str(name), positions, coordinate, numeric))
     return variables
 
 
@@ -126,14 +126,10 @@ def _plot(
     others: Sequence[_Variable],
     notes: Sequence[str],
 ) -> Plot:
-    by_label = [variable for variable in others if not variable.coordinate]
-    lines = next(iter([*by_label, *others]), None)
-    frame = _points(
-        scores,
-        across,
-        lines,
-        [variable for variable in others if variable is not lines],
-    )
+    # Lines are preferably the labels of an axis, or encoders; the other variables have panels.
+    lines = min(others, key=lambda variable: variable.coordinate, default=None)
+    beside = [variable for variable in others if variable is not lines]
+    frame = _points(scores, across, lines, beside)
     evaluator, metric = scores[["evaluator", "metric"]].iloc[0]
     panels = [*frame["panel"].unique()]
     shown = panels[:_MOST_PANELS]
@@ -145,34 +141,28 @@ def _plot(
     drawn = frame[frame["panel"].isin(shown) & frame["line"].isin(values[:MOST_LINES])]
 
     def paint(figure: Figure) -> None:
-        parts = figure.subplots(
-            rows, columns, sharex=True, sharey=True, squeeze=False
-        ).ravel()
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        parts = grid.ravel()
         for part in parts[len(shown) :]:
             part.set_visible(False)
         for (panel, line), points in drawn.groupby(["panel", "line"], sort=False):
             axes = parts[shown.index(panel)]
             axes.set_title(panel, loc="left", fontsize="small")
-            # Of the scores that share a place, which those of seeds do.
+            # Mean of the scores at the same position, such as those of several seeds.
             means = points.groupby("place")["value"].mean()
+            curve = means.reset_index().to_numpy()
             label = panel if lines is None else f"{lines.name} {lines.text(line)}"
-            draw_curve(
-                axes,
-                means.reset_index().to_numpy(),
-                values.index(line),
-                label,
-                across.numeric,
-            )
-        if spans_powers(drawn.loc[drawn["value"] > 0, "value"].tolist()):
+            draw_curve(axes, curve, values.index(line), label, across.numeric)
+        positive = drawn["value"][drawn["value"] > 0]
+        if spans_powers(positive.tolist()):
             parts[0].set_yscale("log")
             plain_logarithms(parts[0].yaxis)
-        ticks = [across.text(value) for value in across.places]
+        ticks = list(map(across.text, across.places))
         label_numbers(parts[0], [*across.places.values()], ticks)
         parts[0].margins(x=0.1, y=0.12)
+        score = label_text(task_and_metric(evaluator, metric))
         figure.supxlabel(label_text(across.name), fontsize="medium")
-        figure.supylabel(
-            label_text(task_and_metric(evaluator, metric)), fontsize="medium"
-        )
+        figure.supylabel(score, fontsize="medium")
         legend_above(figure, 4)
 
     captions = []
@@ -193,9 +183,9 @@ def _points(
     lines: _Variable | None,
     beside: Sequence[_Variable],
 ) -> pandas.DataFrame:
-    """Return `panel`, `line`, `place` and `value` of the scores that have a place.
+    """Return `panel`, `line`, `place` and `value` of the scores that can be drawn.
 
-    Panels differ in the variables `beside`, which are neither the axis nor the lines.
+    There is a panel for each combination of the variables `beside`, which are neither axis nor lines.
     """
     import pandas
 
@@ -216,7 +206,7 @@ def _points(
 
 
 def _different_protocols(protocols: pandas.Series) -> str:
-    """Return a sentence on the entries in which protocols differ; empty if in none."""
+    """Return a sentence on the entries in which protocols differ; empty if they do not differ."""
     import pandas
 
     settings = pandas.DataFrame([*protocols]).map(repr).nunique()

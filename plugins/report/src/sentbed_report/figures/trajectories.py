@@ -1,4 +1,4 @@
-"""Paths of encoders through a plane of two scores: before and after training, or over its steps."""
+"""Figures of encoders in a plane of two scores: before and after training, or at each training step."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ARROWS = 12
-"""Maximum number of arrows per line."""
+"""Largest number of arrows per line."""
 
 
 def encoder_planes(scores: Sequence[Score]) -> list[ScorePlane]:
-    """Return the planes of a run's encoders: before training is step 0, after it step 1."""
+    """Return the planes of a run's encoders, with step 0 before training and step 1 after it."""
     placed = []
     for score in scores:
         step = 0 if score.encoder.endswith(START) else 1
@@ -42,7 +42,7 @@ def encoder_planes(scores: Sequence[Score]) -> list[ScorePlane]:
 
 
 def watched_planes(watched: Sequence[Watched]) -> list[ScorePlane]:
-    """Return the planes whose scores a stage has watched."""
+    """Return the planes of the scores that a stage has watched."""
     return score_planes(watched_scores(watched))
 
 
@@ -53,7 +53,7 @@ def watched_scores(
     prompt: str = "",
     seed: int = 0,
 ) -> Iterator[PlaneScore]:
-    """Yield each score of each evaluation during a stage."""
+    """Yield every watched score of a stage, at each step."""
     for number, watch in enumerate(watched):
         for step, values in zip(watch.steps, watch.values, strict=True):
             for score, value in zip(watch.scores, values, strict=True):
@@ -72,7 +72,7 @@ def encoder_plot(plane: ScorePlane) -> Plot:
 
 
 def trajectory_plot(plane: ScorePlane) -> Plot:
-    """Draw a plane, one line an encoder with arrows in the direction of training."""
+    """Draw a plane with one line per encoder, and arrows in the direction of training."""
     steps = plane.points["step"]
     caption = (
         f"From step {steps.min():,} (hollow) to step {steps.max():,}, arrows in the direction of training. "
@@ -121,6 +121,6 @@ def _draw_path(axes: Axes, line: pandas.DataFrame, name: str, tone: str) -> None
     moves = [(before, after) for before, after in pairwise(points) if before != after]
     every = max(1, math.ceil(len(moves) / _ARROWS))
     arrow = {"arrowstyle": "->", "color": tone, "linewidth": 1.2}
-    # From the end, so that the last one is there.
+    # Counted from the end, so that the last segment has an arrow.
     for before, after in moves[::-1][::every]:
         axes.annotate("", after, xytext=before, arrowprops=arrow)

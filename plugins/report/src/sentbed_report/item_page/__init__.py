@@ -1,1 +1,1 @@
-"""The pages of items: from the difference of two cells to the items that make it."""
+"""Pages that show which items make the difference of two cells."""

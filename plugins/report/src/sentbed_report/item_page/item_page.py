@@ -1,7 +1,7 @@
-"""Pages of items, one a task: `pages/NAME.html` beside a study's report.
+"""Pages of items, one per task: `pages/NAME.html` beside a study's report.
 
-A page holds the predictions of the cells and their items' shares, and shows those of two cells that one
-chooses. It loads nothing, and is opened from a number of the report.
+A page has the predictions of the cells and the shares of their items, and shows two cells that the reader
+chooses. It is self-contained, and numbers of the report link to it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from sentbed.statistics.named_statistics import Floats
 
 DIRECTORY = "pages"
-"""Directory of the pages of items, in that of the study."""
+"""Name of the directory of item pages in the study's directory."""
 MOST_CELLS = 40
-"""Cells of a page: the baseline, then the best ones."""
+"""Largest number of cells of a page: the baseline, then the best cells."""
 MOST_NUMBERS = 4_000_000
-"""Items times cells of a page, beyond which it has fewer cells."""
+"""Largest number of items times cells; a page with more items has fewer cells."""
 _DIGITS = 5
 
 
@@ -47,7 +47,7 @@ class ItemPage:
     """Number of the column."""
 
     def html(self) -> str:
-        """Return the page, whose items are read now: those of all tasks may be more than memory holds."""
+        """Return the page. Its items are read only now, as those of all tasks may not fit into memory."""
         column = self.summary.columns[self.place]
         items = task_items(
             self.data,
@@ -60,7 +60,7 @@ class ItemPage:
         script = Script(resource("sentbed_report.item_page", "items.js"))
         return _template().render(
             title=f"{self.data.name}: items of {column.task} ({column.metric})",
-            # Whatever stands in it ends no element of the page.
+            # Escaped, so that no text in it can end the script element.
             content=text.replace("<", "\\u003c"),
             script=script.text,
             script_hash=script.hash,
@@ -72,7 +72,7 @@ class ItemPage:
 def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
     """Return the pages of a study.
 
-    Further metrics, costs and averages have none, nor have scores without items.
+    Further metrics, costs, averages, and scores without items have no page.
     """
     pages = []
     taken: set[str] = set()
@@ -94,7 +94,7 @@ def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
 def with_addresses(
     summaries: Sequence[Summary], pages: Sequence[ItemPage]
 ) -> list[Summary]:
-    """Return the tables with columns that lead to their pages."""
+    """Return the tables with columns that link to their pages."""
     addresses = {(id(page.summary), page.place): page.address for page in pages}
     linked = []
     for summary in summaries:
@@ -152,7 +152,7 @@ def _shown_cells(page: ItemPage, items: TaskItems) -> Iterator[str]:
 
 
 def _rounded(values: Floats) -> list[float | None]:
-    """Return numbers of few digits; None where they are not finite."""
+    """Return numbers with few digits; None for those that are not finite."""
     numbers: list[float | None] = []
     for value in values:
         number = None

@@ -1,1 +1,1 @@
-"""Pages: sections of sentences, tables and figures, as HTML and as Markdown."""
+"""Pages of reports: sections with sentences, tables and figures, rendered as HTML and as Markdown."""

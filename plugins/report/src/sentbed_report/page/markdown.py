@@ -1,4 +1,4 @@
-"""A page for a terminal or a pull request: `report.md`, without figures."""
+"""Rendering of a page as Markdown without figures (`report.md`), for terminals and pull requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sentbed_report.tables.markdown import escape, fenced, to_markdown
 
 
 def page_markdown(page: Page) -> str:
-    """Return the page; sections that have figures only are left out."""
+    """Return the page as Markdown; sections that have only figures are left out."""
     blocks = [f"# {escape(page.title)}", escape(f"{page.status} {page.summary}")]
     if page.answer:
         blocks.append(

@@ -1,4 +1,4 @@
-"""The page of a report: one `report.html` that loads nothing, of a run or of a study."""
+"""Page of a report of a run or study, and its rendering as a self-contained `report.html`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 _IDS = ("theme", "tip", "made-with")
-"""Ids that the page itself has."""
+"""Ids of elements that every page has."""
 
 
 @attrs.frozen
 class AnswerLine:
-    """A line at the top of a page: what it answers, and the answer."""
+    """A line at the top of a page: a question, in a word or two, and its answer."""
 
     question: str
     answer: str
@@ -39,15 +39,15 @@ class Page:
 
     title: str
     status_class: str
-    """`finished`, `interrupted` or `failed`, as the page colours it."""
+    """CSS class of the status: `finished`, `interrupted` or `failed`."""
     status: str
-    """How far it is, in a sentence."""
+    """Sentence on the status."""
     summary: str
-    """What it is, in a line."""
+    """Line that sums up the run or study."""
     answer: tuple[AnswerLine, ...]
-    """What it says, at the top."""
+    """Lines at the top of the page."""
     facts: tuple[Fact, ...]
-    """What it was made with."""
+    """Settings of the run or study, by name."""
     sections: tuple[Section, ...]
     labels: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     """Cell -> axis -> label, for filters."""
@@ -56,9 +56,9 @@ class Page:
 
     @property
     def anchored(self) -> list[tuple[str, Section]]:
-        """Each section with the id of its heading, which nothing else on the page has.
+        """Each section with the id of its heading, which is unique on the page.
 
-        Plugins choose the titles of their sections, so that two may have the same.
+        Titles need not be unique, as plugins choose those of their sections.
         """
         taken = set(_IDS)
         anchored = []
@@ -69,11 +69,11 @@ class Page:
 
 
 def page_html(page: Page, script: str = "") -> str:
-    """Return the page; `script` is one that a served page runs besides its own."""
+    """Return the page as HTML; `script` is an additional script, for a page that a server serves."""
     numbers = count()
 
     def figure_html(plot: Plot) -> str:
-        # Two figures may be the same, and ids must differ.
+        # The prefix is unique, as two figures may be the same and ids must differ.
         return plot.element(f"f{next(numbers)}-")
 
     scripts = [Script(resource("sentbed_report.page", "page.js"))]

@@ -1,4 +1,4 @@
-"""Sections of a report: sentences, tables, figures and texts, the same for the page and Markdown."""
+"""Sections of a report: sentences, tables, figures and texts, from which HTML and Markdown are rendered."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Cell, Header, Row, Table
 
 OF_CELLS = "cell"
-"""Header below which the name of a cell of the study stands, by which pages filter."""
+"""Header of the column with names of cells, by which the page filters rows."""
 
 
 @attrs.frozen
 class Text:
-    """A text that is shown as it is, such as a recipe."""
+    """A text that is shown verbatim, such as a recipe."""
 
     text: str
     language: str = "text"
@@ -27,37 +27,37 @@ class Text:
 
 @attrs.frozen(eq=False)
 class Section:
-    """A part of a report. The page shows its title and summary, and the rest when it is opened."""
+    """A section of a report. The page shows title and summary, and the rest after a click."""
 
     title: str
     summary: str = ""
-    """What it says, in a few words."""
+    """Its content in a few words."""
     sentences: Sequence[str] = ()
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
-    """Sentences behind the tables."""
+    """Sentences below the tables."""
     plots: Sequence[Plot] = ()
-    """Figures, which only the page has."""
+    """Figures; Markdown has none."""
     texts: Sequence[Text] = ()
     is_open: bool = False
-    """Whether the page shows it from the beginning."""
+    """Whether the page shows the whole section without a click."""
 
 
 @runtime_checkable
 class CellRow(Protocol):
-    """A cell of a study, or one of its encoders: what a row is of."""
+    """A cell of a study, or one of its encoders, that identifies a row of a table."""
 
     @property
     def name(self) -> str:
-        """What readers see of it."""
+        """Text that is shown."""
 
     @property
     def cell(self) -> str:
-        """Name of the cell."""
+        """Name of the cell, by which the page filters rows."""
 
 
 Value: TypeAlias = Cell | float | CellRow
-"""What stands in a row of a table."""
+"""Value that `table_of` accepts in a row."""
 
 
 def table_of(
@@ -67,10 +67,10 @@ def table_of(
     rows: Iterable[Iterable[Value]],
     notes: Iterable[str] = (),
 ) -> Table:
-    """Return a table whose rows have a value for each header, then one for each column.
+    """Return a table whose rows have a value for each header, then a value for each column.
 
-    A header and a column of texts may be what stands above them alone. In other columns a number may be its
-    value alone, and None is a number that is not known.
+    A header, or a column of texts, may be given by its heading alone. In a column of numbers, a value may be a
+    float, or None for an unknown number.
     """
     columns = list(columns)
     table_rows = []
@@ -82,7 +82,7 @@ def table_of(
             cell = name
         ends = len(headers) - 1
         texts = (name, *map(str, others[:ends]))
-        # Of a row with more values than columns, the last are left out.
+        # Surplus values of a row are ignored.
         cells = map(_cell, others[ends:], columns)
         table_rows.append(Row(texts, tuple(cells), cell=cell))
     return Table(

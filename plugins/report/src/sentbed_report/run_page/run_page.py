@@ -21,12 +21,12 @@ from sentbed_report.formatting import (
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text, Value, table_of
 from sentbed_report.recipe_facts import recipe_facts
+from sentbed_report.run_page.demonstration_search_section import search_section, verdict
 from sentbed_report.run_page.scores_section import (
     intervals_section,
     run_summaries,
     scores_section,
 )
-from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
 from sentbed_report.run_report import RunReport
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -39,11 +39,11 @@ _STATUS = {
     "interrupted": "Interrupted: the numbers are those measured until then.",
     "failed": "Failed: the numbers are those measured until then.",
 }
-"""Status -> what it means for the numbers in the report."""
+"""Status of a run -> what it means for the numbers in the report."""
 
 
 def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:
-    """Return the content of a run's report; `summaries` are its own where they are left out."""
+    """Return the content of a run's report; `summaries` are computed from `data` by default."""
     if summaries is None:
         summaries = run_summaries(data)
     expected = None
@@ -75,7 +75,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
 
 
 def summary_line(data: RunReport) -> str:
-    """Return the run in one line."""
+    """Return a line that sums up the run."""
     parts = []
     if data.stages:
         parts.append(count(len(data.stages), "stage"))
@@ -83,9 +83,8 @@ def summary_line(data: RunReport) -> str:
         parts.append(count(len(data.ranking.candidates), "candidate"))
     if data.scores:
         tasks = {(score.evaluator, score.task) for score in data.scores}
-        parts.append(
-            f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}"
-        )
+        scores = count(len(data.scores), "score")
+        parts.append(f"{scores} on {count(len(tasks), 'task')}")
     if any(row.decides for row in data.expected):
         parts.append(met_line(data.expected))
     what = ", ".join(parts or ["nothing was measured"])
@@ -101,17 +100,18 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
             continue
         last = summary.columns[-1]
         cell = summary.rows[-1].cells[-1]
-        change = (
-            ""
-            if cell.change is None
-            else f" ({signed(cell.change, last.digits)} by training)"
-        )
-        results.append(f"{title_of(summary)} {last.text(cell.value)}{change}")
+        result = f"{title_of(summary)} {last.text(cell.value)}"
+        if cell.change is not None:
+            result += f" ({signed(cell.change, last.digits)} by training)"
+        results.append(result)
     if results:
         yield AnswerLine("Scores", "; ".join(results))
-    missed = [row for row in data.expected if row.met is False]
+    missed = []
+    for row in data.expected:
+        if row.met is False:
+            missed.append(_missed(row))
     if missed:
-        yield AnswerLine("Not met", "; ".join(map(_missed, missed)))
+        yield AnswerLine("Not met", "; ".join(missed))
     if data.warnings:
         yield AnswerLine("Mind", " ".join(data.warnings))
 
@@ -128,7 +128,7 @@ def _error(data: RunReport) -> Section | None:
 
 
 def _plugin_section(section: ReportSection) -> Section:
-    """Return the table of a plugin, whose first column is that of its rows."""
+    """Return the section of a plugin, as a table whose first column has the names of its rows."""
     heading, *columns = section.columns or ("",)
     rows = [map(_plugin_cell, row) for row in section.rows]
     table = table_of("", [heading], columns, rows)

@@ -1,8 +1,9 @@
-"""The scores of a run: its tables are those of a study with one cell."""
+"""Sections with the scores of a run, whose tables are those of a study with one cell."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import attrs
 from sentbed.helpers import score_digits
@@ -22,9 +23,9 @@ from sentbed_report.tables.table import Table
 
 
 def run_summaries(data: RunReport) -> tuple[Summary, ...]:
-    """Return the tables of a run, an encoder a row, also as it was before training.
+    """Return the tables of a run with one row per encoder, also for the encoders before training.
 
-    Numbers have their change from before training.
+    Numbers after training have their change from before training.
     """
     run = CellRun(data.name, 0, "finished", scores=data.scores)
     study = StudyData(
@@ -56,12 +57,12 @@ def _change(cell: Estimate, before: SummaryRow | None, place: int) -> float | No
 def run_table(summary: Summary) -> Table:
     """Return a table of a run, whose rows are encoders."""
     table = summary.table
-    headers = tuple(
-        attrs.evolve(header, shown=header.name == "encoder") for header in table.headers
-    )
-    # A run has one number of each score: nothing is said of seeds.
+    headers = []
+    for header in table.headers:
+        headers.append(attrs.evolve(header, shown=header.name == "encoder"))
+    # The note on seeds is left out, as a run has one number per score.
     notes = tuple(note for note in table.notes if note != summary.over)
-    return attrs.evolve(table, title=summary.note, headers=headers, notes=notes)
+    return attrs.evolve(table, title=summary.note, headers=tuple(headers), notes=notes)
 
 
 def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | None:
@@ -69,19 +70,18 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
     if not summaries:
         return None
     notes = []
-    skipped = dict.fromkeys(task for score in data.scores for task in score.skipped)
+    skipped = dict.fromkeys(chain.from_iterable(score.skipped for score in data.scores))
     if skipped:
-        listed = ", ".join(skipped)
+        tasks = ", ".join(skipped)
         notes.append(
-            f"Left out, as their data is missing: {listed}; the row is not complete."
+            f"Left out, as their data is missing: {tasks}; the row is not complete."
         )
-    return Section(
-        "Scores", tables=[*map(run_table, summaries)], notes=notes, is_open=True
-    )
+    tables = [*map(run_table, summaries)]
+    return Section("Scores", tables=tables, notes=notes, is_open=True)
 
 
 def intervals_section(intervals: Sequence[ScoreInterval]) -> Section | None:
-    """Return how far scores, and their changes by training, may be off by the choice of items; None without."""
+    """Return the section of confidence intervals over items, of scores and their changes; None without any."""
     if not intervals:
         return None
     groups: dict[int, list[ScoreInterval]] = {}

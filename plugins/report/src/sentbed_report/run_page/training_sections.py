@@ -1,4 +1,4 @@
-"""Training of a run: its stages, what was watched, and figures of both."""
+"""Section on the training of a run: stages, watched evaluations, and figures of both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sentbed_report.tables.table import Table
 
 
 def training_section(stages: Sequence[StageCurve]) -> Section | None:
-    """Return the section; None of a run without stages."""
+    """Return the section; None for a run without stages."""
     if not stages:
         return None
     plots: list[Plot] = []
@@ -34,7 +34,7 @@ def training_section(stages: Sequence[StageCurve]) -> Section | None:
     for stage in stages:
         planes = watched_planes(stage.watched)
         plots += _plots(stage, planes)
-        tables += [_steps(plane) for plane in planes]
+        tables += map(_steps, planes)
     return Section("Training", count(len(stages), "stage"), tables=tables, plots=plots)
 
 
@@ -74,7 +74,7 @@ def _best(stage: StageCurve) -> str | None:
 
 
 def _watched(stages: Sequence[StageCurve]) -> Table:
-    """Return a table of the first and the last evaluation; `report.json` has all."""
+    """Return a table of the first and the last watched evaluation; `report.json` has all of them."""
     headers = ("stage", "encoder", "evaluator", "task", "metric", "protocol", "steps")
     rows = []
     for stage in stages:
@@ -92,7 +92,7 @@ def _watched(stages: Sequence[StageCurve]) -> Table:
 
 
 def _steps(plane: ScorePlane) -> Table:
-    """Return the positions of encoders in a plane, step by step."""
+    """Return a table of the encoders' positions in a plane, by step."""
     places = plane.points.pivot(index="step", columns="encoder", values=["y", "x"])
     columns = []
     shown = []

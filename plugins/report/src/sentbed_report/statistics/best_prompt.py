@@ -1,16 +1,15 @@
-"""How much the best of several prompts owes to having been chosen by the scores that it is reported with.
+"""Selection bias of the best of several prompts, which was chosen by the scores that are reported for it.
 
-Of k prompts the one with the highest score is the best partly by chance: other items and seeds would have
-favoured another. What is expected to remain of its lead on new items and seeds follows from how much of the
-spread between the prompts is chance (regression to the mean; empirical Bayes, Efron and Morris, 1977):
+The best of k prompts is the best partly by chance: with other items and seeds, another would have been. On
+new items and seeds its lead is expected to shrink by the share of the spread between prompts that is due to
+chance (regression to the mean; empirical Bayes, Efron and Morris, 1977):
 
 - x(p) is the mean score under prompt p, `spread` the sample variance of x over the prompts;
-- `chance` is what items and seeds give to it: the mean over the prompts of the variance of x(p) less the mean
-  x over the prompts, times k / (k - 1), over items (`item_components.py`) and over seeds;
-- of the lead of the best prompt over the mean of all, the share min(1, chance / spread) is expected to be
-  gone.
+- `chance` is the part of the spread that is due to items and seeds: the mean over the prompts of the variance
+  of x(p) minus the mean over all prompts, times k / (k - 1), over items (`item_components.py`) and over seeds;
+- the lead of the best prompt over the mean of all is expected to shrink by the share min(1, chance / spread).
 
-What remains is the lead of this one prompt. Another prompt of the same kind is expected at the mean.
+The remaining lead is that of this prompt. Another prompt of the same kind is expected to score the mean.
 """
 
 from __future__ import annotations
@@ -37,23 +36,23 @@ class BestPrompt:
     score: float
     """Mean score under it, over the seeds."""
     mean: float
-    """Mean over all prompts: what another prompt of the kind is expected to give."""
+    """Mean over all prompts, which is the expected score of another prompt of the same kind."""
     optimism: float | None
-    """Part of `lead` that is expected to be gone on new items and seeds, >= 0; None where there are neither
-    items nor several seeds to tell."""
+    """Part of `lead` that is expected to vanish on new items and seeds, >= 0; None if there are neither items
+    nor several seeds."""
 
     @property
     def lead(self) -> float:
-        """How far its score is from the mean of all."""
+        """Distance of its score from the mean over all prompts."""
         return abs(self.score - self.mean)
 
 
 def best_prompt(
     scores: Mapping[int, PromptScores], store: ComponentStore, lower: bool
 ) -> BestPrompt:
-    """Return the best prompt of a cell; `scores` are seed -> scores under each of two prompts or more.
+    """Return the best prompt of a cell; `scores` are seed -> scores under at least two prompts.
 
-    Where the items are not the same under all of them, their part is not known and left out.
+    The items are left out of `chance` if they are not the same under all prompts.
     """
     import numpy as np
 
@@ -74,18 +73,14 @@ def best_prompt(
     chance = 0.0
     if seeds > 1:
         residuals = values - values.mean(0)
-        chance += (
-            float(residuals.var(axis=1, ddof=1).sum()) / seeds / (len(prompts) - 1)
-        )
+        variances = residuals.var(axis=1, ddof=1)
+        chance += float(variances.sum()) / seeds / (len(prompts) - 1)
     components = _components(prompts, scores, store)
     if components:
-        parts = (
-            np.array([each.values for each in components])
-            .reshape(len(prompts), seeds, -1)
-            .mean(1)
-        )
-        of_items = [components[0].variance(part) for part in parts - parts.mean(0)]
-        chance += sum(of_items) / (len(prompts) - 1)
+        of_runs = np.array([component.values for component in components])
+        of_prompts = of_runs.reshape(len(prompts), seeds, -1).mean(1)
+        residuals = of_prompts - of_prompts.mean(0)
+        chance += sum(map(components[0].variance, residuals)) / (len(prompts) - 1)
     if not components and seeds < 2:
         return result
     spread = float(means.var(ddof=1))
@@ -96,11 +91,12 @@ def best_prompt(
 def _components(
     prompts: Sequence[str], scores: Mapping[int, PromptScores], store: ComponentStore
 ) -> list[ItemComponents]:
-    """Return the components of each prompt's score under each seed; empty where they cannot be compared."""
-    of_runs = []
+    """Return the item components of each prompt's score under each seed; empty if items are not the same."""
+    scores_of_runs = []
     for prompt in prompts:
-        of_runs += [of_seed.of_prompts[prompt] for of_seed in scores.values()]
+        for of_seed in scores.values():
+            scores_of_runs.append(of_seed.of_prompts[prompt])
     try:
-        return store.of_all(of_runs)
+        return store.of_all(scores_of_runs)
     except RunError:
         return []

@@ -1,12 +1,13 @@
-"""Whether a cell is as good as the baseline, up to a margin: equivalence and non-inferiority.
+"""Tests of equivalence and non-inferiority: whether a cell is as good as the baseline, up to a margin.
 
-A difference that is not significant does not show that two cells are equal. These tests turn the question
-round: the hypothesis to reject is that the difference is at least the margin.
+A difference that is not significant does not show that two cells are equal. Here, the null hypothesis is that
+the difference is at least the margin.
 
-- No worse: one one-sided test, against a cell that is worse than the baseline by the margin or more.
-- Equivalent: two one-sided tests (TOST; Schuirmann, 1987), of a difference of the margin or more to either
-  side. Their p-value is the larger of the two: both must reject. It is below 0.05 exactly if the 90 %
-  interval lies within the margin.
+- Non-inferiority ("no worse"): a one-sided test; the null hypothesis is that the cell is worse than the
+  baseline by the margin or more.
+- Equivalence: two one-sided tests (TOST; Schuirmann, 1987), one for each sign of the difference. Both must
+  reject, so the p-value is the larger of the two. It is below 0.05 exactly if the 90 % interval lies within
+  the margin.
 
 The estimate, its variance and its critical values are those of `significance.py`. Each of the two questions
 is corrected over the cells by Holm's method.
@@ -22,32 +23,34 @@ from sentbed.statistics import EstimatedDifference
 from sentbed_report.statistics.significance import Key, holm
 
 CONFIDENCE = 0.9
-"""Confidence of the interval that belongs to tests at a level of 5 %."""
+"""Confidence level of the interval that corresponds to TOST at a level of 5 %."""
 
 
 @attrs.frozen
 class Equivalence:
-    """A cell against the baseline, with a margin in the unit of the score."""
+    """Tests of a cell against the baseline; `margin`, `low` and `high` are in the unit of the score."""
 
     margin: float
     low: float
-    """Bounds of the 90 % interval of the difference from the baseline."""
+    """Lower bound of the 90 % interval of the difference from the baseline."""
     high: float
+    """Upper bound of that interval."""
     no_worse: float
-    """One-sided p-value against being worse than the baseline by the margin or more."""
+    """p-value of the test of non-inferiority."""
     equivalent: float
-    """P-value of TOST."""
+    """p-value of the test of equivalence (TOST)."""
     corrected_no_worse: float
-    """The p-values after Holm's correction for the cells; before, they are the same."""
+    """`no_worse` after Holm's correction over the cells; equal to `no_worse` before the correction."""
     corrected_equivalent: float
+    """`equivalent` after Holm's correction over the cells, likewise."""
 
 
 def equivalence_of(
     estimate: EstimatedDifference, margin: float, lower: bool = False
 ) -> Equivalence:
-    """Return the tests of one difference, a cell's score less the baseline's; `lower`: lower is better.
+    """Return the tests of one difference, a cell's score minus the baseline's, without correction.
 
-    `margin` is above 0.
+    `margin` is above 0; `lower` says that lower scores are better.
     """
     above = estimate.p_above(-margin)
     below = estimate.p_below(margin)
@@ -64,12 +67,16 @@ def equivalences_of(
     looks: int = 1,
 ) -> dict[Key, Equivalence]:
     """Return the tests of several differences from one baseline, corrected; see `holm` for `looks`."""
-    tests = {
-        key: equivalence_of(estimate, margin, lower)
-        for key, estimate in estimates.items()
-    }
-    no_worse = holm({key: test.no_worse for key, test in tests.items()}, looks)
-    equivalent = holm({key: test.equivalent for key, test in tests.items()}, looks)
+    tests = {}
+    no_worse = {}
+    equivalent = {}
+    for key, estimate in estimates.items():
+        test = equivalence_of(estimate, margin, lower)
+        tests[key] = test
+        no_worse[key] = test.no_worse
+        equivalent[key] = test.equivalent
+    no_worse = holm(no_worse, looks)
+    equivalent = holm(equivalent, looks)
     for key, test in tests.items():
         tests[key] = attrs.evolve(
             test, corrected_no_worse=no_worse[key], corrected_equivalent=equivalent[key]

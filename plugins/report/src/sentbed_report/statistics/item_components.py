@@ -1,8 +1,8 @@
-"""Scores of a table, and the components of each over its items (`sentbed.statistics.ItemComponents`)."""
+"""Scores of a table's cells, and their components per item (`sentbed.statistics.ItemComponents`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,31 +20,34 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class MeanScore:
-    """Mean of scores of one run, one a task."""
+    """Mean over the tasks of a run."""
 
     scores: tuple[Score, ...]
+    """One score per task."""
 
     @property
     def value(self) -> float:
         """The mean, in the unit of the scores."""
-        return sum(score.value for score in self.scores) / len(self.scores)
+        return _mean_value(self.scores)
 
 
 @attrs.frozen
 class PromptScores:
-    """Scores of the runs of one seed, one a prompt. As one score it is their mean."""
+    """Scores of the runs of one seed, one per prompt; its value is their mean."""
 
     of_prompts: Mapping[str, Score | MeanScore]
     """Label of the prompt -> score, on the same items under all prompts; at least one."""
     are_sample: bool = True
-    """Whether the prompts are a sample of those that might be used, and not all that are of interest."""
+    """Whether the prompts are a sample of those that might be used, not all that are of interest."""
 
     @property
     def value(self) -> float:
         """The mean over the prompts, in the unit of the scores."""
-        return sum(score.value for score in self.of_prompts.values()) / len(
-            self.of_prompts
-        )
+        return _mean_value(self.of_prompts.values())
+
+
+def _mean_value(scores: Collection[Score | MeanScore]) -> float:
+    return sum(score.value for score in scores) / len(scores)
 
 
 AnyScore: TypeAlias = Score | MeanScore | PromptScores
@@ -52,31 +55,31 @@ AnyScore: TypeAlias = Score | MeanScore | PromptScores
 
 
 def parts_of(score: AnyScore) -> tuple[Score, ...]:
-    """Return the scores that a mean is over; a score of a task is itself."""
+    """Return the scores of which a mean consists; for the score of a task, only itself."""
     if isinstance(score, PromptScores):
         return tuple(chain.from_iterable(map(parts_of, score.of_prompts.values())))
     return score.scores if isinstance(score, MeanScore) else (score,)
 
 
 def is_degenerate(score: AnyScore) -> bool:
-    """Whether a score, or one that a mean is over, says nothing about its encoder."""
-    return any(degenerate_of(part) for part in parts_of(score))
+    """Whether a score, or one of which a mean consists, says nothing about its encoder."""
+    return any(map(degenerate_of, parts_of(score)))
 
 
 def degenerate_reason(score: Score | MeanScore) -> str:
-    """Return why a score, or one that a mean is over, says nothing about its encoder; empty if all do."""
-    degenerate = {
-        part.task: degenerate_of(part)
-        for part in parts_of(score)
-        if degenerate_of(part)
-    }
+    """Return why a score, or one of which a mean consists, says nothing about its encoder; else empty."""
+    degenerate = {}
+    for part in parts_of(score):
+        reason = degenerate_of(part)
+        if reason:
+            degenerate[part.task] = reason
     if degenerate and isinstance(score, MeanScore):
         return f"it includes {', '.join(degenerate)}, where the score is degenerate"
     return "".join(degenerate.values())
 
 
 def require_same_items(scores: Sequence[AnyScore]) -> None:
-    """Raise `RunError` if scores cannot be paired item by item; those without items are not looked at."""
+    """Raise `RunError` if scores cannot be paired item by item; scores without items are not checked."""
     for score in scores[1:]:
         parts, others = parts_of(scores[0]), parts_of(score)
         if len(parts) != len(others):
@@ -89,21 +92,21 @@ def require_same_items(scores: Sequence[AnyScore]) -> None:
 
 
 class ComponentStore:
-    """Components of the scores of a table, each computed once.
+    """Cache of the item components of a table's scores, each computed once.
 
-    The statistic of a plugin is resampled `resamples` times; others have influence values.
+    They are computed from influence values, or from `resamples` bootstrap resamples for a plugin's statistic.
     """
 
     def __init__(self, resamples: int) -> None:
         self._resamples = resamples
-        # With the scores, so that their ids are not reused.
+        # The keys are ids, so the scores are kept as well: the id of a deleted score could be reused.
         self._components: dict[
             tuple[type, tuple[int, ...]],
             tuple[tuple[Score, ...], ItemComponents | None],
         ] = {}
 
     def of(self, score: AnyScore) -> ItemComponents | None:
-        """Return the components of a score; None if it, or a part of it, has no items to generalise from.
+        """Return the components of a score; None if it, or a score of which it consists, has no items.
 
         Raises:
             RunError: if its items cannot be used.
@@ -118,12 +121,23 @@ class ComponentStore:
         """Return the components of scores on the same items; empty if any score has none.
 
         Raises:
-            RunError: if the scores are not on the same items, or these cannot be used.
+            RunError: if the scores are not on the same items, or the items cannot be used.
         """
-        components = [self.of(score) for score in scores]
+        components = self._of_each(scores)
         require_same_items(scores)
-        present = [each for each in components if each is not None]
-        return present if len(present) == len(scores) else []
+        return components
+
+    def _of_each(self, scores: Sequence[AnyScore]) -> list[ItemComponents]:
+        """Return the components of scores on any items; empty if any score has none."""
+        components = []
+        has_all = True
+        for score in scores:
+            of_score = self.of(score)
+            if of_score is None:
+                has_all = False
+            else:
+                components.append(of_score)
+        return components if has_all else []
 
     def _computed(self, score: AnyScore) -> ItemComponents | None:
         if not isinstance(score, PromptScores):
@@ -133,34 +147,40 @@ class ComponentStore:
         components = self.of_all([*score.of_prompts.values()])
         if not components:
             return None
-        mean: Floats = np.mean([each.values for each in components], axis=0)
+        values = [of_prompt.values for of_prompt in components]
+        mean: Floats = np.mean(values, axis=0)
         return attrs.evolve(components[0], values=mean)
 
     def _of_parts(self, parts: Sequence[Score]) -> ItemComponents | None:
         if len(parts) > 1:
-            components = [self.of(part) for part in parts]
-            present = [each for each in components if each is not None]
-            return _mean(present) if len(present) == len(parts) else None
+            components = self._of_each(parts)
+            return _mean(components) if components else None
         items = parts[0].items
         return None if items is None else items.components(self._resamples)
 
 
 def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
-    """Return the components of the mean of several tasks' scores."""
+    """Return the components of the mean over tasks.
+
+    Items with the same name in several tasks are one item. An item without a name is an item of its task only.
+    """
     import numpy as np
 
     values = np.concatenate([part.values for part in parts]) / len(parts)
     blocks = tuple(part.blocks[0] for part in parts)
-    names = [part.names for part in parts if part.names is not None]
+    names = []
+    is_named = []
+    for part in parts:
+        is_named.append(np.full(len(part.values), part.names is not None))
+        if part.names is not None:
+            names.append(part.names)
     if not names:
         return ItemComponents(values, blocks, None)
+
     distinct, numbers = np.unique(np.concatenate(names), return_inverse=True)
     if len(distinct) == len(numbers):
         return ItemComponents(values, blocks, None)
-    # An item without a name is no item of another task.
-    is_named = np.concatenate(
-        [np.full(len(part.values), part.names is not None) for part in parts]
-    )
+
     shared = len(distinct) + np.arange(len(values))
-    shared[is_named] = numbers
+    shared[np.concatenate(is_named)] = numbers
     return ItemComponents(values, blocks, None, shared)

@@ -1,18 +1,18 @@
-"""Power of the tests of studies: which differences a number of seeds sees, before they are run.
+"""Power analysis of the tests of studies: which difference is significant with how many seeds.
 
-The model is that of `significance.py`. The estimated difference over n seeds is normal around the true one,
-with variance V_items + V_seeds / n: the items are the same for all seeds, so that no number of seeds gives
-less than V_items. Where prompts vary, too, V_prompts over their number is added, which no number of seeds
-lowers either. All of them are estimated, V_seeds with n - 1 degrees of freedom, V_items with its own,
-and each estimate divided by its variance is an independent chi-square over its degrees. A difference is found
-if it exceeds its estimated standard error times Banerjee's critical value, which depends on both
-estimates.
+The model is that of `significance.py`. The estimated difference over n seeds is normally distributed around
+the true difference, with variance V_items + V_seeds / n. The items are the same for all seeds, so that more
+seeds do not lower V_items. If prompts are a sample of P prompts, V_prompts / P is added, which more seeds do
+not lower either. The test knows only estimates of these variances: each, divided by the true variance, is an
+independent chi-square divided by its degrees of freedom (n - 1 for V_seeds). A difference is significant if
+it exceeds its estimated standard error times Banerjee's critical value, which depends on all estimates.
 
-Given the two estimates, the power is that of a normal variable; its mean over them is taken by the
-trapezoidal rule in the logarithms of their standard deviations, to about 7 digits; to 3 where only
-differences of more than 30 standard errors are found, as by two seeds with many comparisons. With one source
-of variance this is the noncentral t distribution. Differences and standard deviations have the unit of the
-score, levels are two-sided, powers are in (0, 1).
+For fixed estimates, the power is a probability of the normal distribution. Its mean over the estimates is
+computed by the trapezoidal rule in the logarithms of the standard deviations, to about 7 digits (to 3 if only
+differences of more than 30 standard errors are significant, as with two seeds and many comparisons). With one
+source of variance, it is the power of the noncentral t distribution.
+
+Differences and standard deviations are in the unit of the score, levels are two-sided, powers in (0, 1).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 LEVEL = 0.05
 POWER = 0.8
 MOST = 10_000
-"""Largest number of seeds that `seeds_needed` names."""
+"""Largest number of seeds that `seeds_needed` returns."""
 
 _LEAST = 1e-100
-"""Smallest standard deviation: its square is a number, too."""
+"""Smallest standard deviation, such that its square is not rounded to 0."""
 _LEAST_LEVEL = 1e-6
 _MOST_POWER = 0.9999
 _FINEST = {1: (1 / 200,), 2: (1 / 40, 1 / 200), 3: (1 / 40, 1 / 40, 1 / 40)}
-"""Number of sources -> smallest steps of the trapezoidal rule, for items, seeds and prompts. Finer ones
-matter only for differences of more than 30 and 150 standard errors, which only two seeds need; there, the
-integral over the seeds is smooth in what the items give."""
+"""Number of sources -> smallest step of the trapezoidal rule for each source, in the order items, seeds,
+prompts. Smaller steps matter only for differences of more than 30 (items) or 150 (seeds) standard errors,
+which occur only with two seeds."""
 _BIN = 0.02
-"""Width of the bins, in logarithms, in which critical values are merged before a third source."""
+"""Width of the bins, on a logarithmic scale, in which critical values are merged before a third source."""
 _TAIL = 1e-10
-"""Probability on each side that the integral leaves out."""
+"""Probability of each tail that the integral leaves out."""
 
 
 @attrs.frozen
@@ -65,11 +65,11 @@ class Spread:
     item_std: float = 0.0
     """Standard error of the difference due to the choice of items, >= 0; 0 without items."""
     item_degrees: float = math.inf
-    """Degrees of freedom of `item_std`, > 0: with n items, n - 1."""
+    """Degrees of freedom of `item_std`, > 0: n - 1 with n items."""
     prompt_std: float = 0.0
-    """Standard deviation over prompts of the paired differences, >= 0; 0 where prompts are no source."""
+    """Standard deviation over prompts of the paired differences, >= 0; 0 if prompts are not a sample."""
     prompts: float = 1
-    """Number of prompts; 2 or more where they differ. `math.inf` for as many as there are."""
+    """Number of prompts, at least 2 if `prompt_std` > 0; `math.inf` for the limit of infinitely many."""
 
     def __attrs_post_init__(self) -> None:
         stds = {
@@ -98,11 +98,11 @@ class Spread:
             )
 
     def sources(self, seeds: float) -> tuple[Source, ...]:
-        """Return the sources of variance of the mean difference over so many seeds; also infinitely many.
+        """Return the sources of variance of the mean difference over `seeds` seeds, which may be `math.inf`.
 
         Raises:
-            RunError: if there is less than one seed, or one although seeds differ: it does not show by how
-                much.
+            RunError: if `seeds` is below 1, or below 2 although seeds differ, as one seed does not show by
+                how much.
         """
         if not seeds >= 1:
             raise RunError(f"the number of seeds is {seeds}; give 1 or more")
@@ -122,38 +122,43 @@ class Spread:
 
 @attrs.frozen
 class SeedsNeeded:
-    """Number of seeds, or of prompts, with which a difference is found."""
+    """Number of seeds, or of prompts, with which a difference is significant with the required power."""
 
     seeds: int | None
-    """Smallest number; None if there is none up to 10,000."""
+    """Smallest number; None if even 10,000 are too few."""
     reason: str = ""
-    """Why there is none."""
+    """Why there is no number."""
     items_leave: float | None = None
-    """Where the other sources, such as the items, are the reason: half the width of the interval that
-    infinitely many seeds have."""
+    """Half the width of the interval with infinitely many seeds, if the other sources of variance, such as the
+    items, are the reason; else None."""
     others: str = "items"
-    """Which sources these are."""
+    """Names of these other sources."""
 
 
 def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
-    """Return the spread that comparisons show, and the number of seeds that most of them have.
+    """Return the spread that comparisons have on average, and the number of seeds that most of them have.
 
-    Over seeds and prompts it is pooled, over items the root of the mean variance. None without a comparison
-    under two seeds or more, since one does not show how much seeds differ, or where nothing varies.
+    Variances over seeds and prompts are pooled, variances over items averaged. None if no comparison has two
+    seeds or more, since one seed does not show how much seeds differ, or if nothing varies.
     """
-    seed_variance, seeds = _pooled(
-        (each.seed_variance, len(each.differences)) for each in judged
-    )
-    prompt_variance, prompts = _pooled(
-        (each.prompt_variance, len(each.prompts)) for each in judged
-    )
+    of_seeds = []
+    of_prompts = []
+    of_items = []
+    item_degrees = math.inf
+    for comparison in judged:
+        of_seeds.append((comparison.seed_variance, len(comparison.differences)))
+        of_prompts.append((comparison.prompt_variance, len(comparison.prompts)))
+        item_degrees = min(item_degrees, comparison.item_degrees)
+        if comparison.item_variance is not None:
+            of_items.append(comparison.item_variance)
+
+    seed_variance, seeds = _pooled(of_seeds)
+    prompt_variance, prompts = _pooled(of_prompts)
     if not seeds:
         return None
-    of_items = [each.item_variance for each in judged if each.item_variance is not None]
     item_variance = sum(of_items) / len(of_items) if of_items else 0.0
     if seed_variance == item_variance == prompt_variance == 0:
         return None
-    item_degrees = min(each.item_degrees for each in judged)
     spread = Spread(
         math.sqrt(seed_variance),
         math.sqrt(item_variance),
@@ -165,20 +170,22 @@ def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
 
 
 def _pooled(variances: Iterable[tuple[float | None, int]]) -> tuple[float, int]:
-    """Return the pooled variance of samples, each with its size, and the size that most have.
+    """Return the pooled variance of samples, each given by variance and size, and the most frequent size.
 
-    Both are 0 without a sample of two or more, of which a variance is known.
+    Samples without a variance are left out; both are 0 if no sample has one.
     """
     squares = 0.0
+    degrees = 0
     sizes: Counter[int] = Counter()
     for variance, size in variances:
         if variance is not None:
             sizes[size] += 1
             squares += variance * (size - 1)
+            degrees += size - 1
     if not sizes:
         return 0.0, 0
-    most = max(sizes, key=lambda size: (sizes[size], size))
-    return squares / sum((size - 1) * number for size, number in sizes.items()), most
+    most_frequent = max(sizes, key=lambda size: (sizes[size], size))
+    return squares / degrees, most_frequent
 
 
 def power_of(
@@ -188,17 +195,17 @@ def power_of(
     level: float = LEVEL,
     comparisons: int = 1,
 ) -> float:
-    """Return the probability that `with_test` finds a true difference with so many seeds.
+    """Return the probability that `with_test` finds a true difference significant with `seeds` seeds.
 
-    `level` is that of all `comparisons` with the baseline; each has its share (Bonferroni), which is the
-    strictest step of Holm's correction, so that the power is at least that.
+    `level` is the level of all `comparisons` with the baseline together; each has an equal share (Bonferroni).
+    This is the strictest step of Holm's correction, so that the true power is at least the returned one.
 
     Raises:
         RunError: if an argument is out of its range.
     """
-    level_of_one = _level_of_one(level, comparisons)
+    level_of_each = _level_of_each(level, comparisons)
     _require_finite(difference)
-    return _power(spread.sources(seeds), difference, level_of_one)
+    return _power(spread.sources(seeds), difference, level_of_each)
 
 
 def smallest_difference(
@@ -208,14 +215,14 @@ def smallest_difference(
     level: float = LEVEL,
     comparisons: int = 1,
 ) -> float:
-    """Return the smallest true difference, > 0, that so many seeds find with probability `power`.
+    """Return the smallest true difference, > 0, that `seeds` seeds find with probability `power`.
 
     Raises:
         RunError: if an argument is out of its range.
     """
-    level_of_one = _level_of_one(level, comparisons)
-    _require_power(power, level_of_one)
-    return _smallest(spread.sources(seeds), power, level_of_one)
+    level_of_each = _level_of_each(level, comparisons)
+    _require_power(power, level_of_each)
+    return _smallest(spread.sources(seeds), power, level_of_each)
 
 
 def seeds_needed(
@@ -230,12 +237,12 @@ def seeds_needed(
     Raises:
         RunError: if an argument is out of its range.
     """
-    stds = {"items": spread.item_std, "prompts": spread.prompt_std}
-    others = " and ".join(name for name, std in stds.items() if std > 0)
-    least = 2 if spread.seed_std > 0 else 1
-    return _needed(
-        spread.sources, least, ("seeds", others), difference, power, level, comparisons
+    others = _names_of_positive(
+        {"items": spread.item_std, "prompts": spread.prompt_std}
     )
+    least = 2 if spread.seed_std > 0 else 1
+    names = ("seeds", others)
+    return _needed(spread.sources, least, names, difference, power, level, comparisons)
 
 
 def prompts_needed(
@@ -255,12 +262,15 @@ def prompts_needed(
     def sources_with(prompts: float) -> tuple[Source, ...]:
         return attrs.evolve(spread, prompts=prompts).sources(seeds)
 
-    stds = {"items": spread.item_std, "seeds": spread.seed_std}
-    others = " and ".join(name for name, std in stds.items() if std > 0)
+    others = _names_of_positive({"items": spread.item_std, "seeds": spread.seed_std})
     least = 2 if spread.prompt_std > 0 else 1
-    return _needed(
-        sources_with, least, ("prompts", others), difference, power, level, comparisons
-    )
+    names = ("prompts", others)
+    return _needed(sources_with, least, names, difference, power, level, comparisons)
+
+
+def _names_of_positive(stds: Mapping[str, float]) -> str:
+    """Return the names of the standard deviations above 0, as `items and seeds`."""
+    return " and ".join(name for name, std in stds.items() if std > 0)
 
 
 def _needed(
@@ -272,55 +282,56 @@ def _needed(
     level: float,
     comparisons: int,
 ) -> SeedsNeeded:
-    """Return the smallest number, from `least`, with whose sources of variance a difference is found.
+    """Return the smallest number, at least `least`, of seeds or prompts that have the required power.
 
-    `names` are those of what is counted, and of the other sources.
+    `sources_with(number)` are the sources of variance with that many. `names` are the name of what is counted
+    (`seeds` or `prompts`) and the names of the other sources.
     """
-    level_of_one = _level_of_one(level, comparisons)
-    _require_power(power, level_of_one)
+    level_of_each = _level_of_each(level, comparisons)
+    _require_power(power, level_of_each)
     _require_finite(difference)
     counted, others = names
 
     @cache
     def power_with(number: float) -> float:
-        return _power(sources_with(number), difference, level_of_one)
+        return _power(sources_with(number), difference, level_of_each)
 
     if difference == 0:
         return SeedsNeeded(None, "there is no difference")
     if others and power_with(math.inf) <= power:
         rest = EstimatedDifference(0.0, sources_with(math.inf))
-        reach = rest.error * rest.critical(level_of_one / 2)
-        smallest = _smallest(rest.sources, power, level_of_one)
+        reach = rest.error * rest.critical(level_of_each / 2)
+        smallest = _smallest(rest.sources, power, level_of_each)
         reason = f"the {others} alone leave ±{reach:.2g} and hide differences below {smallest:.2g}"
         return SeedsNeeded(None, f"no number of {counted}: {reason}", reach, others)
     if least == 1:
         return SeedsNeeded(1)
-    guess = _about_needed(sources_with, least, difference, power, level_of_one)
+    guess = _guess_needed(sources_with, least, difference, power, level_of_each)
     number = _first_number(power_with, power, least, guess)
     if number is None:
         return SeedsNeeded(None, f"more than {MOST:,} {counted}")
     return SeedsNeeded(number)
 
 
-def _about_needed(
+def _guess_needed(
     sources_with: Callable[[float], tuple[Source, ...]],
     least: int,
     difference: float,
     power: float,
     level: float,
 ) -> int:
-    """Return about how many are needed, from `least` to `MOST`, as if the estimated error were the true one."""
+    """Return roughly how many are needed, from `least` to `MOST`, if the variances were known exactly."""
     from scipy import special
 
-    beyond = float(special.ndtri(power))
+    quantile = float(special.ndtri(power))
 
-    def is_found_with(number: int) -> bool:
+    def is_enough(number: int) -> bool:
         estimate = EstimatedDifference(0.0, sources_with(number))
-        reach = estimate.critical(level / 2) + beyond
-        return reach * estimate.error <= abs(difference)
+        errors = estimate.critical(level / 2) + quantile
+        return errors * estimate.error <= abs(difference)
 
     numbers = range(least, MOST)
-    return least + bisect_left(numbers, True, key=is_found_with)
+    return least + bisect_left(numbers, True, key=is_enough)
 
 
 def _first_number(
@@ -328,7 +339,7 @@ def _first_number(
 ) -> int | None:
     """Return the first number from `least` to `MOST` that has the power, which grows with the number.
 
-    It is looked for around `guess` first. None if there is no such number.
+    The search starts around `guess`. None if there is no such number.
     """
     reach = 1
     low, high = max(least, guess - reach), min(guess + reach, MOST)
@@ -344,8 +355,8 @@ def _first_number(
     return low + bisect_left(numbers, power, key=power_with)
 
 
-def _level_of_one(level: float, comparisons: int) -> float:
-    """Return the level of each of several comparisons."""
+def _level_of_each(level: float, comparisons: int) -> float:
+    """Return the level of each of several comparisons (Bonferroni)."""
     if comparisons < 1:
         raise RunError(f"the number of comparisons is {comparisons}; give 1 or more")
     if not _LEAST_LEVEL * comparisons <= level < 1:
@@ -371,13 +382,13 @@ def _require_finite(difference: float) -> None:
 
 
 def _power(sources: tuple[Source, ...], difference: float, level: float) -> float:
-    """Return the probability that a difference is found at a two-sided level."""
+    """Return the probability that a true difference is significant at a two-sided level."""
     import numpy as np
     from scipy import special
 
     error = EstimatedDifference(0.0, sources).error
     distance = abs(difference) / error
-    # Weight of each combination of estimates, with the square of what a difference must exceed.
+    # For each combination of estimates: its weight, and the square of the smallest significant difference.
     weights: Floats = np.ones(1)
     squares: Floats = np.zeros(1)
     for source, step in zip(sources, _FINEST[len(sources)], strict=True):
@@ -394,24 +405,24 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
 
 
 def _merged(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return weights and weighted means of positive values, merged where they are nearly the same."""
+    """Return the weight and the weighted mean of positive values in each bin of a logarithmic histogram."""
     import numpy as np
 
-    place = np.floor(np.log(values) / _BIN).astype(int)
-    place -= place.min()
-    total = np.bincount(place, weights)
-    products = np.bincount(place, weights * values)
-    is_filled = total > 0
-    of_bins: Floats = total[is_filled].astype(float)
-    return of_bins, products[is_filled] / of_bins
+    number_of_bin = np.floor(np.log(values) / _BIN).astype(int)
+    number_of_bin -= number_of_bin.min()
+    weights_of_bins = np.bincount(number_of_bin, weights)
+    sums = np.bincount(number_of_bin, weights * values)
+    is_filled = weights_of_bins > 0
+    merged_weights: Floats = weights_of_bins[is_filled].astype(float)
+    return merged_weights, sums[is_filled] / merged_weights
 
 
 def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:
-    """Return values of an estimated variance over the true one, and their weights.
+    """Return values of an estimated variance divided by the true one, and the weight of each value.
 
-    The standard deviation's logarithm has a spread of about 1 / sqrt(2 degrees). The power given an estimate
-    is that of a normal variable at `distance` standard errors, with tails of about 3 that matter: it changes
-    over 1 / (distance + 3) of the logarithm. The trapezoidal rule converges fast below both.
+    The logarithm of the estimated standard deviation has a spread of about 1 / sqrt(2 degrees). The power for
+    a fixed estimate, that of a normal variable at `distance` standard errors, changes over about
+    1 / (distance + 3) of that logarithm. With steps below both, the trapezoidal rule converges fast.
     """
     import numpy as np
     from scipy import special
@@ -430,14 +441,15 @@ def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, 
 
 
 def _smallest(sources: tuple[Source, ...], power: float, level: float) -> float:
+    """Return the smallest true difference that is significant with probability `power`."""
     from scipy import optimize
 
     error = EstimatedDifference(0.0, sources).error
 
-    def lacking(errors: float) -> float:
+    def excess_power(errors: float) -> float:
         return _power(sources, errors * error, level) - power
 
     high = 1.0
-    while lacking(high) < 0:
+    while excess_power(high) < 0:
         high *= 2
-    return float(optimize.brentq(lacking, 0.0, high, xtol=1e-9)) * error
+    return float(optimize.brentq(excess_power, 0.0, high, xtol=1e-9)) * error

@@ -1,7 +1,7 @@
 """Ranks of rows over many tasks: Friedman's test and Nemenyi's critical difference (Demšar, 2006).
 
-They ask whether other tasks would give the same order. Tasks are the blocks, and what a task's score is over
-plays no part.
+They test whether other tasks would give the same order. The tasks are the blocks; items and seeds of a task's
+score are not considered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Friedman:
 
     statistic: float
     p_value: float
-    """That of the chi-squared distribution; 1 where all rows are equal on each task."""
+    """p-value by the chi-squared distribution; 1 if all rows are equal on each task."""
     ranks: tuple[float, ...]
     """Mean rank of each row, 1 for the best; equal scores share the mean of their ranks."""
     critical: float
@@ -28,14 +28,14 @@ class Friedman:
 
 
 def friedman(values: Sequence[Sequence[float]]) -> Friedman:
-    """Return Friedman's test of values `(rows, tasks)`, higher is better, of at least three rows."""
+    """Return Friedman's test of values `(rows, tasks)`, higher is better; at least three rows."""
     import numpy as np
     from scipy import stats
 
     table = np.array(values, float)
     rows, tasks = table.shape
     statistic, p_value = 0.0, 1.0
-    # The correction for ties divides by zero where there is nothing but ties.
+    # The correction for ties divides by zero if all values are ties.
     if (table != table[0]).any():
         statistic, p_value = map(float, stats.friedmanchisquare(*table))
     ranks = stats.rankdata(-table, axis=0).mean(axis=1)
@@ -47,22 +47,21 @@ def friedman(values: Sequence[Sequence[float]]) -> Friedman:
 def nemenyi_groups(
     ranks: Sequence[float], critical: float, p_value: float = 0.0
 ) -> tuple[tuple[int, ...], ...]:
-    """Return groups of mean ranks, the least first, that differ by less than `critical`.
+    """Return the maximal groups of rows whose mean ranks differ by less than `critical`.
 
-    All are one group where Friedman's `p_value` is not below 0.05.
+    `ranks` are sorted, the best first; groups are positions in `ranks`. All rows are one group unless
+    Friedman's `p_value` is below 0.05.
     """
     if p_value >= SIGNIFICANT:
         return (tuple(range(len(ranks))),)
     groups: list[tuple[int, ...]] = []
     last = -1
-    for first, least in enumerate(ranks):
-        # Of sorted numbers, the largest sets are runs.
-        run = [
-            number
-            for number in range(first, len(ranks))
-            if ranks[number] - least < critical
-        ]
-        if run[-1] > last:
-            groups.append(tuple(run))
-            last = run[-1]
+    for first in range(len(ranks)):
+        end = first + 1
+        while end < len(ranks) and ranks[end] - ranks[first] < critical:
+            end += 1
+        # A group that ends where an earlier one does is a subset of it.
+        if end - 1 > last:
+            groups.append(tuple(range(first, end)))
+            last = end - 1
     return tuple(groups)

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 def require_same(a: Items, b: Items) -> None:
     """Raise `RunError` if two scores were not computed from the same items in the same way."""
-    if reason := _unlike(a, b):
+    reason = _why_not_same(a, b)
+    if reason:
         raise RunError(
             f"the two scores cannot be paired: {reason}; score both on the same data"
         )
 
 
-def _unlike(a: Items, b: Items) -> str:
+def _why_not_same(a: Items, b: Items) -> str:
     """Return why two scores cannot be paired; empty if they can."""
     if len(a.x) != len(b.x):
         return f"one was scored on {len(a.x):,} items, the other on {len(b.x):,}"

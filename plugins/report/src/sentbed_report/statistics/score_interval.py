@@ -1,4 +1,4 @@
-"""The interval of a score itself, over its items, seeds and prompts."""
+"""Confidence interval of a single score (not of a difference), over its items, seeds and prompts."""
 
 from __future__ import annotations
 
@@ -23,35 +23,36 @@ from sentbed_report.statistics.significance import (
 def judged_mean(
     scores: Scored, store: ComponentStore, confidence: float = CONFIDENCE
 ) -> Judged:
-    """Return a mean over seeds with its interval, over the items where all seeds have the same ones.
+    """Return the mean over seeds with its interval, clipped to the range of the metric.
 
-    Prompts of a sample count in either case. The interval ends where the metric does, as no mean lies beyond.
+    The items are a source of variance only if all seeds have the same items; prompts are if they are a sample.
     """
     judged = weighted_sum([(1.0, scores)], store)
     if judged.reason:
-        # Other items under each seed: what they add is in the spread over the seeds. Prompts are a source
-        # still.
+        # Each seed has other items, whose variance is contained in the spread over the seeds.
         try:
             prompts = sums_under_prompts([(1.0, scores)], list(scores))
         except RunError:
-            # Under each seed other prompts: the intervals would be of nothing in particular.
+            # Each seed has other prompts, so that there is no mean under a prompt.
             return judged
         values = {seed: score.value for seed, score in scores.items()}
         judged = Judged(values, prompts=prompts)
     judged = with_test(judged, confidence)
     if judged.interval is None:
         return judged
-    (low, high), (least, most) = judged.interval, _range(scores)
-    return attrs.evolve(judged, interval=(max(low, least), min(high, most)))
+    low, high = judged.interval
+    smallest, largest = _range_of_mean(scores)
+    return attrs.evolve(judged, interval=(max(low, smallest), min(high, largest)))
 
 
-def _range(scores: Scored) -> tuple[float, float]:
-    """Return the least and the largest value that a mean of these scores can have."""
-    lows, highs = [], []
+def _range_of_mean(scores: Scored) -> tuple[float, float]:
+    """Return the smallest and the largest value that the mean of these scores can have."""
+    smallest = []
+    largest = []
     for part in chain.from_iterable(map(parts_of, scores.values())):
         low, high = -math.inf, math.inf
         if part.items is not None:
             low, high = part.items.range()
-        lows.append(low)
-        highs.append(high)
-    return fmean(lows), fmean(highs)
+        smallest.append(low)
+        largest.append(high)
+    return fmean(smallest), fmean(largest)

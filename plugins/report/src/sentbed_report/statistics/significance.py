@@ -1,45 +1,46 @@
-"""Whether a cell differs from the baseline: over the seeds and the items of one column together.
+"""Significance test of the difference between a cell and the baseline, over both seeds and items.
 
 A study repeats a cell with several seeds and scores every run on the same items. A difference may be due to
-either: other seeds would have given other weights, other items another score. Both are chance, and a test
-that knows only one of them finds too much. So:
+chance in two ways: other seeds would have given other weights, and other items another score. A test that
+considers only one of them has too many false positives. So:
 
-- for each seed s, d(s) is the score of the cell less that of the baseline under the same seed; the estimate
+- for each seed s, d(s) is the score of the cell minus that of the baseline under the same seed; the estimate
   is the mean of d(s) over the S seeds;
-- V_items is the variance of that mean over the items, by the influence of each item on it
-  (`Items.influences`), which is the mean over the seeds, since all of them were scored on the same items:
-  what makes an item easy for everything cancels, and what remains is how the difference depends on the items
-  chosen. Items of one cluster, such as pairs from one passage, count together;
-- V_seeds is the sample variance of d(s), over the same items: how it depends on the seed;
-- what one seed does to one item is in both. V_rest, the part of V_items that differs between the seeds, is
-  therefore taken from V_items, but no more than V_seeds / S, so that the sum of both is never below V_items;
+- V_items is the variance of the estimate over the items, computed from the influence of each item
+  (`Items.influences`), as a mean over the seeds, which were all scored on the same items. How hard an item is
+  for every cell cancels; what remains is how the difference depends on the choice of items. Items of one
+  cluster, such as pairs from one passage, count together;
+- V_seeds is the sample variance of d(s): how the difference depends on the seed, on the same items;
+- the interaction of seed and item is in both. V_rest, the part of V_items that differs between the seeds, is
+  therefore subtracted from V_items, but at most V_seeds / S, so that their sum is never below V_items;
 - the variance of the estimate is V_items + V_seeds / S;
-- V_items has as many degrees of freedom as there are items, less one (by group, where the score is a mean
-  of groups; of a mean over tasks, Satterthwaite's), V_seeds has S - 1. The critical value is
-  Banerjee's (1960): the root mean square of the critical values of the two Student's t, weighted by V_items
-  and V_seeds / S. It never finds too much. Satterthwaite's degrees of freedom for the sum do, with two or
-  three seeds that differ more than the items (12 % at a level of 5 %): they grow where V_seeds happens to be
-  small. So few items and few seeds cannot give a p-value of 1e-60 either;
+- V_items has n - 1 degrees of freedom with n items (by group, if the score is a mean of groups; by
+  Satterthwaite's formula for a mean over tasks), V_seeds has S - 1. The critical value is Banerjee's (1960):
+  the root mean square of the critical values of the two Student's t, weighted by V_items and V_seeds / S. It
+  keeps the level. Satterthwaite's degrees of freedom for the sum do not, with two or three seeds that differ
+  more than the items (12 % at a level of 5 %): they are large whenever V_seeds happens to be small. So few
+  items and few seeds cannot give a p-value of 1e-60 either;
 - p is the two-sided level at which the difference is critical; the interval has the same critical value.
 
-What says nothing about its encoder (`degenerate_scores.py`) is not judged, nor is anything judged against it.
+A degenerate score, which says nothing about its encoder (`degenerate_scores.py`), is not tested, and nothing
+is tested against it.
 
-With one seed, or seeds that change nothing, only the items are left, as a paired t-test over them; without
-items, only the seeds, as a paired t-test, which takes two of them. Only seeds that both have are paired. The
-mean over several columns is a score as any other (`mean_column`): an item that several tasks have moves it
-once (`item_components.py`). In each column the p-values are corrected by Holm's method.
+With one seed, or seeds that change nothing, the test is a paired t-test over the items; without items, it is
+a paired t-test over the seeds, of which it needs two. Only seeds that both cells have are paired. The mean
+over several columns is tested like any other score (`mean_column`): an item that several tasks contain counts
+as one item (`item_components.py`). The p-values of each column are corrected by Holm's method.
 
-Prompts may be a third source: every cell is run with each of P prompts under each seed, and other prompts
-would have given other scores. With d(p, s), the difference under prompt p and seed s:
+Prompts may be a third source of variance: every cell is run with each of P prompts under each seed, and other
+prompts would have given other scores. With d(p, s), the difference under prompt p and seed s:
 
 - d(s) is the mean of d(p, s) over the prompts, and V_seeds and V_items are as above;
 - V_prompts is the sample variance over the prompts of the mean of d(p, s) over the seeds, with P - 1 degrees
   of freedom, and V_prompts / P is added to the variance of the estimate. Banerjee's critical value then has
   three terms;
-- nothing is taken from V_items: what a prompt or a seed does to one item is in two of the three sources, and
-  the sum never finds too much. Taking it out does, up to 10 % at a level of 5 %.
+- nothing is subtracted from V_items: interactions with items are in two of the three sources, and the test is
+  conservative. Subtracting them is not: up to 10 % at a level of 5 %.
 
-Prompts that are all of interest, and no sample of others, have no variance: their mean is tested, over items
+Prompts that are all of interest, not a sample of others, have no variance: their mean is tested, over items
 and seeds.
 """
 
@@ -81,7 +82,7 @@ Basis: TypeAlias = Literal[
 SourceName: TypeAlias = Literal["items", "seeds", "prompts"]
 
 RESAMPLES = 500
-"""Number of resamples of the items, where the statistic is a plugin's; gives standard deviations to 3 %."""
+"""Number of bootstrap resamples for the statistic of a plugin; standard deviations are then within 3 %."""
 
 _BASES: dict[tuple[bool, bool, bool], Basis] = {
     (True, False, False): "items",
@@ -92,10 +93,10 @@ _BASES: dict[tuple[bool, bool, bool], Basis] = {
     (False, True, True): "prompts and seeds",
     (False, True, False): "prompts",
 }
-"""Whether there are items, and whether prompts and seeds change anything -> what a p-value is over."""
+"""Whether there are items, and whether prompts and seeds vary -> basis of the p-value."""
 
 _ROUNDING = 1e-9
-"""Spread of differences, in the unit of the score, that is none: of sums in another order."""
+"""Largest difference, in the unit of the score, that is attributed to rounding, as of sums in another order."""
 _SAME = 1e-6
 """Like `_ROUNDING`, for numbers read from files."""
 
@@ -106,7 +107,7 @@ Scored: TypeAlias = Mapping[int, AnyScore]
 """Seed -> score in one column."""
 
 ScoreOfSeed: TypeAlias = Score | PromptScores
-"""Score of a task under one seed: that of its run, or those of its runs, one a prompt."""
+"""Score of a task under one seed: that of its run, or those of its runs, one per prompt."""
 
 
 @attrs.frozen
@@ -116,25 +117,25 @@ class Judged:
     differences: Mapping[int, float] = attrs.field(factory=dict)
     """Seed -> the cell's score less the baseline's, for the seeds that both have."""
     item_variance: float | None = None
-    """Variance of their mean over the items, without what one seed does to one item; None without items."""
+    """Variance of their mean over the items, without the interaction of seed and item; None without items."""
     item_degrees: float = math.inf
-    """Degrees of freedom of `item_variance`; with it only."""
+    """Degrees of freedom of `item_variance`; meaningless without it."""
     prompts: Mapping[str, float] = attrs.field(factory=dict)
-    """Prompt -> the difference under it, as the mean over the seeds; empty where prompts are no sample."""
+    """Prompt -> the difference under it, as the mean over seeds; empty unless the prompts are a sample."""
     interval: tuple[float, float] | None = None
-    """Interval of the mean difference."""
+    """Confidence interval of the mean difference."""
     p_value: float | None = None
     """Two-sided p-value; None if unknown."""
     corrected: float | None = None
-    """The p-value after Holm's correction for the cells of the column."""
+    """The p-value after Holm's correction over the cells of the column."""
     degrees: float | None = None
-    """Degrees of freedom of the test; None where items and seeds have their own."""
+    """Degrees of freedom of the test; None if there are several sources of variance, each with its own."""
     basis: Basis | None = None
-    """Source of variance for the p-value."""
+    """Sources of variance of the p-value."""
     reason: str = ""
     """Why the two were not compared, or have no p-value."""
     unpaired: tuple[int, ...] = ()
-    """Seeds that only one of the two has, which do not count."""
+    """Seeds that only one of the two has, which are left out."""
 
     @property
     def difference(self) -> float | None:
@@ -143,19 +144,19 @@ class Judged:
 
     @property
     def seed_variance(self) -> float | None:
-        """Sample variance of the differences, 0 if they differ by rounding; None with fewer than two."""
+        """Sample variance of the differences, 0 if they differ only by rounding; None for fewer than two."""
         values = list(self.differences.values())
         return _sample_variance(values) if len(values) > 1 else None
 
     @property
     def prompt_variance(self) -> float | None:
-        """Sample variance over the prompts, 0 if they differ by rounding; None with fewer than two."""
+        """Sample variance over the prompts, 0 if they differ only by rounding; None for fewer than two."""
         values = list(self.prompts.values())
         return _sample_variance(values) if len(values) > 1 else None
 
     @property
     def sources(self) -> dict[SourceName, Source]:
-        """Sources of the variance of the mean difference, also those that are 0."""
+        """Sources of the variance of the mean difference, including those with variance 0."""
         seeds, prompts = len(self.differences), len(self.prompts)
         sources: dict[SourceName, Source] = {
             "items": Source(self.item_variance or 0.0, self.item_degrees),
@@ -169,12 +170,13 @@ class Judged:
 
     @property
     def estimate(self) -> EstimatedDifference:
-        """The difference with its sources of variance, of cells that were compared."""
-        varying = tuple(
-            source for source in self.sources.values() if source.variance > 0
-        )
+        """The mean difference with its sources of variance; only if the cells were compared."""
+        varying = []
+        for source in self.sources.values():
+            if source.variance > 0:
+                varying.append(source)
         mean = sum(self.differences.values()) / len(self.differences)
-        return EstimatedDifference(mean, varying)
+        return EstimatedDifference(mean, tuple(varying))
 
     @property
     def significant(self) -> bool:
@@ -189,27 +191,30 @@ class TableScores(Generic[Key]):
     column: Mapping[Key, Scored]
     """Row -> seed -> score."""
     components: ComponentStore
-    """Components of the scores, which several tests share."""
+    """Cache of the scores' item components, which several tests use."""
 
     def contrast(self, weights: Mapping[Key, float]) -> Judged:
         """Return interval and p-value of the sum over rows of weight times score, such as a label's effect.
 
-        It is tested as a difference of two cells is. The weights sum to 0, so that items that are easy for
-        every cell cancel.
+        It is tested like the difference of two cells. The weights sum to 0, so that how hard an item is for
+        every cell cancels.
         """
-        terms = [(weight, self.column.get(row, {})) for row, weight in weights.items()]
-        shared = set.intersection(*(set(scores) for _, scores in terms))
+        terms = []
+        for row, weight in weights.items():
+            terms.append((weight, self.column.get(row, {})))
+        shared = _shared_seeds([scores for _, scores in terms])
         if not shared:
             return Judged(reason="no seed has a score of all cells")
-        if any(is_degenerate(scores[seed]) for _, scores in terms for seed in shared):
-            return Judged(reason="a score is degenerate")
+        for _, scores in terms:
+            if any(is_degenerate(scores[seed]) for seed in shared):
+                return Judged(reason="a score is degenerate")
         return with_test(weighted_sum(terms, self.components))
 
     def pairs(self, rows: Sequence[Key]) -> dict[tuple[Key, Key], Judged]:
         """Compare every two of `rows`, the second with the first, seed by seed, before any correction.
 
-        Whether a score is degenerate is not looked at. The components of each score are computed once, so
-        that a pair costs a subtraction a seed.
+        The rows must have no degenerate scores. The item components of each score are computed once, so that
+        a pair costs one subtraction per seed.
         """
         judged = {}
         for first, second in combinations(rows, 2):
@@ -219,7 +224,7 @@ class TableScores(Generic[Key]):
 
 
 def common_basis(bases: Collection[Basis]) -> Basis:
-    """Return what several tests, each over one basis, are over together; at least one."""
+    """Return the sources of variance of several tests together; at least one test."""
     if len(bases) == 1:
         return next(iter(bases))
     has_prompts = any("prompts" in basis for basis in bases)
@@ -227,9 +232,9 @@ def common_basis(bases: Collection[Basis]) -> Basis:
 
 
 def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Judged:
-    """Compare a cell with the baseline, whose scores are `before`; see the module for the method.
+    """Compare a cell with the baseline, whose scores are `before`; the module describes the method.
 
-    Cells whose runs have other items than the baseline's are not compared, and say why.
+    If the items differ from those of the baseline, the result has no test, but the reason.
     """
     reason = _degenerate(before, after)
     if reason:
@@ -238,7 +243,7 @@ def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Jud
 
 
 def compared(before: Scored, after: Scored, store: ComponentStore) -> Judged:
-    """Return the differences of the second scores from the first, seed by seed, before any test."""
+    """Return the differences `after` minus `before`, seed by seed, before any test."""
     judged = weighted_sum([(-1.0, before), (1.0, after)], store)
     return attrs.evolve(judged, unpaired=_unpaired(before, after))
 
@@ -250,24 +255,22 @@ def weighted_sum(
     import numpy as np
 
     seeds = _shared_seeds([scores for _, scores in terms])
+    weights = [weight for weight, _ in terms]
+    scores_of_seeds: list[AnyScore] = []
+    values = {}
+    for seed in seeds:
+        scores_of_seeds += [scores[seed] for _, scores in terms]
+        values[seed] = sum(weight * scores[seed].value for weight, scores in terms)
     try:
         prompts = sums_under_prompts(terms, seeds)
-        components = store.of_all(
-            [scores[seed] for seed in seeds for _, scores in terms]
-        )
+        components = store.of_all(scores_of_seeds)
     except RunError as error:
         return Judged(reason=str(error))
-    values = {}
+
     parts: list[Floats] = []
-    for number, seed in enumerate(seeds):
-        values[seed] = sum(weight * scores[seed].value for weight, scores in terms)
-        of_seed = components[number * len(terms) : (number + 1) * len(terms)]
-        if of_seed:
-            parts.append(
-                np.dot(
-                    [weight for weight, _ in terms], [part.values for part in of_seed]
-                )
-            )
+    for first in range(0, len(components), len(terms)):
+        of_terms = components[first : first + len(terms)]
+        parts.append(np.dot(weights, [part.values for part in of_terms]))
     return estimated(values, components, parts, prompts)
 
 
@@ -282,10 +285,10 @@ def sums_under_prompts(
 ) -> dict[str, float]:
     """Return the sum of weight times score under each prompt, as the mean over the seeds.
 
-    Empty without prompts, and where they are no sample.
+    Empty without prompts, and for prompts that are not a sample.
 
     Raises:
-        RunError: if scores are of unlike prompts.
+        RunError: if not all scores are under the same prompts.
     """
     labels: list[tuple[str, ...]] = []
     are_sample = False
@@ -318,7 +321,7 @@ def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
 
 
 def _degenerate(before: Scored, after: Scored) -> str:
-    """Return which side has a degenerate score under a seed of both; empty if neither has."""
+    """Return which side has a degenerate score under a seed that both have; empty if neither has."""
     for name, scores in (("the baseline's score", before), ("the score", after)):
         if any(is_degenerate(scores[seed]) for seed in before if seed in after):
             return f"{name} is degenerate"
@@ -331,10 +334,10 @@ def estimated(
     parts: Sequence[Floats],
     prompts: Mapping[str, float] | None = None,
 ) -> Judged:
-    """Return values, one a seed, with the variance of their mean over the items, before any test.
+    """Return the values, one per seed, with the variance of their mean over the items, before any test.
 
-    `parts` are the components of the values, which are on the items of `components`; without items, both are
-    empty. `prompts` are the values under each prompt of a sample, as means over the seeds.
+    `parts` are the item components of the values, one array per seed, for the items of `components`; both are
+    empty without items. `prompts` are the values under each prompt of a sample, as means over the seeds.
     """
     import numpy as np
 
@@ -345,17 +348,15 @@ def estimated(
     mean: Floats = np.mean(parts, axis=0)
     variance = layout.variance(mean)
     if seeds > 1 and not prompts:
-        rest = sum(layout.variance(part - mean) for part in parts) / (
-            seeds * (seeds - 1)
-        )
-        variance = max(
-            0.0, variance - min(rest, _sample_variance([*values.values()]) / seeds)
-        )
+        rest = sum(layout.variance(part - mean) for part in parts)
+        rest /= seeds * (seeds - 1)
+        of_seeds = _sample_variance(list(values.values())) / seeds
+        variance = max(0.0, variance - min(rest, of_seeds))
     return Judged(values, variance, layout.degrees(mean), prompts)
 
 
 def _sample_variance(values: Sequence[float]) -> float:
-    """Return the sample variance of two values or more, 0 if they differ by rounding."""
+    """Return the sample variance of at least two values, 0 if they differ only by rounding."""
     if max(values) - min(values) <= _ROUNDING:
         return 0.0
     mean = sum(values) / len(values)
@@ -363,14 +364,16 @@ def _sample_variance(values: Sequence[float]) -> float:
 
 
 def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
-    """Return differences with interval and p-value, or the reason why they have none."""
+    """Return the comparison with interval and p-value, or with the reason why it has none."""
     if judged.reason:
         return judged
     if not judged.differences:
         return attrs.evolve(judged, reason="no seed has a score of both")
     if not all(map(math.isfinite, judged.differences.values())):
         return Judged(reason="a score is not finite", unpaired=judged.unpaired)
-    has_seeds, has_prompts = bool(judged.seed_variance), bool(judged.prompt_variance)
+
+    has_seeds = bool(judged.seed_variance)
+    has_prompts = bool(judged.prompt_variance)
     if judged.item_variance is None and not has_seeds and not has_prompts:
         seeds = "the seeds change nothing"
         if len(judged.differences) == 1:
@@ -398,10 +401,11 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
 
 
 def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]:
-    """Return the comparisons of one column with their p-values corrected; see `holm`."""
-    p_values = {
-        key: each.p_value for key, each in judged.items() if each.p_value is not None
-    }
+    """Return comparisons with corrected p-values; see `holm`."""
+    p_values = {}
+    for key, comparison in judged.items():
+        if comparison.p_value is not None:
+            p_values[key] = comparison.p_value
     result = dict(judged)
     for key, p_value in holm(p_values, looks).items():
         result[key] = attrs.evolve(judged[key], corrected=p_value)
@@ -411,8 +415,8 @@ def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]
 def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
     """Return the p-values of a family corrected by Holm's method (1979), in their order.
 
-    Where the number of seeds was decided at one of several `looks` at the scores, they are corrected for
-    these, too (Bonferroni).
+    They are also corrected (Bonferroni) for the number of `looks` at the scores after which the study might
+    have stopped.
     """
     result = dict(p_values)
     largest = 0.0
@@ -425,7 +429,7 @@ def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
 def mean_column(
     columns: Sequence[Mapping[int, ScoreOfSeed]],
 ) -> dict[int, MeanScore | PromptScores]:
-    """Return a cell's mean over columns under each seed that has a score in all of them."""
+    """Return a cell's mean over columns, for each seed with a score in all columns."""
     if not columns:
         return {}
     means = {}
@@ -435,7 +439,7 @@ def mean_column(
 
 
 def _mean_over_tasks(scores: Sequence[ScoreOfSeed]) -> MeanScore | PromptScores:
-    """Return the mean of one seed's scores, one a task; under several prompts, the mean under each."""
+    """Return the mean of one seed's scores, one per task; with several prompts, the mean under each."""
     of_task = [score for score in scores if isinstance(score, Score)]
     under_prompts = [score for score in scores if isinstance(score, PromptScores)]
     if not under_prompts:
@@ -453,8 +457,9 @@ def average_column(
 ) -> dict[Key, Scored]:
     """Return the scores of an average over columns: row -> seed -> score.
 
-    `averages` are scores that the evaluator gives, and rows without any have none. They stand, unless all of
-    them are the means of the columns and have no items, which the columns may have.
+    `averages` are the averages that the evaluator reports, if it does; other rows then have none. If all of
+    them equal the means of the columns and have no items, the means are returned, since columns may have
+    items.
     """
     means: dict[Key, Scored] = {}
     for row in dict.fromkeys(chain.from_iterable(columns)):
@@ -469,16 +474,16 @@ def average_column(
 
 
 def _is_mean(score: AnyScore, mean: AnyScore | None) -> bool:
-    """Whether an average that has no items is that mean."""
+    """Whether a reported average has no items and equals the mean of the columns."""
     if mean is None:
         return False
     if isinstance(score, PromptScores):
         if not isinstance(mean, PromptScores):
             return False
-        return all(
-            _is_mean(of, mean.of_prompts.get(prompt))
-            for prompt, of in score.of_prompts.items()
-        )
+        for prompt, of_prompt in score.of_prompts.items():
+            if not _is_mean(of_prompt, mean.of_prompts.get(prompt)):
+                return False
+        return True
     if not isinstance(score, Score) or score.items is not None:
         return False
     return math.isclose(score.value, mean.value, abs_tol=_SAME)

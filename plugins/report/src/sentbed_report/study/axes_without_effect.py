@@ -1,4 +1,4 @@
-"""Axes of a study that change no score."""
+"""Detection of axes whose labels do not change any score."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed_report.study.study_data import CellRun, StudyData
 def axes_without_effect(data: StudyData) -> Iterator[str]:
     """Yield the name of each axis whose labels give the same scores to the last bit, in every task and seed.
 
-    Of cells that differ in this axis alone, at least two must have finished runs under one seed.
+    At least two cells that differ only in this axis must have finished runs with the same seed.
     """
     for axis in data.axes:
         if len(axis.labels) > 1 and _changes_nothing(data, axis.name):
@@ -19,19 +19,24 @@ def axes_without_effect(data: StudyData) -> Iterator[str]:
 
 
 def _changes_nothing(data: StudyData, axis: str) -> bool:
-    """Whether cells that differ in an axis alone have the same scores; not if there are no such cells."""
-    groups: dict[tuple[Any, ...], list[Mapping[Any, float]]] = {}
+    """Whether cells that differ only in an axis have the same scores; False if there are no such cells."""
+    scores_of_first: dict[tuple[Any, ...], Mapping[Any, float]] = {}
+    has_comparison = False
     for cell in data.cells:
-        others = [label for name, label in cell.labels.items() if name != axis]
+        others = dict(cell.labels)
+        others.pop(axis)
         for run in cell.runs:
-            if run.status == "finished" and run.scores:
-                groups.setdefault((*others, run.prompt, run.seed), []).append(
-                    _scores(run)
-                )
-    compared = [group for group in groups.values() if len(group) > 1]
-    return bool(compared) and all(
-        group.count(group[0]) == len(group) for group in compared
-    )
+            if run.status != "finished" or not run.scores:
+                continue
+            key = (*others.values(), run.prompt, run.seed)
+            scores = _scores(run)
+            if key not in scores_of_first:
+                scores_of_first[key] = scores
+            elif scores == scores_of_first[key]:
+                has_comparison = True
+            else:
+                return False
+    return has_comparison
 
 
 def _scores(run: CellRun) -> dict[Any, float]:

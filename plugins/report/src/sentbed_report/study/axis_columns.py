@@ -1,4 +1,4 @@
-"""The name of an axis as a column of a table: the same in CSV and data frames."""
+"""Names of axes as columns of tables, the same in CSV files and data frames."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ RESERVED = frozenset(
         ),
     }
 )
-"""Columns of the tables of a study that are no axes."""
+"""Names of the columns of a study's tables that are not axes."""
 
 
 def axis_column(axis: str) -> str:
-    """Return the name of an axis's column: its own, or `axis NAME` if a column in `RESERVED` has it."""
+    """Return the column name of an axis: the axis's name, or `axis NAME` if that is in `RESERVED`."""
     return f"axis {axis}" if axis in RESERVED else axis

@@ -1,4 +1,4 @@
-"""Tests of what axes do to the last column of a table: effects of labels, and interactions of two axes."""
+"""Significance tests of axes in a table's last column: effects of labels, and interactions of two axes."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Weights: TypeAlias = dict[RowKey, float]
 """Cell and encoder -> weight in a contrast."""
 
 MOST_CONTRASTS = 500
-"""Contrasts of interactions that are tested; studies of more have labels by the dozen."""
+"""Largest number of interaction contrasts that are tested; only axes with dozens of labels have more."""
 
 
 @attrs.frozen(eq=False)
 class AxisFindings:
-    """What the axes of a study do to the last column of a table."""
+    """Effects of a study's axes on the last column of a table, with their tests."""
 
     summary: Summary
     effects: tuple[AxisEffect, ...]
     """Means and differences of each axis with several labels."""
     tests: Mapping[tuple[str, str], Judged]
-    """Axis and label -> the test of its difference from the reference."""
+    """(Axis, label) -> test of the label's difference from the reference."""
     interactions: Mapping[tuple[str, str], Judged]
-    """Two axes -> the test of their clearest interaction."""
+    """(Axis, axis) -> test of their clearest interaction."""
 
     @property
     def compared(self) -> list[AxisEffect]:
@@ -47,17 +47,17 @@ class AxisFindings:
 
 
 def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFindings]:
-    """Return what the axes do to each table that ranks its cells, of those that have finished."""
+    """Return the effects of the axes in each table that ranks its cells and has a finished cell."""
     findings = []
     for summary in summaries:
-        if not summary.columns[-1].ranked or not any(
-            row.status == "finished" for row in summary.rows
-        ):
+        has_finished = any(row.status == "finished" for row in summary.rows)
+        if not has_finished or not summary.columns[-1].ranked:
             continue
         effects = main_effects(data, summary)
-        references = {
-            effect.axis: effect.reference for effect in effects if effect.compared
-        }
+        references = {}
+        for effect in effects:
+            if effect.compared:
+                references[effect.axis] = effect.reference
         tests = effect_tests(data, summary, references)
         interactions = interaction_tests(data, summary, references)
         if effects:
@@ -68,10 +68,10 @@ def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFin
 def effect_tests(
     data: StudyData, summary: Summary, references: Mapping[str, str]
 ) -> dict[tuple[str, str], Judged]:
-    """Return the test of each label against the reference of its axis: axis and label -> test.
+    """Return (axis, label) -> test of the label against the reference of its axis.
 
-    The difference is the mean over the pairs of cells that differ in the axis alone. P-values are corrected
-    for all labels of all axes (Holm).
+    The tested difference is the mean over the pairs of cells that differ only in this axis. P-values are
+    corrected over all labels of all axes (Holm).
     """
     scores = summary.scores
     if scores is None:
@@ -93,10 +93,11 @@ def effect_tests(
 def interaction_tests(
     data: StudyData, summary: Summary, references: Mapping[str, str]
 ) -> dict[tuple[str, str], Judged]:
-    """Return the clearest interaction of each two axes: their names -> its test.
+    """Return (axis, axis) -> test of the clearest interaction of the two axes.
 
-    It asks whether the effect of a label of one axis differs between a label of the other and its reference.
-    P-values are corrected for all such contrasts of all axes (Holm); none are tested where they are hundreds.
+    The test is whether the effect of a label of one axis differs between a label of the other axis and that
+    axis's reference. P-values are corrected over all such contrasts of all axes (Holm). If there are hundreds,
+    none is tested.
     """
     scores = summary.scores
     if scores is None:
@@ -106,15 +107,13 @@ def interaction_tests(
     for first, second in combinations(axes, 2):
         if second.name in together_with(data, first):
             continue
-        for labels, weights in _interactions(
-            data, summary, (first, second), references
-        ):
+        interactions = _interactions(data, summary, (first, second), references)
+        for labels, weights in interactions:
             contrasts[first.name, second.name, *labels] = weights
     if len(contrasts) > MOST_CONTRASTS:
         return {}
-    tests = corrected(
-        {key: scores.contrast(w) for key, w in contrasts.items()}, summary.looks
-    )
+    tests = {key: scores.contrast(weights) for key, weights in contrasts.items()}
+    tests = corrected(tests, summary.looks)
     clearest: dict[tuple[str, str], Judged] = {}
     for (first_axis, second_axis, *_), test in tests.items():
         earlier = clearest.get((first_axis, second_axis))
@@ -133,9 +132,10 @@ def _interactions(
     axes: tuple[AxisInfo, AxisInfo],
     references: Mapping[str, str],
 ) -> Iterator[tuple[Labels, Weights]]:
-    """Yield a label of each axis and the contrast of the effects of one with and without the other."""
+    """Yield a label of each of two axes, and the contrast of the one's effect with and without the other."""
     cells = cells_by_labels(data, summary, axes)
-    first_reference, second_reference = (references[axis.name] for axis in axes)
+    first_reference = references[axes[0].name]
+    second_reference = references[axes[1].name]
     for first, second in cells:
         if first == first_reference or second == second_reference:
             continue
@@ -151,12 +151,13 @@ def _interactions(
 
 
 def _weights(corners: Sequence[tuple[Mapping[Context, SummaryRow], int]]) -> Weights:
-    """Return the weights of the mean contrast over all contexts that its corners share, with their signs."""
-    contexts, _ = corners[0]
+    """Return the weights of a contrast as the mean over the contexts that all its corners have.
+
+    A corner is given by its cells (context -> row) and its sign.
+    """
+    contexts = list(corners[0][0])
     for rows, _ in corners[1:]:
-        contexts = {
-            context: row for context, row in contexts.items() if context in rows
-        }
+        contexts = list(filter(rows.__contains__, contexts))
     weights: Weights = {}
     for context in contexts:
         for rows, sign in corners:

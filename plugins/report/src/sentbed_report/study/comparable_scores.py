@@ -1,8 +1,8 @@
 """Grouping of a study's comparable scores into tables.
 
-A table holds one evaluator and protocol id, either on development data or on others; each of its columns one
-metric under one protocol. The first table of an evaluator has the first metric of each task, and of each
-further metric there is a further table.
+A table has the scores of one evaluator and protocol id, either on development data or on other data. Each of
+its columns has one metric under one protocol. The first table of an evaluator has the first metric of each
+task; each further metric has a further table.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from sentbed_report.comparability import evaluation_protocol, unlike
 from sentbed_report.data_splits import is_development
 from sentbed_report.formatting import first_names
+from sentbed_report.score_protocols import evaluation_protocol, unlike
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.tables.column import AVERAGE
 
@@ -25,7 +25,7 @@ Protocol: TypeAlias = dict[str, Any]
 
 
 Row: TypeAlias = tuple[str, str, int, str]
-"""Cell, prompt, seed and encoder."""
+"""Cell, prompt, seed and encoder: an encoder of a run."""
 
 
 @attrs.define(eq=False)
@@ -36,79 +36,84 @@ class ComparableScores:
     protocol_id: str
     is_development: bool
     metric: str
-    """The metric of a further table; empty in the first."""
+    """Metric of a further table; empty in the first table."""
     measured: list[Measurement] = attrs.field(factory=list)
     protocols: dict[str, Protocol] = attrs.field(factory=dict)
     """Task -> metric and protocol."""
     rows: set[Row] = attrs.field(factory=set)
-    """Whose scores these are."""
+    """Runs and encoders that have scores in this table."""
     apart: str = ""
-    """In what it differs from other tables of the same evaluator and protocol id; empty if there are none."""
+    """Protocol entries that differ from other tables of the same evaluator and protocol id; empty without
+    other tables."""
     tasks_elsewhere: set[str] = attrs.field(factory=set)
-    """Tasks of its rows that another table has, as they may be compared there."""
+    """Tasks of its rows that are in another table, where they can be compared."""
     left_out: dict[tuple[str, str], dict[Row, None]] = attrs.field(factory=dict)
-    """Tasks of its rows that another table has, as they may not be compared, and why -> whose they are."""
+    """Tasks that cannot be compared here and are in another table, with the reason -> rows that have them."""
     refused: dict[tuple[str, str], dict[Row, None]] = attrs.field(factory=dict)
-    """Like `left_out`, of runs of which it has no score."""
+    """Like `left_out`, for rows without any score in this table."""
     prompts: tuple[str, ...] = ()
     """Labels of the study's prompts."""
 
-    def takes(self, task: str, protocol: Protocol) -> bool:
-        """Whether a score may be added: its task has no other protocol here."""
+    def accepts(self, task: str, protocol: Protocol) -> bool:
+        """Whether a score can be added, because its task does not have another protocol in this table."""
         return self.protocols.get(task, protocol) == protocol
 
     def add(self, measurement: Measurement, protocol: Protocol) -> None:
-        """Add a score that it takes."""
+        """Add an accepted score."""
         self.measured.append(measurement)
         self.protocols.setdefault(measurement.score.task, protocol)
         self.rows.add(_row_of(measurement))
 
-    def unlike_tasks(self, part: ComparableScores) -> list[str]:
-        """Return the tasks of a row that have another protocol here.
+    def tasks_with_other_protocol(self, part: ComparableScores) -> list[str]:
+        """Return the tasks of `part` that have another protocol in this table.
 
-        The average that an evaluator gives is over all tasks, and is unlike where one of them is.
+        They include the average that an evaluator reports if they include any task, as it is over all tasks.
         """
-        unlike_here = [
-            task
-            for task, protocol in part.protocols.items()
-            if not self.takes(task, protocol)
-        ]
-        if unlike_here and AVERAGE in part.protocols and AVERAGE not in unlike_here:
-            unlike_here.append(AVERAGE)
-        return unlike_here
+        tasks = []
+        for task, protocol in part.protocols.items():
+            if not self.accepts(task, protocol):
+                tasks.append(task)
+        if tasks and AVERAGE in part.protocols and AVERAGE not in tasks:
+            tasks.append(AVERAGE)
+        return tasks
 
     def take_from(self, part: ComparableScores) -> None:
-        """Take the scores of a row that may be compared, and note why the others may not."""
-        left = self.unlike_tasks(part)
-        is_refused = len(left) == len(part.protocols)
-        if left:
-            reasons: dict[str, None] = {}
-            for task in left:
-                protocol = part.protocols[task]
-                for name, values in unlike(
-                    self.protocols.get(task, protocol), protocol
-                ):
-                    reasons[f"{name} ({values})"] = None
-            key = ", ".join(left), ", ".join(reasons)
+        """Move the scores of a row that can be compared here, and note why the others cannot."""
+        others = self.tasks_with_other_protocol(part)
+        is_refused = len(others) == len(part.protocols)
+        if others:
+            key = ", ".join(others), ", ".join(self._differences(part, others))
             noted = self.refused if is_refused else self.left_out
             noted.setdefault(key, {}).update(dict.fromkeys(sorted(part.rows)))
         if is_refused:
             return
+
         self.tasks_elsewhere |= part.tasks_elsewhere
         rest = []
         for measurement in part.measured:
             task = measurement.score.task
-            if task in left:
+            if task in others:
                 rest.append(measurement)
             else:
                 self.add(measurement, part.protocols[task])
                 part.tasks_elsewhere.add(task)
         part.measured = rest
-        part.protocols = {task: part.protocols[task] for task in left}
+        part.protocols = {task: part.protocols[task] for task in others}
+
+    def _differences(
+        self, part: ComparableScores, tasks: Iterable[str]
+    ) -> dict[str, None]:
+        """Return the protocol entries of tasks in which `part` differs from this table, with their values."""
+        differences: dict[str, None] = {}
+        for task in tasks:
+            protocol = part.protocols[task]
+            for name, values in unlike(self.protocols.get(task, protocol), protocol):
+                differences[f"{name} ({values})"] = None
+        return differences
 
     @property
     def notes(self) -> Iterator[str]:
-        """Sentences on the scores of its rows that are not compared, as their protocols differ."""
+        """Sentences on the scores of its rows that are not compared because their protocols differ."""
         for (tasks, reason), rows in self.left_out.items():
             cells = _cells_with_all_prompts(rows, self.prompts)
             if cells:
@@ -116,29 +121,29 @@ class ComparableScores:
                     f"Not compared: {tasks} of {first_names(cells)}, as the protocol differs in {reason}; "
                     "see the further table."
                 )
-        for noted in (self.left_out, self.refused):
-            for (tasks, reason), rows in noted.items():
-                places = _cells_under_some_prompts(rows, self.prompts)
-                if places:
-                    yield (
-                        f"Not compared: {tasks} of {first_names(places)}, as the protocol differs in "
-                        f"{reason}; a seed that lacks a score under one of the prompts does not count."
-                    )
+        for (tasks, reason), rows in chain(self.left_out.items(), self.refused.items()):
+            places = _cells_under_some_prompts(rows, self.prompts)
+            if places:
+                yield (
+                    f"Not compared: {tasks} of {first_names(places)}, as the protocol differs in "
+                    f"{reason}; a seed that lacks a score under one of the prompts does not count."
+                )
 
     @property
     def has_means(self) -> bool:
-        """Whether a task has a score of a seed under each of the prompts."""
-        prompts: dict[tuple[str, int, str, str], set[str]] = {}
+        """Whether any task has scores of a seed under every prompt."""
+        rows_of_tasks: dict[str, list[Row]] = {}
         for measurement in self.measured:
-            cell, prompt, seed, encoder = _row_of(measurement)
-            prompts.setdefault(
-                (cell, seed, encoder, measurement.score.task), set()
-            ).add(prompt)
-        return any(of_seed.issuperset(self.prompts) for of_seed in prompts.values())
+            rows = rows_of_tasks.setdefault(measurement.score.task, [])
+            rows.append(_row_of(measurement))
+        return any(
+            _cells_with_all_prompts(rows, self.prompts)
+            for rows in rows_of_tasks.values()
+        )
 
 
 def _cells_with_all_prompts(rows: Iterable[Row], prompts: Collection[str]) -> list[str]:
-    """Return the cells of which a seed is there under each of the prompts; all in a study without prompts."""
+    """Return the cells that have a seed with every prompt; all cells in a study without prompts."""
     prompts_of_seeds: dict[tuple[str, int, str], set[str]] = {}
     for cell, prompt, seed, encoder in rows:
         prompts_of_seeds.setdefault((cell, seed, encoder), set()).add(prompt)
@@ -152,16 +157,16 @@ def _cells_with_all_prompts(rows: Iterable[Row], prompts: Collection[str]) -> li
 def _cells_under_some_prompts(
     rows: Iterable[Row], prompts: Collection[str]
 ) -> list[str]:
-    """Return `CELL under prompt PROMPT` for the other cells; none in a study without prompts."""
-    whole = _cells_with_all_prompts(rows, prompts)
+    """Return `CELL under prompt PROMPT` for the other cells; empty in a study without prompts."""
+    complete = _cells_with_all_prompts(rows, prompts)
     prompts_of_cells: dict[str, dict[str, None]] = {}
     for cell, prompt, _, _ in rows:
-        if cell not in whole:
+        if cell not in complete:
             prompts_of_cells.setdefault(cell, {})[prompt] = None
-    return [
-        f"{cell} under prompt {', '.join(of_cell)}"
-        for cell, of_cell in prompts_of_cells.items()
-    ]
+    places = []
+    for cell, prompts_of_cell in prompts_of_cells.items():
+        places.append(f"{cell} under prompt {', '.join(prompts_of_cell)}")
+    return places
 
 
 def comparable_scores(
@@ -169,28 +174,25 @@ def comparable_scores(
 ) -> list[ComparableScores]:
     """Return the scores of each table, in the order of evaluators and protocols; development data last.
 
-    In a study with `prompts`, a further table in which no seed has a score under all of them is left out.
+    In a study with `prompts`, a further table in which no seed has a score under every prompt is left out.
     """
-    tables: list[ComparableScores] = []
+    tables: dict[tuple[str, str], list[ComparableScores]] = {}
     for metric, layer in _layers(measured):
-        tables += _tables_of(layer, metric, prompts)
-    order = list(
-        dict.fromkeys((table.evaluator, table.protocol_id) for table in tables)
-    )
-    return sorted(
-        tables, key=lambda table: order.index((table.evaluator, table.protocol_id))
-    )
+        for table in _tables_of(layer, metric, prompts):
+            key = (table.evaluator, table.protocol_id)
+            tables.setdefault(key, []).append(table)
+    return list(chain.from_iterable(tables.values()))
 
 
 def _layers(measured: Iterable[Measurement]) -> Iterator[tuple[str, list[Measurement]]]:
-    """Yield the first metric of every task, as the metric "", then the further ones, a metric at a time.
+    """Yield the scores by the first metric of every task, with the name "", then by each further metric.
 
-    Two aggregations of one metric are two metrics.
+    Two aggregations of one metric, whose protocol names differ, count as two metrics.
     """
     rest = list(measured)
     is_first = True
     while rest:
-        names: dict[tuple[Any, ...], tuple[str, str]] = {}
+        first_names_of: dict[tuple[Any, ...], tuple[str, str]] = {}
         layers: dict[str, list[Measurement]] = {}
         later = []
         for measurement in rest:
@@ -198,7 +200,7 @@ def _layers(measured: Iterable[Measurement]) -> Iterator[tuple[str, list[Measure
             metric = "" if is_first else score.metric
             name = (score.metric, score.protocol_name)
             place = (*_row_of(measurement), *_table_of(measurement), score.task, metric)
-            if names.setdefault(place, name) == name:
+            if first_names_of.setdefault(place, name) == name:
                 layers.setdefault(metric, []).append(measurement)
             else:
                 later.append(measurement)
@@ -212,74 +214,80 @@ def _tables_of(
 ) -> Iterator[ComparableScores]:
     """Yield the tables of one layer.
 
-    What a run has of an evaluator stands together, but for tasks that have another protocol there.
+    The scores of a row by one evaluator are kept together, except for tasks that have another protocol in
+    the table.
     """
-    parts: dict[tuple[Any, ...], list[ComparableScores]] = {}
-    for measurement in sorted(
-        layer, key=lambda measurement: is_development(measurement.score)
-    ):
-        score = measurement.score
-        protocol = {"metric": score.metric, **evaluation_protocol(score)}
-        of_row = parts.setdefault((*_table_of(measurement), *_row_of(measurement)), [])
-        # The latest first: what follows each other in a run was scored together.
-        part = next(
-            (part for part in reversed(of_row) if part.takes(score.task, protocol)),
-            None,
-        )
-        if part is None:
-            part = ComparableScores(*_table_of(measurement), metric, prompts=prompts)
-            of_row.append(part)
-        part.add(measurement, protocol)
     tables: dict[tuple[str, str, bool], list[ComparableScores]] = {}
-    for part in _usual_first(list(chain.from_iterable(parts.values()))):
-        siblings = tables.setdefault(
-            (part.evaluator, part.protocol_id, part.is_development), []
-        )
-        _add_part(part, siblings)
+    for part in _usual_first(_parts_of_rows(layer, metric, prompts)):
+        key = (part.evaluator, part.protocol_id, part.is_development)
+        _add_part(part, tables.setdefault(key, []))
     for siblings in tables.values():
         kept = [table for table in siblings if table.has_means] or siblings[:1]
         for table in kept:
-            others = [other for other in kept if other is not table]
-            table.apart = _differences(table, others)
+            table.apart = _differences(table, kept)
             yield table
 
 
-def _usual_first(parts: Sequence[ComparableScores]) -> list[ComparableScores]:
-    """Return what rows have of evaluators, last that with a protocol that fewer rows have than another.
+def _parts_of_rows(
+    layer: Iterable[Measurement], metric: str, prompts: tuple[str, ...]
+) -> list[ComparableScores]:
+    """Return the scores of each row and evaluator, in several parts if a task has several protocols."""
+    parts: dict[tuple[Any, ...], list[ComparableScores]] = {}
+    for measurement in sorted(layer, key=lambda each: is_development(each.score)):
+        score = measurement.score
+        table = _table_of(measurement)
+        protocol = {"metric": score.metric, **evaluation_protocol(score)}
+        parts_of_row = parts.setdefault((*table, *_row_of(measurement)), [])
+        # The latest part first, as successive scores of a run come from the same evaluation.
+        for part in reversed(parts_of_row):
+            if part.accepts(score.task, protocol):
+                part.add(measurement, protocol)
+                break
+        else:
+            part = ComparableScores(*table, metric, prompts=prompts)
+            part.add(measurement, protocol)
+            parts_of_row.append(part)
+    return list(chain.from_iterable(parts.values()))
 
-    Otherwise, one row with another protocol of a task would take this task from the table of all others.
+
+def _usual_first(parts: Sequence[ComparableScores]) -> list[ComparableScores]:
+    """Return parts with the most frequent protocol of each of their tasks first, then the other parts.
+
+    Otherwise, one row with another protocol of a task could displace this task of all other rows.
     """
     counts: dict[tuple[Any, ...], Counter[str]] = {}
-    keys = []
     for part in parts:
-        of_table = (part.evaluator, part.protocol_id, part.is_development)
-        of_part = {
-            (*of_table, task): repr(protocol)
-            for task, protocol in part.protocols.items()
-        }
-        for task, protocol in of_part.items():
+        for task, protocol in _protocols_of(part):
             counts.setdefault(task, Counter())[protocol] += 1
-        keys.append(of_part)
-    most = {task: max(of_task.values()) for task, of_task in counts.items()}
-    usual, unusual = [], []
-    for part, of_part in zip(parts, keys, strict=True):
-        if all(
-            counts[task][protocol] == most[task] for task, protocol in of_part.items()
-        ):
+    usual = []
+    unusual = []
+    for part in parts:
+        is_usual = True
+        for task, protocol in _protocols_of(part):
+            if counts[task][protocol] < max(counts[task].values()):
+                is_usual = False
+        if is_usual:
             usual.append(part)
         else:
             unusual.append(part)
     return usual + unusual
 
 
+def _protocols_of(part: ComparableScores) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield each task, with what identifies its table, and its protocol as text."""
+    for task, protocol in part.protocols.items():
+        key = (part.evaluator, part.protocol_id, part.is_development, task)
+        yield key, repr(protocol)
+
+
 def _add_part(part: ComparableScores, tables: list[ComparableScores]) -> None:
-    """Add what a run has of an evaluator to the first of these tables that take it, or as a new one."""
-    # A table that has the row already has it from another evaluation of the same run.
-    free = [table for table in tables if table.rows.isdisjoint(part.rows)]
-    for table in free:
-        table.take_from(part)
-        if not part.measured:
-            return
+    """Add the scores of a row to the first tables that accept them; what is left becomes a new table."""
+    for table in list(tables):
+        # A table that has the row already has it from another evaluation of the same run.
+        if table.rows.isdisjoint(part.rows):
+            table.take_from(part)
+            if not part.measured:
+                return
     tables.append(part)
 
 
@@ -294,25 +302,22 @@ def _table_of(measurement: Measurement) -> tuple[str, str, bool]:
 
 
 def _differences(table: ComparableScores, others: Iterable[ComparableScores]) -> str:
-    """Return the protocol entries in which a table differs from others, with its own values."""
+    """Return the protocol entries in which a table differs from others, with the table's values."""
     differences: dict[str, dict[str, dict[str, None]]] = {}
     for other in others:
-        for task in table.protocols:
-            if task not in other.protocols:
-                continue
-            for name, values in unlike(table.protocols[task], other.protocols[task]):
-                differences.setdefault(name, {}).setdefault(task, {})[f"({values})"] = (
-                    None
-                )
-    entries = [
-        _entry(name, tasks, len(table.protocols)) for name, tasks in differences.items()
-    ]
+        for task, protocol in table.protocols.items():
+            for name, values in unlike(protocol, other.protocols.get(task, protocol)):
+                tasks = differences.setdefault(name, {})
+                tasks.setdefault(task, {})[f"({values})"] = None
+    entries = []
+    for name, tasks in differences.items():
+        entries.append(_entry(name, tasks, len(table.protocols)))
     return ", ".join(entries)
 
 
 def _entry(name: str, tasks: dict[str, dict[str, None]], number_of_tasks: int) -> str:
-    """Return an entry with its values, of the first task where they differ, and its tasks, if not all."""
-    values = list(dict.fromkeys(" ".join(of_task) for of_task in tasks.values()))
+    """Return an entry with its values, those of the first task if tasks differ, and its tasks if not all."""
+    values = list(dict.fromkeys(map(" ".join, tasks.values())))
     text = f"{name} {values[0]}"
     if len(values) > 1:
         text = f"{name} {values[0].removesuffix(')')}, …)"

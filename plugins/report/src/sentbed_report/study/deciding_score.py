@@ -1,4 +1,4 @@
-"""The score by which cells are chosen."""
+"""The deciding score (`[study.decide]`), by which cells are stopped, sampled and chosen."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from sentbed_report.data_splits import is_development
 class Decide:
     """`[study.decide]`: the score by which a study stops, samples and chooses cells.
 
-    It is the mean over tasks of a run's scores, of each task that of its first metric; all are of one metric.
+    The deciding score of a run is the mean over tasks of the score in each task's first metric. All tasks must
+    have the same metric and direction.
     """
 
     tasks: tuple[str, ...] = ()
-    """Tasks to decide by, by their names in tables; by default all tasks on development data that have
-    the metric of the first, or, with `test_data`, all such tasks on test data."""
+    """Names of the deciding tasks in tables. By default all tasks on development data (with `test_data`: on
+    test data) whose metric is that of the first such task."""
     evaluator: str = ""
-    """Evaluator whose tasks they are; by default any. What depends on the machine, such as scores of `memory`
-    and `throughput`, decides only if it is named here or in `tasks`."""
+    """Evaluator of the deciding tasks; by default any. Scores that depend on the machine, such as those of
+    `memory` and `throughput`, decide only if they are named here or in `tasks`."""
     test_data: bool = False
-    """Whether to decide by test data, which makes the score of the chosen cell too good; by default they are
-    left out."""
+    """Whether test data decides, which makes the score of the chosen cell too optimistic."""
     confirm: int = attrs.field(default=0)
-    """Fresh seeds to run the chosen cell with when the study has ended, such as 3, whose scores are reported;
-    0 for none: the intervals of the chosen cell are then widened for the number of cells."""
+    """Number of fresh seeds, such as 3, with which the chosen cell is run after the study; their scores are
+    reported. With 0, the intervals of the chosen cell are widened for the number of cells instead."""
 
     @confirm.validator
     def _check_confirm(self, _: Any, value: int) -> None:
@@ -41,38 +41,38 @@ class Decide:
 
 
 def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...]:
-    """Return the scores of a run that decide, one a task, in the order of the run.
+    """Return the deciding scores of a run, one per task, evaluator and protocol, in the order of the run.
 
-    Costs, scores without a better and a worse, and those from before training are left out, and if no tasks
-    are named, scores of another metric or direction than the first one: they have no common unit. Of several
-    encoders the first one that was scored counts.
+    Costs, scores without a direction, and scores before training are left out. If no tasks are named, so are
+    scores with another metric or direction than the first, as they have no common unit. If several encoders
+    were scored, the first one counts.
     """
     deciding: dict[tuple[str, str, str], Score] = {}
     unit = None
     for score in scores:
-        if (
-            score.axis == "cost"
-            or score.direction == "none"
-            or score.encoder.endswith(START)
-        ):
-            continue
-        if (
-            decide.evaluator not in ("", score.evaluator)
-            or is_development(score) == decide.test_data
-        ):
-            continue
-        if decide.tasks and score.task not in decide.tasks:
-            continue
-        if (
-            not decide.tasks
-            and not decide.evaluator
-            and "machine" in score.evaluator_protocol
-        ):
+        if not _may_decide(score, decide):
             continue
         unit = unit or _unit(score)
         if decide.tasks or _unit(score) == unit:
             deciding.setdefault((score.evaluator, score.protocol_id, score.task), score)
     return tuple(deciding.values())
+
+
+def _may_decide(score: Score, decide: Decide) -> bool:
+    """Whether a score is one of those that `[study.decide]` selects."""
+    if score.axis == "cost" or score.direction == "none":
+        return False
+    if score.encoder.endswith(START):
+        return False
+    is_on_test_data = not is_development(score)
+    if is_on_test_data != decide.test_data:
+        return False
+    if decide.evaluator not in ("", score.evaluator):
+        return False
+    if decide.tasks:
+        return score.task in decide.tasks
+    depends_on_machine = "machine" in score.evaluator_protocol
+    return bool(decide.evaluator) or not depends_on_machine
 
 
 def described(score: Score) -> str:
@@ -82,7 +82,7 @@ def described(score: Score) -> str:
 
 
 def without_mean(scores: Sequence[Score]) -> str:
-    """Return why scores have no mean, being of several metrics or directions; empty if they have one."""
+    """Return why scores of several metrics or directions have no mean; empty if scores have a mean."""
     if len(set(map(_unit, scores))) < 2:
         return ""
     listed = ", ".join(dict.fromkeys(map(described, scores)))
@@ -96,10 +96,11 @@ def mean_of(scores: Sequence[Score]) -> float | None:
     """Return the mean of deciding scores, higher is better; None if there are none.
 
     Raises:
-        RunError: if they are of several metrics or directions.
+        RunError: if they have several metrics or directions.
     """
-    if why := without_mean(scores):
-        raise RunError(why)
+    reason = without_mean(scores)
+    if reason:
+        raise RunError(reason)
     if not scores:
         return None
     total = 0.0

@@ -1,4 +1,4 @@
-"""What a study with `[study.stop]` decided while it ran, as `decisions.json` in its directory has it."""
+"""Decisions of a study with `[study.stop]` while it ran: `decisions.json` in its directory."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ DECISIONS = "decisions.json"
 SCHEMA = 2
 
 LARGEST_DECISIONS = 1 << 26
-"""Bytes of the largest file of decisions that is read."""
+"""Largest size in bytes of a file of decisions that is read."""
 
 Promise: TypeAlias = Literal["all", "best"]
-"""What an error rate is of: any wrong claim, or a claim that a best cell is worse than another."""
+"""Error that the error rate bounds: any wrong claim (`all`), or that the best cell is called worse (`best`)."""
 
 
 @attrs.frozen
 class Claim:
-    """That a cell is worse than another by more than the margin."""
+    """Claim that a cell is worse than another by more than the margin."""
 
     cell: str
     than: str
@@ -32,7 +32,7 @@ class Claim:
     seeds: int
     """Number of seeds at the look."""
     difference: float
-    """Estimate of how much worse it is, in the unit of the score."""
+    """Estimated difference, in the unit of the score; positive."""
     at_least: float
     """Lower bound of the difference, at the error rate of the study; above the margin."""
     p_value: float
@@ -41,7 +41,7 @@ class Claim:
 
 @attrs.frozen
 class Rule:
-    """By what cells are stopped."""
+    """Rule by which cells are stopped."""
 
     worse_than: Literal["best", "baseline"]
     margin: float
@@ -49,48 +49,48 @@ class Rule:
     looks: tuple[int, ...]
     """Number of seeds at each look."""
     cells: tuple[str, ...]
-    """Names of the cells, whose number decides how many claims are possible."""
+    """Names of the cells, whose number determines the number of possible claims."""
     score: str
-    """The score that decides, in words."""
+    """Description of the deciding score."""
     seeds: tuple[int, ...] = ()
-    """Seeds in their order; a look is at the first ones."""
+    """Seeds in order; a look is at the first of them."""
     promise: Promise = "all"
-    """What the error rate is of."""
+    """Error that the error rate bounds."""
     prompts: tuple[str, ...] = ()
-    """Labels of the prompts under each of which every seed of a look is run."""
+    """Labels of the prompts, with each of which every seed of a look is run."""
     prompt_factor: Literal["random", "fixed"] | None = None
-    """What the prompts are, as `StudyData.prompt_factor`; None without prompts."""
+    """See `StudyData.prompt_factor`; None without prompts."""
 
 
 @attrs.frozen
 class Decisions:
-    """All claims of a study, by the rule."""
+    """Rule of a study, and the claims that were made by it."""
 
     rule: Rule
     claims: tuple[Claim, ...] = ()
     looks: tuple[int, ...] = ()
-    """Number of seeds at the looks that were made."""
+    """Number of seeds at each look that was made."""
     at_work: tuple[str, ...] = ()
     """Cells that were not shown to be worse than another."""
     left: Mapping[str, str] = attrs.field(factory=dict)
-    """Cell that could not be compared at the last look -> why."""
+    """Cell that could not be compared at the last look -> the reason."""
     over_items: bool = True
-    """Whether the last look knew the items behind the scores; else claims are over seeds alone."""
+    """Whether scores had items at the last look; otherwise claims are over seeds alone."""
     ended: bool = False
-    """Whether no look is left."""
+    """Whether all looks have been made."""
     earlier: tuple[Rule, ...] = ()
-    """Rules by which the same study has decided, the first one first, if there were others than `rule`.
+    """Rules by which the study decided before, in order of time; empty if the rule was never changed.
 
-    `rule` itself keeps its place among them where the study has come back to it.
+    If the study returned to an earlier rule, `rule` is among them.
     """
 
     @property
     def winner(self) -> str | None:
-        """The only cell that was not shown to be worse than another, if there is one."""
+        """The cell that is left if all others were shown to be worse; else None."""
         return self.at_work[0] if len(self.at_work) == 1 else None
 
     def last_seeds(self, cell: str) -> int | None:
-        """Return the number of seeds after which a cell gets no more; None if that is not decided."""
+        """Return the number of seeds after which a cell gets no more; None if it may still get some."""
         for claim in self.claims:
             if claim.cell == cell:
                 return claim.seeds

@@ -1,42 +1,43 @@
-"""Differences between the encoders' parts of protocols that the recipes do not explain."""
+"""Differences in how encoders were used (the encoders' parts of protocols) that the recipes do not explain."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import product
 from typing import TypeAlias
 
 import attrs
 from sentbed.protocols import Score
 
-from sentbed_report.comparability import encoder_protocol, unlike
 from sentbed_report.formatting import first_names
+from sentbed_report.score_protocols import encoder_protocol, unlike
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import StudyData
 
 _NAMES_OF_ENCODERS = {"encoder", "encoders"}
-"""Parts of paths that say nothing on what differs."""
+"""Parts of paths that do not help to identify what differs."""
 
 
 _PromptAndSeed: TypeAlias = tuple[str, int]
-"""What tells a run from the others of its cell; the prompt is empty in a study without `prompts`."""
+"""Prompt and seed, which identify a run of a cell; the prompt is empty in a study without `prompts`."""
 
 
 @attrs.define
 class _Entry:
-    """An entry of protocols that differs."""
+    """An entry in which protocols differ."""
 
     values: dict[str, None] = attrs.field(factory=dict)
-    """`VALUE against VALUE`, of the reference first."""
+    """Texts `VALUE against VALUE`, with the value of the reference first."""
     runs: dict[str, set[_PromptAndSeed]] = attrs.field(factory=dict)
     """Cell -> runs in which it differs."""
 
 
 def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str:
-    """Return a sentence on how encoders were used in unlike ways although recipes are alike; else nothing.
+    """Return a sentence on differences in how encoders were used that the recipes do not explain; else empty.
 
     Each score is compared with that of the baseline, or of the first cell, in the same task, under the same
-    prompt of the study, and by the encoder of the same name, or the only one. What the recipes of the cells
-    differ in is left out.
+    prompt of the study, and by the encoder of the same name, or the only encoder. Entries in which the
+    recipes of the cells differ are left out.
     """
     if not measured:
         return ""
@@ -70,28 +71,32 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
                 runs.add((run.prompt, run.seed))
     if not entries:
         return ""
-    texts = [_text(data, name, entry) for name, entry in entries.items()]
+    texts = []
+    for name, entry in entries.items():
+        texts.append(_text(data, name, entry))
     return f"Encoded in another way than {reference}: {first_names(texts)}."
 
 
 def _varied_by_recipes(data: StudyData) -> set[str]:
-    """Return the keys that cells set, such as `pooler` of `encoder.pooler.use`."""
+    """Return the keys in which the cells' recipes differ, such as `pooler` of `encoder.pooler.use`."""
     paths: list[str] = []
     keys: set[str] = set()
     for axis in data.axes:
         paths += axis.paths
     for cell in data.cells:
-        paths += [difference.partition(": ")[0] for difference in cell.differences]
-        if any(run.record.get("ranking") for run in cell.runs):
-            # Each run searched for a demonstration of its own.
-            keys.add("prompt")
+        for difference in cell.differences:
+            paths.append(difference.partition(": ")[0])
+        for run in cell.runs:
+            if run.record.get("ranking"):
+                # Each run has searched for its own demonstration, so that its prompt differs.
+                keys.add("prompt")
     for path in paths:
         keys.update(path.split("."))
     return keys - _NAMES_OF_ENCODERS
 
 
 def _text(data: StudyData, name: str, entry: _Entry) -> str:
-    """Return an entry with its first values and where it differs."""
+    """Return an entry with its first values, and the cells and runs in which it differs."""
     first, *others = entry.values
     more = ", …" if others else ""
     places = []
@@ -106,27 +111,27 @@ def _text(data: StudyData, name: str, entry: _Entry) -> str:
 def _which_runs(
     runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndSeed]
 ) -> str:
-    """Return the prompts and the seeds of runs of a cell, each if they are not those of all that finished.
+    """Return the prompts and the seeds of some runs of a cell, each unless it is true of all finished runs.
 
-    Where the runs differ in both, and are not all under these prompts and seeds, they are listed.
+    If the runs are not all combinations of these prompts and seeds, every run is listed.
     """
-    of_runs = {prompt for prompt, _ in runs}
-    seeds = sorted({seed for _, seed in runs})
     prompts: dict[str, None] = {}
+    seeds = set()
+    all_prompts = set()
+    all_seeds = set()
     listed = []
-    crossed = set()
     for prompt, seed in finished:
-        if prompt in of_runs:
-            prompts[prompt] = None
-            if seed in seeds:
-                crossed.add((prompt, seed))
+        all_prompts.add(prompt)
+        all_seeds.add(seed)
         if (prompt, seed) in runs:
+            prompts[prompt] = None
+            seeds.add(seed)
             listed.append(f"prompt {prompt} and seed {seed}")
-    if crossed != set(runs):
+    if set(product(prompts, seeds)).intersection(finished) != set(runs):
         return f" under {', '.join(listed)}"
-    places = []
-    if len(prompts) < len({prompt for prompt, _ in finished}):
-        places.append(f"prompt {', '.join(prompts)}")
-    if len(seeds) < len({seed for _, seed in finished}):
-        places.append(f"seed {', '.join(map(str, seeds))}")
-    return f" under {' and '.join(places)}" if places else ""
+    parts = []
+    if len(prompts) < len(all_prompts):
+        parts.append(f"prompt {', '.join(prompts)}")
+    if len(seeds) < len(all_seeds):
+        parts.append(f"seed {', '.join(map(str, sorted(seeds)))}")
+    return f" under {' and '.join(parts)}" if parts else ""

@@ -10,9 +10,9 @@ from sentbed_report.study.summary_tables import Summary
 
 
 def with_equivalence(summary: Summary) -> Summary:
-    """Return a table with the tests of its last column, of each number that has a p-value.
+    """Return the table with equivalence tests in its last column, for each number that has a p-value.
 
-    There are none if the study has no margin, or the column no better and worse.
+    It is returned unchanged if the study has no margin, or the column no direction.
     """
     column = summary.columns[-1]
     if summary.equivalence is None or not column.ranked:

@@ -1,10 +1,10 @@
-"""Exports of a study for papers and programs: `tables/` and `results.json`."""
+"""Export of a study's results into files: `tables/` for papers, `results.json` for programs."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ RESULTS = "results.json"
 SCORES = "scores.csv"
 """File with every score of every seed, one per line."""
 FORMATS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
-"""Suffix of a table's file -> what writes it."""
+"""Suffix of a table's file -> the function that renders it."""
 
 
 def write_exports(
@@ -58,8 +58,8 @@ def write_exports(
 ) -> None:
     """Write `tables/*.md`, `.csv` and `.tex`, and `results.json`.
 
-    `summaries` and `selection` are the study's own where they are left out. Tables of an earlier
-    `results.json` that are none of these are taken away; what else lies in `tables` stays.
+    `summaries` and `selection` are computed from `data` by default. Files of tables that an earlier
+    `results.json` lists and this one does not are deleted; other files in `tables` are kept.
 
     Raises:
         RunError: if the disk is full.
@@ -74,7 +74,7 @@ def write_exports(
 
 
 def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
-    """Write `tables/NAME.md`, `.tex` and `.csv` of each table into the directory of a study or a run.
+    """Write `tables/NAME.md`, `.tex` and `.csv` of each table into the directory of a study or run.
 
     Raises:
         RunError: if the disk is full.
@@ -92,52 +92,57 @@ def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
 
 
 def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFrame:
-    """Return every score of every seed, one a row, as the tables have them.
+    """Return every score of every seed in the tables, one per row.
 
-    Columns: evaluator, protocol, metric, cell, encoder, a column an axis, prompt in a study with `prompts`,
-    seed, task, value, direction, degenerate: why the number says nothing of its encoder, of a study without
-    `prompts` with the seeds of which that holds.
+    Columns: evaluator, protocol, metric, cell, encoder, one column per axis, prompt (in a study with
+    `prompts`), seed, task, value, direction, and degenerate: why the number says nothing about its encoder
+    (in a study without `prompts`, with the seeds for which that holds).
     """
     import pandas
 
     axes = {axis_column(axis.name): axis.name for axis in data.axes}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for summary in summaries:
         for row in summary.rows:
-            labels = {column: row.labels.get(axis) for column, axis in axes.items()}
-            for number, (column, cell) in enumerate(
-                zip(summary.columns, row.cells, strict=True)
-            ):
-                task = f"{column.task} ({column.part})" if column.part else column.task
-                for prompt, seed, score in summary.scores_of_runs(row.key, number):
-                    degenerate = degenerate_reason(score) if prompt else cell.degenerate
-                    rows.append(
-                        {
-                            "evaluator": summary.evaluator,
-                            "protocol": summary.protocol,
-                            "metric": column.metric,
-                            "cell": row.cell,
-                            "encoder": row.encoder,
-                            # Without `prompts`, an axis may be called `prompt`.
-                            "prompt": prompt,
-                            **labels,
-                            "seed": seed,
-                            "task": task,
-                            "value": score.value,
-                            "direction": column.direction,
-                            "degenerate": degenerate,
-                        }
-                    )
+            rows += _scores_of_row(summary, row, axes)
     about = ("evaluator", "protocol", "metric", "cell", "encoder")
     of_run = ["prompt", "seed"] if data.prompts else ["seed"]
     of_score = ("task", "value", "direction", "degenerate")
     return pandas.DataFrame(rows, columns=[*about, *axes, *of_run, *of_score])
 
 
-def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
-    """Return a name for each table, for files and labels: evaluator, protocol, metric, and a number.
+def _scores_of_row(
+    summary: Summary, row: SummaryRow, axes: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the scores of a table's row, as `score_frame` has them; `axes` are column -> axis."""
+    labels = {column: row.labels.get(axis) for column, axis in axes.items()}
+    for number, column in enumerate(summary.columns):
+        task = f"{column.task} ({column.part})" if column.part else column.task
+        for prompt, seed, score in summary.scores_of_runs(row.key, number):
+            degenerate = row.cells[number].degenerate
+            if prompt:
+                degenerate = degenerate_reason(score)
+            yield {
+                "evaluator": summary.evaluator,
+                "protocol": summary.protocol,
+                "metric": column.metric,
+                "cell": row.cell,
+                "encoder": row.encoder,
+                # Before the labels, as an axis may be called `prompt` in a study without `prompts`.
+                "prompt": prompt,
+                **labels,
+                "seed": seed,
+                "task": task,
+                "value": score.value,
+                "direction": column.direction,
+                "degenerate": degenerate,
+            }
 
-    They differ in letters and digits alone, whatever their case, also from the file of all scores.
+
+def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
+    """Return a name of each table for files and labels: evaluator, protocol, metric, and a number if needed.
+
+    All differ in their letters and digits, without regard to case, also from the file of all scores.
     """
     taken = {reduced(Path(SCORES).stem)}
     names = []
@@ -156,46 +161,41 @@ def to_json(
     """Return all results as JSON; non-finite numbers are null."""
     if selection is None:
         selection = select(data, summaries)
-    names = table_names(summaries)
+    axes = []
+    for axis in data.axes:
+        axes.append({"name": axis.name, "labels": axis.labels, "numbers": axis.numbers})
+    excluded = []
+    for name, reasons in data.excluded:
+        excluded.append({"cell": name, "reasons": reasons})
     document = {
         "schema": SCHEMA,
         "study": data.name,
-        "axes": [
-            {"name": a.name, "labels": a.labels, "numbers": a.numbers}
-            for a in data.axes
-        ],
+        "axes": axes,
         "seeds": data.seeds,
         "prompts": data.prompts,
         "prompt_factor": data.prompt_factor if data.prompts else None,
         "baseline": data.baseline,
         "finished": data.finished,
         "total": data.total,
-        "cells": [_cell(cell) for cell in data.cells],
-        "excluded": [
-            {"cell": name, "reasons": reasons} for name, reasons in data.excluded
-        ],
-        "tables": [
-            _table(summary, name)
-            for summary, name in zip(summaries, names, strict=True)
-        ],
-        "demonstrations": [
-            _demonstration(row) for row in found_demonstrations(data, summaries)
-        ],
-        "published": [
-            _published(number) for number in published_numbers(data, summaries)
-        ],
-        "decisions": None if data.decisions is None else attrs.asdict(data.decisions),
-        "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
-        "costs": [
-            _score_and_cost(points)
-            for points in scores_against_cost(summaries, data.cost)
-        ],
-        "chosen": None if selection is None else attrs.asdict(selection),
+        "cells": list(map(_cell, data.cells)),
+        "excluded": excluded,
+        "tables": list(map(_table, summaries, table_names(summaries))),
+        "demonstrations": list(
+            map(_demonstration, found_demonstrations(data, summaries))
+        ),
+        "published": list(map(_published, published_numbers(data, summaries))),
+        "decisions": _fields(data.decisions),
+        "sampled": _fields(data.sampled),
+        "costs": list(map(_score_and_cost, scores_against_cost(summaries, data.cost))),
+        "chosen": _fields(selection),
     }
-    return (
-        json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
-        + "\n"
-    )
+    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n"
+
+
+def _fields(record: attrs.AttrsInstance | None) -> dict[str, Any] | None:
+    """Return the fields of a record, all the way down; None without a record."""
+    return None if record is None else attrs.asdict(record)
 
 
 def _names_in_results(directory: Path) -> list[str]:
@@ -204,7 +204,13 @@ def _names_in_results(directory: Path) -> list[str]:
         names = [table["name"] for table in read_json(directory / RESULTS)["tables"]]
     except (OSError, ValueError, LookupError, TypeError, DataError):
         return []
-    return [name for name in names if isinstance(name, str) and Path(name).name == name]
+
+    names_of_files = []
+    for name in names:
+        # A path of a damaged file could lead out of the directory.
+        if isinstance(name, str) and Path(name).name == name:
+            names_of_files.append(name)
+    return names_of_files
 
 
 def _cell(cell: CellInfo) -> dict[str, Any]:
@@ -232,16 +238,17 @@ def _cell(cell: CellInfo) -> dict[str, Any]:
 
 
 def _table(summary: Summary, name: str) -> dict[str, Any]:
-    columns = [
-        {
-            "task": column.task,
-            "part": column.part,
-            "metric": column.metric,
-            "direction": column.direction,
-            "protocol": column.protocol,
-        }
-        for column in summary.columns
-    ]
+    columns = []
+    for column in summary.columns:
+        columns.append(
+            {
+                "task": column.task,
+                "part": column.part,
+                "metric": column.metric,
+                "direction": column.direction,
+                "protocol": column.protocol,
+            }
+        )
     equivalence = []
     for row in summary.rows:
         test = row.cells[-1].equivalence
@@ -257,11 +264,11 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         "over": summary.over,
         "test": summary.test,
         "columns": columns,
-        "rows": [_row(row) for row in summary.rows],
+        "rows": list(map(_row, summary.rows)),
         "equivalence": equivalence,
-        "references": [attrs.asdict(reference) for reference in summary.references],
+        "references": list(map(attrs.asdict, summary.references)),
         "groups": None if summary.groups is None else _groups(summary.groups),
-        "prompts": [_under_prompts(row) for row in rows_under_prompts(summary)],
+        "prompts": list(map(_under_prompts, rows_under_prompts(summary))),
     }
 
 
@@ -271,7 +278,7 @@ def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
         "encoder": row.row.encoder,
         "means": row.means,
         "ranks": row.ranks,
-        "sources": None if row.sources is None else attrs.asdict(row.sources),
+        "sources": _fields(row.sources),
         "best": attrs.asdict(row.best),
     }
 
@@ -284,7 +291,7 @@ def _row(row: SummaryRow) -> dict[str, Any]:
         "status": row.status,
         "stopped": row.stopped,
         "error": row.error,
-        "values": [record_of(cell) for cell in row.cells],
+        "values": list(map(record_of, row.cells)),
     }
 
 
@@ -294,7 +301,7 @@ def _groups(groups: RankGroups) -> dict[str, Any]:
         "pairs": groups.pairs,
         "basis": groups.basis,
         "reason": groups.reason,
-        "cells": [_lettered(row) for row in groups.rows],
+        "cells": list(map(_lettered, groups.rows)),
         "left": dict(groups.left),
         "over_tasks": None if groups.tasks is None else _over_tasks(groups.tasks),
     }
@@ -307,13 +314,13 @@ def _over_tasks(ranks: TaskRanks) -> dict[str, Any]:
         "p_value": ranks.p_value,
         "critical_difference": ranks.critical,
         "seeds": ranks.seeds,
-        "cells": [_lettered(row) for row in ranks.rows],
+        "cells": list(map(_lettered, ranks.rows)),
         "left": dict(ranks.left),
     }
 
 
 def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
-    """Return the fields of a row, with letters for the numbers of its groups."""
+    """Return the fields of a row, with letters in place of the numbers of its groups."""
     fields = attrs.asdict(
         row, filter=lambda field, _: field.name not in ("name", "groups")
     )
@@ -321,16 +328,17 @@ def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
 
 
 def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
-    points = [
-        {
-            "cell": point.row.cell,
-            "encoder": point.row.encoder,
-            "score": point.score,
-            "cost": point.cost,
-            "front": point.front,
-        }
-        for point in against.points
-    ]
+    points = []
+    for point in against.points:
+        points.append(
+            {
+                "cell": point.row.cell,
+                "encoder": point.row.encoder,
+                "score": point.score,
+                "cost": point.cost,
+                "front": point.front,
+            }
+        )
     cost = against.column
     return {
         **against.scores.ranked_by,
@@ -343,14 +351,15 @@ def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
 def _demonstration(row: FoundRow) -> dict[str, Any]:
     search = row.found
     shares = search.shares
-    gains = [
-        {
-            "against": gain.without,
-            **gain.summary.ranked_by,
-            "difference": gain.difference,
-        }
-        for gain in row.gains
-    ]
+    gains = []
+    for gain in row.gains:
+        gains.append(
+            {
+                "against": gain.without,
+                **gain.summary.ranked_by,
+                "difference": gain.difference,
+            }
+        )
     return {
         "cell": row.cell.name,
         "seed": row.seed,

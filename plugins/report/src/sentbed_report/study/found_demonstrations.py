@@ -1,6 +1,6 @@
-"""Demonstrations that the searches of a study's cells have found.
+"""Results of the demonstration searches of a study's cells: the best demonstration, and what it gains.
 
-The columns of PromptEOL's table 4, and the shares of its figure 3.
+They have the columns of PromptEOL's table 4, and the shares of its figure 3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sentbed_report.study.summary_tables import Summary
 
 @attrs.frozen
 class Found:
-    """Result of the search of one run, from its `search.json`."""
+    """Result of the demonstration search of one run, from its `search.json`."""
 
     evaluator: str
     sentence: str
@@ -27,47 +27,48 @@ class Found:
     score: float
     """Score of the best candidate."""
     scores: tuple[float, ...]
-    """Scores of the candidates; those that are not finite are left out."""
+    """Finite scores of the candidates."""
     baseline: float | None
     """Score without a demonstration; None if it is not finite."""
 
     @property
     def improvement(self) -> float | None:
-        """Score of the best candidate less that without a demonstration."""
+        """Score of the best candidate minus the score without a demonstration."""
         return None if self.baseline is None else self.score - self.baseline
 
     @property
     def shares(self) -> Shares | None:
-        """How many candidates help, and how many harm."""
+        """Shares of the candidates that score higher, and lower, than without a demonstration."""
         return None if self.baseline is None else Shares.of(self.scores, self.baseline)
 
 
 @attrs.frozen
 class Gain:
-    """Score of a searched cell on an evaluation, less that of the cell which differs in the search alone."""
+    """Gain of a search in one table: score of the cell minus that of the cell without a search."""
 
     without: str
-    """Name of the other cell."""
+    """Name of the cell without a search, which differs in nothing else."""
     summary: Summary
-    """Table whose last column both have."""
+    """Table in whose last column both cells have a score."""
     difference: float
+    """Difference of the scores in that column."""
 
 
 @attrs.frozen
 class FoundRow:
-    """Search of a cell with a seed."""
+    """Search of one cell under one seed."""
 
     cell: CellInfo
     seed: int
     found: Found
     gains: tuple[Gain, ...]
-    """One per table in which both cells have a score; means over seeds."""
+    """One gain per table in which both cells have a score; differences of means over seeds."""
 
 
 def found_demonstrations(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[FoundRow, ...]:
-    """Return what the search of each run has found, in the order of cells and seeds."""
+    """Return the result of each run's search, in the order of cells and seeds."""
     without_search = []
     for cell in data.cells:
         if not any(map(search_of, cell.runs)):
@@ -83,31 +84,34 @@ def found_demonstrations(
 
 
 def search_of(run: CellRun) -> Found | None:
-    """Return what a run's search has found; None without one, or with none that can be read."""
+    """Return the result of a run's search; None if there was none, or if its record cannot be read."""
     ranking = run.record.get("ranking")
-    if not isinstance(ranking, Mapping) or not isinstance(
-        ranking.get("rows"), Sequence
-    ):
+    if not isinstance(ranking, Mapping):
         return None
-    ranked = []
+    rows = ranking.get("rows")
+    if not isinstance(rows, Sequence):
+        return None
+    scores: list[float] = []
+    best: Mapping[str, Any] = {}
     baseline = None
-    for row in ranking["rows"]:
+    for row in rows:
         score = _finite(row.get("score")) if isinstance(row, Mapping) else None
         if score is None:
             continue
-        if row.get("rank") is not None:
-            ranked.append((score, row))
-        elif baseline is None:
-            baseline = score
-    if not ranked:
+        if row.get("rank") is None:
+            baseline = score if baseline is None else baseline
+            continue
+        if not scores or score > max(scores):
+            best = row
+        scores.append(score)
+    if not scores:
         return None
-    best_score, best = max(ranked, key=lambda candidate: candidate[0])
     return Found(
         evaluator=str(ranking.get("evaluator", "")),
         sentence=str(best.get("sentence", "")),
         word=str(best.get("word", "")),
-        score=best_score,
-        scores=tuple(score for score, _ in ranked),
+        score=max(scores),
+        scores=tuple(scores),
         baseline=baseline,
     )
 
@@ -115,40 +119,31 @@ def search_of(run: CellRun) -> Found | None:
 def _gains(
     cell: CellInfo, without_search: Sequence[CellInfo], summaries: Sequence[Summary]
 ) -> Iterator[Gain]:
-    """Yield what the search gains over the only cell that differs in one label and has none."""
+    """Yield the gains over the cell without a search that differs in a single label, if there is just one."""
     beside = []
     for other in without_search:
-        differing = [
-            axis for axis, label in other.labels.items() if cell.labels[axis] != label
-        ]
-        if len(differing) == 1:
+        if len(other.labels.items() - cell.labels.items()) == 1:
             beside.append(other.name)
     if len(beside) != 1:
         return
     for summary in summaries:
-        with_search, without = (
-            _mean(summary.rows, cell.name),
-            _mean(summary.rows, beside[0]),
-        )
+        with_search = _mean(summary.rows, cell.name)
+        without = _mean(summary.rows, beside[0])
         if with_search is not None and without is not None:
             yield Gain(beside[0], summary, with_search - without)
 
 
 def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
-    """Return the mean in the last column of a cell's only row that has finished."""
-    values = [
-        row.cells[-1].value
-        for row in rows
-        if row.cell == cell and row.status == "finished"
-    ]
+    """Return the mean in the last column of a cell with a single finished row; else None."""
+    values = []
+    for row in rows:
+        if row.cell == cell and row.status == "finished":
+            values.append(row.cells[-1].value)
     return _finite(values[0]) if len(values) == 1 else None
 
 
 def _finite(value: Any) -> float | None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-    ):
+    """Return a value as a float if it is a finite number; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    return float(value) if math.isfinite(value) else None

@@ -1,23 +1,26 @@
-"""The items behind the difference of two cells in one task: predictions, gold, and each item's share.
+"""Items of a task behind the difference of two cells: predictions, gold values, and each item's share.
 
-The shares of all items sum to the difference. That of an item in one score is, for a mean, its value over the
-number of items; for a correlation, the product of the two standard scores (of ranks, for Spearman's) over the
-number of items, which sum to it. Of other statistics, which are no sums over items, it is the item's
-influence (`Items.influences`): the shares then say which items move the score, and sum to 0.
+An item's share of a mean is its value divided by the number of items n. Its share of a correlation is the
+product of its two standardised values (of ranks, for Spearman's) divided by n. These shares sum to the score.
+Other statistics are not sums over items: there, the share is the item's influence (`Items.influences`), which
+says how much the item moves the score, and the shares sum to 0.
+
+An item's share of the difference is its share in the second cell minus its share in the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError, suggest
-from sentbed.protocols import START, Items, Score
+from sentbed.protocols import START, Items
 
-from sentbed_report.comparability import evaluation_protocol
+from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.statistics.same_items import require_same
-from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.study_data import CellInfo, StudyData
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,23 +28,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sentbed.statistics.named_statistics import Floats
 
-_RunScore: TypeAlias = tuple[CellRun, Score]
-"""A run and its score of a task."""
 
 SUMS = ("mean", "pearson", "spearman")
-"""Statistics that are sums over items."""
+"""Statistics that are sums over items, so that the shares of the items sum to the score."""
+
+
+@attrs.frozen(eq=False)
+class _ItemsOfRun:
+    """Items of a task in one run."""
+
+    seed: int
+    prompt: str
+    metric: str
+    items: Items
 
 
 @attrs.frozen(eq=False)
 class CellItems:
-    """Items of one cell in one task. Means over its runs are made when they are asked for."""
+    """Items of one cell in one task."""
 
     of_runs: tuple[Items, ...]
-    """Items under each seed and prompt, which are the same ones; at least one."""
+    """The same items in the run of each seed and prompt; at least one run."""
 
     @property
     def predictions(self) -> Floats:
-        """`(items,)`: the prediction, such as a cosine; for a mean the item's value."""
+        """`(items,)`: mean prediction over the runs, such as a cosine; for a mean, the item's value."""
         import numpy as np
 
         predictions = []
@@ -53,10 +64,10 @@ class CellItems:
 
     @property
     def shares(self) -> Floats:
-        """`(items,)`, in the unit of the score."""
+        """`(items,)`: mean share over the runs, in the unit of the score."""
         import numpy as np
 
-        mean: Floats = np.mean([item_shares(items) for items in self.of_runs], axis=0)
+        mean: Floats = np.mean(list(map(item_shares, self.of_runs)), axis=0)
         return mean
 
 
@@ -67,12 +78,13 @@ class TaskItems:
     task: str
     metric: str
     gold: Floats | None
-    """`(items,)`; None for a mean, whose items have no gold value apart."""
+    """`(items,)`: gold values; None for a mean, whose items have no gold value."""
     groups: NDArray[np.int64] | None
-    """`(items,)`: number of the subset that an item is from."""
+    """`(items,)`: number of each item's group, such as a subset of the task; None without groups."""
     are_sums: bool
-    """Whether the shares of a cell sum to its score."""
+    """Whether the shares of a cell sum to its score; see `SUMS`."""
     cells: Mapping[str, CellItems]
+    """Name of a cell -> its items; only of cells that have these items."""
 
 
 def task_items(
@@ -82,68 +94,72 @@ def task_items(
     metric: str = "",
     protocol: Mapping[str, Any] | None = None,
 ) -> TaskItems:
-    """Return the items of all cells in a task, by its first metric and under any protocol by default.
+    """Return the items of all cells in a task.
+
+    Without `metric`, it is the first metric of the task that has items; without `protocol`, any protocol.
+    Cells and runs with other items than the first cell that has any are left out.
 
     Raises:
         RunError: if no score of the task has items.
     """
-    first: Items | None = None
-    name = metric
+    reference: _ItemsOfRun | None = None
+    for cell in data.cells:
+        runs = _items_of_runs(data, cell, task, evaluator, metric, protocol)
+        if runs:
+            reference = runs[0]
+            break
+    if reference is None:
+        raise RunError(_without_items(data, task))
+
     cells = {}
     for cell in data.cells:
-        scores = _scores(data, cell, task, evaluator, name, protocol)
-        if first is None and scores:
-            first, name = scores[0][1].items, scores[0][1].metric
+        runs = _items_of_runs(data, cell, task, evaluator, reference.metric, protocol)
         comparable = []
-        for run, score in scores:
-            if score.items is not None and _has_same_items(score.items, first):
-                comparable.append((run, score))
-        of_runs = tuple(
-            score.items
-            for _, score in _under_every_prompt(data, comparable)
-            if score.items
-        )
-        if of_runs:
-            cells[cell.name] = CellItems(of_runs)
-    if first is None:
-        tasks: set[str] = set()
-        for cell in data.cells:
-            for run in cell.runs:
-                tasks.update(score.task for score in run.scores)
-        under = " under every prompt" if data.prompts else ""
-        raise RunError(
-            f"no score of the task `{task}` has items{under}.{suggest(task, sorted(tasks))}"
-        )
+        for run in runs:
+            if _has_same_items(run.items, reference.items):
+                comparable.append(run)
+        comparable = _under_every_prompt(data, comparable)
+        if comparable:
+            cells[cell.name] = CellItems(tuple(run.items for run in comparable))
+
+    first = reference.items
     gold = None
     if first.statistic != "mean":
         gold = first.x.astype(float)
-    return TaskItems(
-        task,
-        name,
-        gold,
-        first.groups,
-        first.statistic in SUMS,
-        cells,
+    are_sums = first.statistic in SUMS
+    return TaskItems(task, reference.metric, gold, first.groups, are_sums, cells)
+
+
+def _without_items(data: StudyData, task: str) -> str:
+    """Return the message that no score of a task has items."""
+    tasks = set()
+    for cell in data.cells:
+        for score in chain.from_iterable(run.scores for run in cell.runs):
+            tasks.add(score.task)
+    under = " under every prompt" if data.prompts else ""
+    return (
+        f"no score of the task `{task}` has items{under}.{suggest(task, sorted(tasks))}"
     )
 
 
 def has_items(
     data: StudyData, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any]
 ) -> bool:
-    """Whether a cell has items in a task, as `task_items`."""
+    """Whether any cell has items in a task; arguments as for `task_items`."""
     return any(
-        _scores(data, cell, task, evaluator, metric, protocol) for cell in data.cells
+        _items_of_runs(data, cell, task, evaluator, metric, protocol)
+        for cell in data.cells
     )
 
 
 def item_differences(
     data: StudyData, first: str, second: str, task: str
 ) -> pandas.DataFrame:
-    """Return the items that make the difference of two cells, a row an item, the largest shares first.
+    """Return the items behind the difference of two cells, one per row, the largest shares first.
 
-    Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the cells,
-    as means over their seeds and prompts), `share` (of the second less the first, in the unit of the score),
-    `group`.
+    Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the two
+    cells, as means over their seeds and prompts), `share` (its share of the second score minus that of the
+    first, in the unit of the score), `group`.
 
     Raises:
         RunError: if a cell has no items in the task, or there is no such cell.
@@ -154,7 +170,7 @@ def item_differences(
     items = task_items(data, task)
     for cell in (first, second):
         if cell not in items.cells:
-            names = [of_study.name for of_study in data.cells]
+            names = [cell_of_study.name for cell_of_study in data.cells]
             raise RunError(
                 f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, names)}"
             )
@@ -173,53 +189,50 @@ def item_differences(
     return frame.sort_values("share", key=abs, ascending=False, ignore_index=True)
 
 
-def _scores(
+def _items_of_runs(
     data: StudyData,
     cell: CellInfo,
     task: str,
     evaluator: str,
     metric: str,
     protocol: Mapping[str, Any] | None,
-) -> list[_RunScore]:
-    """Return the score of a task in each run: its first one that has items, after training.
+) -> list[_ItemsOfRun]:
+    """Return the items of a task in each run: those of the first score that matches, after training.
 
-    As in the tables, a seed counts when it has a score under every prompt.
+    Runs of a seed without a score under every prompt are left out, as in the tables.
     """
-    scores = []
+    runs = []
     for run in cell.runs:
         for score in run.scores:
-            is_wanted = score.task == task and evaluator in ("", score.evaluator)
-            is_wanted = (
-                is_wanted
-                and metric in ("", score.metric)
-                and not score.encoder.endswith(START)
-            )
-            is_wanted = is_wanted and score.items is not None
-            if is_wanted and (
-                protocol is None or evaluation_protocol(score) == protocol
-            ):
-                scores.append((run, score))
-                break
-    return _under_every_prompt(data, scores)
+            if score.items is None or score.encoder.endswith(START):
+                continue
+            if score.task != task:
+                continue
+            if evaluator not in ("", score.evaluator):
+                continue
+            if metric not in ("", score.metric):
+                continue
+            if protocol is not None and evaluation_protocol(score) != protocol:
+                continue
+            runs.append(_ItemsOfRun(run.seed, run.prompt, score.metric, score.items))
+            break
+    return _under_every_prompt(data, runs)
 
 
 def _under_every_prompt(
-    data: StudyData, scores: Sequence[_RunScore]
-) -> list[_RunScore]:
-    """Return the scores of those seeds that have one under each prompt; all in a study without prompts."""
+    data: StudyData, runs: Sequence[_ItemsOfRun]
+) -> list[_ItemsOfRun]:
+    """Return the runs of seeds that have one under every prompt; all runs in a study without prompts."""
     if not data.prompts:
-        return list(scores)
+        return list(runs)
     prompts: dict[int, set[str]] = {}
-    for run, _ in scores:
+    for run in runs:
         prompts.setdefault(run.seed, set()).add(run.prompt)
-    return [
-        (run, score) for run, score in scores if prompts[run.seed] == set(data.prompts)
-    ]
+    return [run for run in runs if prompts[run.seed] == set(data.prompts)]
 
 
-def _has_same_items(items: Items, first: Items | None) -> bool:
-    if first is None:
-        return False
+def _has_same_items(items: Items, first: Items) -> bool:
+    """Whether items can be compared with the first ones, one by one."""
     try:
         require_same(first, items)
         items.require_usable()
@@ -229,7 +242,7 @@ def _has_same_items(items: Items, first: Items | None) -> bool:
 
 
 def item_shares(items: Items) -> Floats:
-    """Return the share of each item in the score, `(n,)`; zero where nothing is known of the statistic."""
+    """Return the share of each item in the score, `(n,)`; zeros for a statistic that is a function."""
     import numpy as np
 
     if callable(items.statistic):
@@ -247,7 +260,7 @@ def item_shares(items: Items) -> Floats:
 
 
 def _standard(values: Floats, statistic: object) -> Floats:
-    """Return standard scores of values, or of their ranks; zeros where all are equal."""
+    """Return standardised values, or ranks for Spearman's correlation; zeros if all values are equal."""
     import numpy as np
     from scipy import stats
 

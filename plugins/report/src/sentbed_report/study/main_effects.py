@@ -1,9 +1,9 @@
 """Main effects of a study's axes on one score column, and interactions of two axes.
 
-Means are compared on matched cells only: each is over the same combinations of everything else. A mean over
-other combinations may be higher although the label is worse in each of them (Simpson, 1951). What has no
-score in these combinations is left out, and said. Nor are means over other seeds compared: where cells have
-different ones, as when some were stopped, those count that all compared cells have.
+Means are compared on matched cells only: all are over the same combinations of the other axes. A mean over
+different combinations may be higher although the label is worse in each of them (Simpson's paradox, 1951).
+Labels without a score in these combinations are left out, with the reason. All means are also over the same
+seeds: if cells have different seeds, as when some were stopped, those that all compared cells have.
 """
 
 from __future__ import annotations
@@ -21,32 +21,34 @@ from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
 Context: TypeAlias = tuple[str, ...]
-"""Labels of a cell on all axes but the examined ones, and its encoder."""
+"""Encoder of a cell, and its labels on all axes but the examined ones."""
 
 Labels: TypeAlias = tuple[str, ...]
-"""What is compared: a label of one axis, or of each of two."""
+"""Labels on the examined axes: one label of a single axis, or one of each of two axes."""
 
 Cells: TypeAlias = dict[Labels, dict[Context, SummaryRow]]
-"""Labels on the examined axes -> the rest of a cell -> its row."""
+"""Labels on the examined axes -> context -> row of the cell."""
 
 
 @attrs.frozen
 class LabelEffect:
-    """One label of an axis. Means are of the cells' means over their seeds."""
+    """Mean of one label of an axis, and its difference from the reference label.
+
+    Means over cells are means of the cells' means over seeds.
+    """
 
     label: str
     mean: float | None
-    """Mean over the contexts, and the seeds, that all compared labels have; None for a label that is not
-    compared."""
+    """Mean over the contexts and seeds that all compared labels have; None for a label that is not compared."""
     contexts: int
-    """How many these are."""
+    """Number of contexts of the mean."""
     difference: float | None
-    """The mean of this label less the reference, over the pairs of cells that differ in nothing else, each
-    over the seeds that both have."""
+    """Mean difference from the reference, over the pairs of cells that differ only in this label, each over
+    the seeds that both cells have; None without such a pair."""
     std: float | None
-    """Standard deviation of these differences; None for fewer than two."""
+    """Standard deviation of the differences of these pairs; None for fewer than two."""
     pairs: int
-    """How many these are."""
+    """Number of these pairs."""
 
 
 @attrs.frozen
@@ -62,24 +64,23 @@ class AxisEffect:
     together: tuple[str, ...]
     """Axes that change together with this one, so that their effects cannot be separated."""
     left: Mapping[str, str] = attrs.field(factory=dict)
-    """Labels without a mean -> why."""
+    """Labels without a mean -> the reason."""
 
     @property
     def compared(self) -> bool:
-        """Whether labels are compared at all."""
+        """Whether any labels are compared."""
         return any(label.mean is not None for label in self.labels)
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
         """Number and mean of each label, in order of the numbers; empty if the axis has no numbers."""
-        pairs = zip(self.numbers or (), self.labels, strict=bool(self.numbers))
-        return tuple(
-            sorted(
-                (number, label.mean)
-                for number, label in pairs
-                if label.mean is not None
-            )
-        )
+        if not self.numbers:
+            return ()
+        points = []
+        for number, label in zip(self.numbers, self.labels, strict=True):
+            if label.mean is not None:
+                points.append((number, label.mean))
+        return tuple(sorted(points))
 
 
 @attrs.frozen
@@ -89,19 +90,21 @@ class Grid:
     rows: AxisInfo
     columns: AxisInfo
     means: tuple[tuple[float | None, ...], ...]
-    """Means, by label of `rows` and label of `columns`, all over the same seeds; None if no such cell can be
-    compared."""
+    """Means by label of `rows`, then by label of `columns`, all over the same seeds; None if no cell with these
+    labels can be compared."""
     contexts: int
     """Number of cells of each mean."""
     left: Mapping[tuple[str, str], str]
-    """Pairs of labels without a mean -> why."""
+    """Pairs of labels without a mean -> the reason."""
 
 
 def main_effects(data: StudyData, summary: Summary) -> tuple[AxisEffect, ...]:
     """Return the effect of each axis with several labels on the last column, which is often the average."""
-    return tuple(
-        _effect(data, axis, summary) for axis in data.axes if len(axis.labels) > 1
-    )
+    effects = []
+    for axis in data.axes:
+        if len(axis.labels) > 1:
+            effects.append(_effect(data, axis, summary))
+    return tuple(effects)
 
 
 def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> Grid:
@@ -109,46 +112,51 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> G
     axes = {axis.name: axis for axis in data.axes}
     first, second = axes[rows], axes[columns]
     cells = cells_by_labels(data, summary, (first, second))
-    kept, shared = _matched(cells)
-    means = _means(cells, kept, shared)
+    compared, contexts = _matched(cells)
+    means = _means(cells, compared, contexts)
+    grid = []
     left = {}
-    for pair in cells:
-        if pair not in kept:
-            labels = {rows: pair[0], columns: pair[1]}
-            left[pair[0], pair[1]] = _why(data, cells[pair], labels)
-    of_rows = []
     for row in first.labels:
-        of_rows.append(tuple(means.get((row, column)) for column in second.labels))
-    return Grid(first, second, tuple(of_rows), len(shared), left)
+        means_of_row = []
+        for column in second.labels:
+            pair = (row, column)
+            means_of_row.append(means.get(pair))
+            if pair not in means:
+                labels = {rows: row, columns: column}
+                left[pair] = _why_not_compared(data, cells[pair], labels)
+        grid.append(tuple(means_of_row))
+    return Grid(first, second, tuple(grid), len(contexts), left)
 
 
 def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
+    """Return the effect of one axis; its reference is the baseline's label if that can be compared."""
     cells = cells_by_labels(data, summary, (axis,))
     of_baseline: Labels | None = None
     for cell in data.cells:
         if cell.name == data.baseline:
             of_baseline = (cell.labels[axis.name],)
-    kept, shared = _matched(cells, of_baseline)
-    if len(kept) < 2:
-        # The mean of one label is no comparison.
-        kept, shared = (), ()
+    compared, shared = _matched(cells, of_baseline)
+    if len(compared) < 2:
+        # The mean of a single label is compared with nothing.
+        compared, shared = (), ()
     reference = of_baseline or (axis.labels[0],)
-    if kept and reference not in kept:
-        reference = kept[0]
-    means = _means(cells, kept, shared)
+    if compared and reference not in compared:
+        reference = compared[0]
+    means = _means(cells, compared, shared)
+    cells_of_reference = cells[reference]
     effects = []
     left = {}
-    for (label,), of_label in cells.items():
+    for (label,), cells_of_label in cells.items():
         differences = []
-        for context, row in of_label.items():
-            if context in cells[reference]:
-                differences.append(
-                    _difference(_values(row), _values(cells[reference][context]))
-                )
+        for context, row in cells_of_label.items():
+            if context in cells_of_reference:
+                values_of_reference = _values(cells_of_reference[context])
+                differences.append(_difference(_values(row), values_of_reference))
         contexts = len(shared)
-        if (label,) not in kept:
+        if (label,) not in compared:
             contexts = 0
-            left[label] = _why(data, of_label, {axis.name: label})
+            labels = {axis.name: label}
+            left[label] = _why_not_compared(data, cells_of_label, labels)
         difference = fmean(differences) if differences else None
         std = stdev(differences) if len(differences) > 1 else None
         mean = means.get((label,))
@@ -167,66 +175,69 @@ def _values(row: SummaryRow) -> Mapping[int, float]:
 
 
 def _means(
-    cells: Cells, kept: Collection[Labels], shared: Collection[Context]
+    cells: Cells, compared: Collection[Labels], contexts: Collection[Context]
 ) -> dict[Labels, float]:
-    """Return the mean of each of `kept` over the contexts `shared`, with the same seeds everywhere."""
+    """Return the mean of each of the compared labels over the contexts, and over the seeds that all have."""
     values = {}
-    for key in kept:
-        values[key] = [_values(cells[key][context]) for context in shared]
+    for labels in compared:
+        values[labels] = [_values(cells[labels][context]) for context in contexts]
     seeds = _shared_seeds([*chain.from_iterable(values.values())])
     means = {}
-    for key, of_key in values.items():
-        means[key] = fmean(_over(cell, seeds) for cell in of_key)
+    for labels, values_of_cells in values.items():
+        means[labels] = fmean(_mean(cell, seeds) for cell in values_of_cells)
     return means
 
 
 def _difference(cell: Mapping[int, float], reference: Mapping[int, float]) -> float:
+    """Return the difference of two cells over the seeds that both have."""
     seeds = _shared_seeds([cell, reference])
-    return _over(cell, seeds) - _over(reference, seeds)
+    return _mean(cell, seeds) - _mean(reference, seeds)
 
 
 def _shared_seeds(cells: Sequence[Mapping[int, float]]) -> set[int]:
     return set.intersection(*map(set, cells)) if cells else set()
 
 
-def _over(cell: Mapping[int, float], seeds: Collection[int]) -> float:
-    """Return the mean of a cell over `seeds`, or over all that it has where cells share none."""
-    return fmean(cell[seed] for seed in seeds or cell)
+def _mean(values: Mapping[int, float], seeds: Collection[int]) -> float:
+    """Return the mean over `seeds`; over all seeds of `values` if there are no shared seeds."""
+    return fmean(map(values.__getitem__, seeds or values))
 
 
 def _matched(
     cells: Cells, reference: Labels | None = None
 ) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
-    """Return what can be compared, and the contexts that all of it has.
+    """Return the labels that can be compared, and the contexts in which all of them have a cell.
 
-    That is everything with a score, if there is a context that all of it has; else what shares one: with
-    `reference` if anything does, then as much as possible, then over as many contexts as possible.
+    If there is a context in which all labels have a cell, all are compared. Otherwise, those of one context
+    are: preferably with `reference`, then as many labels as possible, then over as many contexts as possible.
     """
-    # More keys share fewer contexts, so that the keys of a context are the most that can be compared in it.
-    keys_of: dict[Context, list[Labels]] = {}
-    for key, of_key in cells.items():
-        for context in of_key:
-            keys_of.setdefault(context, []).append(key)
-    choices = dict.fromkeys(map(tuple, keys_of.values()))
+    labels_in: dict[Context, list[Labels]] = {}
+    for labels, cells_of_labels in cells.items():
+        for context in cells_of_labels:
+            labels_in.setdefault(context, []).append(labels)
 
-    def shared(keys: Collection[Labels]) -> tuple[Context, ...]:
+    def contexts_of(compared: Collection[Labels]) -> tuple[Context, ...]:
         contexts = []
-        for context, of_context in keys_of.items():
-            if set(keys).issubset(of_context):
+        for context, labels_of_context in labels_in.items():
+            if set(compared).issubset(labels_of_context):
                 contexts.append(context)
         return tuple(contexts)
 
-    def rank(keys: Collection[Labels]) -> tuple[bool, int, int]:
+    def preference(compared: Collection[Labels]) -> tuple[bool, int, int]:
         # A baseline without training may share nothing with the trained cells: they are compared without it.
-        return reference in keys and len(keys) > 1, len(keys), len(shared(keys))
+        has_reference = reference in compared and len(compared) > 1
+        return has_reference, len(compared), len(contexts_of(compared))
 
-    best = max(choices, key=rank, default=())
-    return best, shared(best) if best else ()
+    choices = dict.fromkeys(map(tuple, labels_in.values()))
+    best = max(choices, key=preference, default=())
+    return best, contexts_of(best)
 
 
-def _why(data: StudyData, cells: Collection[Context], labels: Mapping[str, str]) -> str:
-    """Return why something with these labels is not compared; `cells` are the contexts in which it is."""
-    if cells:
+def _why_not_compared(
+    data: StudyData, contexts: Collection[Context], labels: Mapping[str, str]
+) -> str:
+    """Return why labels are not compared; `contexts` are those in which they have a cell with a score."""
+    if contexts:
         return "no combination of everything else in common with what is compared"
     if any(_has(cell.labels, labels) for cell in data.cells):
         return "none of its cells has finished with this score"
@@ -237,7 +248,7 @@ def _why(data: StudyData, cells: Collection[Context], labels: Mapping[str, str])
 
 
 def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the reasons of each cell with these labels that the study leaves out."""
+    """Yield the reasons for leaving out each excluded cell with these labels."""
     names = [axis.name for axis in data.axes]
     for cell, reasons in data.excluded:
         parts = cell.split(", ")
@@ -247,16 +258,16 @@ def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str,
             yield reasons
 
 
-def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(labels.get(axis) == label for axis, label in wanted.items())
+def _has(labels: Mapping[str, str], subset: Mapping[str, str]) -> bool:
+    return subset.items() <= labels.items()
 
 
 def cells_by_labels(
     data: StudyData, summary: Summary, axes: Sequence[AxisInfo]
 ) -> Cells:
-    """Return the rows that can be compared in the last column, by their labels on `axes`, then on all others.
+    """Return the rows that can be compared in the last column, by their labels on `axes`, then by context.
 
-    They have finished, with numbers that say something about their encoder.
+    Rows that have not finished, or whose score is degenerate or not finite, cannot.
     """
     hidden = {axis.name for axis in axes}
     for axis in axes:
@@ -264,7 +275,7 @@ def cells_by_labels(
     names = [axis.name for axis in axes]
     other_names = [axis.name for axis in data.axes if axis.name not in hidden]
     cells: Cells = {}
-    for labels in product(*(axis.labels for axis in axes)):
+    for labels in product(*[axis.labels for axis in axes]):
         cells[labels] = {}
     for row in summary.rows:
         values = _values(row)

@@ -1,4 +1,4 @@
-"""All numbers of a study, one after the other: as `Measurement`s, and as a tidy pandas frame."""
+"""All scores of a study in one sequence: as `Measurement`s, and as a tidy pandas data frame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Measurement:
-    """One number: a score of one encoder of one cell under one seed, with its items."""
+    """One score of one encoder in one run of a cell, with its items."""
 
     cell: CellInfo
     run: CellRun
@@ -28,7 +28,7 @@ class Measurement:
 
 
 def measurements(data: StudyData) -> Iterator[Measurement]:
-    """Yield every number of the finished runs: encoder by encoder its scores, then what the run took."""
+    """Yield every score of the finished runs, by encoder; the costs of a run (`run-seconds` ...) come last."""
     for cell in data.cells:
         for run in cell.runs:
             for encoder in encoder_order(score.encoder for score in run.scores):
@@ -40,14 +40,13 @@ def measurements(data: StudyData) -> Iterator[Measurement]:
 
 
 def study_frame(data: StudyData) -> pandas.DataFrame:
-    """Return every number of the finished runs, one a row, also those before training (`NAME@start`).
+    """Return every score of the finished runs, one per row, including those before training (`NAME@start`).
 
-    Columns: `cell`, a column an axis, with the labels as ordered categories (`axis NAME` where a table of a
-    study has a column of that name), `prompt` in a study with `prompts`, `seed`, `encoder`, `evaluator`,
-    `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or `development`),
-    `axis` (`cost` of what an encoder takes) and `score`, the score itself with its items. Rows are in the
-    order of cells, prompts and seeds, those of a run in the order in which it was scored, and last what the
-    run took.
+    Columns: `cell`, one column per axis, with the labels as ordered categories (named `axis NAME` if tables of
+    studies have another column of that name), `prompt` (in a study with `prompts`), `seed`, `encoder`,
+    `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or
+    `development`), `axis` (`cost` for a cost) and `score`, the `Score` with its items. Rows are in the order of
+    cells, prompts and seeds; within a run, in the order of scoring, with the costs of the run last.
     """
     import pandas
 
@@ -59,7 +58,7 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
             for encoder in dict.fromkeys(score.encoder for score in run.scores):
                 scores += cost_scores(run.cost, encoder)
             for score in scores:
-                # Before the labels: without `prompts`, an axis may be called `prompt`.
+                # Before the labels, as an axis may be called `prompt` in a study without `prompts`.
                 place = {
                     "cell": cell.name,
                     "prompt": run.prompt,
@@ -103,7 +102,7 @@ NUMBER_COLUMNS = (
     ),
     *("split", "axis", "score"),
 )
-"""Columns of a number, after those of its cell."""
+"""Columns of a score, after those of its cell."""
 
 
 def with_axis_categories(frame: pandas.DataFrame, data: StudyData) -> pandas.DataFrame:

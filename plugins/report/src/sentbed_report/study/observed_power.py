@@ -1,4 +1,4 @@
-"""Power of a study's comparisons with its baseline, from the spread that its finished runs show."""
+"""Power of a study's comparisons with its baseline, computed from the spread of its finished runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
 TIMES = (1, 2, 4)
-"""Numbers of seeds to show, as multiples of the study's."""
+"""Numbers of seeds to show, as multiples of the study's number of seeds."""
 
 
 @attrs.frozen
@@ -31,12 +31,11 @@ class ObservedPower:
 
     summary: Summary
     spread: Spread
-    """Over seeds, pooled over the compared cells; over items, the root of the mean variance."""
+    """Spread over seeds, pooled over the compared cells; over items, the root of the mean variance."""
     seeds: int
     """Number of seeds under which most cells were compared."""
     comparisons: int
-    """Number of p-values that are corrected for: of cells compared with the baseline, times the looks of a
-    study that stops cells."""
+    """Number of p-values in the correction: compared cells, times the looks of a study that stops cells."""
 
     @property
     def hangs_on_prompts(self) -> bool:
@@ -45,16 +44,16 @@ class ObservedPower:
         return of_prompts > self.spread.seed_std**2 / self.seeds
 
     def smallest(self, seeds: int, power: float = POWER, level: float = LEVEL) -> float:
-        """Return the smallest true difference that so many seeds find; see `smallest_difference`."""
+        """Return the smallest true difference that `seeds` seeds find; see `smallest_difference`."""
         return smallest_difference(self.spread, seeds, power, level, self.comparisons)
 
     def needed_by(
         self, judged: Judged, power: float = POWER, level: float = LEVEL
     ) -> SeedsNeeded:
-        """Return the number of seeds that would separate a cell, if its true difference is the observed one.
+        """Return the number of seeds with which a cell would differ significantly from the baseline.
 
-        The spread over seeds, and over prompts, is the pooled one, as that of one cell is hardly known from a
-        few; that over the items is the cell's own.
+        The true difference is taken to be the observed one. Spreads over seeds and prompts are the pooled ones,
+        as a few seeds hardly show the spread of a single cell; the spread over items is that of the cell.
         """
         spread = self._spread_of(judged)
         if spread is None:
@@ -66,7 +65,7 @@ class ObservedPower:
     def prompts_needed_by(
         self, judged: Judged, power: float = POWER, level: float = LEVEL
     ) -> SeedsNeeded:
-        """Return the number of prompts that would separate a cell under the seeds of the study."""
+        """Return the number of prompts, with the study's seeds, with which a cell would differ significantly."""
         spread = self._spread_of(judged)
         if spread is None:
             return SeedsNeeded(None, "neither prompts nor items vary")
@@ -86,9 +85,9 @@ class ObservedPower:
 
 
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
-    """Return the power in the last column of each table that has a better and a worse.
+    """Return the power in the last column of each table whose last column has a direction.
 
-    A table without comparisons under two seeds or more is left out: how much seeds differ is not known.
+    Tables without comparisons under at least two seeds are left out, as the spread over seeds is unknown.
     """
     powers = []
     for summary in summaries:
@@ -97,10 +96,8 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
         judged = [judged for _, judged in judged_rows(summary)]
         observed = observed_spread(judged)
         if observed is not None:
-            spread, seeds = observed
-            powers.append(
-                ObservedPower(summary, spread, seeds, len(judged) * summary.looks)
-            )
+            comparisons = len(judged) * summary.looks
+            powers.append(ObservedPower(summary, *observed, comparisons))
     return tuple(powers)
 
 

@@ -1,4 +1,4 @@
-"""What the prompts of a study do: how large a source of variance they are, ranks under each, and the best."""
+"""Effects of a study's prompts: their share in the variance, ranks under each prompt, and the best prompt."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 @attrs.frozen
 class VarianceSources:
-    """How large each source of a difference from the baseline is; without a baseline, of the score itself.
+    """Sources of variance of the difference from the baseline; without a baseline, of the score.
 
-    A source of which nothing is known is left out: seeds where there is one, items of scores without any, and
-    prompts where they are no sample.
+    An unknown source is left out: seeds if there is only one, items if the score has none, and prompts if they
+    are not a sample.
     """
 
     stds: Mapping[SourceName, float]
-    """Source -> standard deviation of one prompt, or of one seed, and for items the standard error."""
+    """Source -> standard deviation between prompts, or between seeds; for items, the standard error."""
     shares: Mapping[SourceName, float]
-    """Source -> its share in the variance of the estimate, in [0, 1]; they sum to 1."""
+    """Source -> share of the estimate's variance, in [0, 1]; the shares sum to 1."""
 
 
 @attrs.frozen
@@ -44,14 +44,14 @@ class RowUnderPrompts:
     means: Mapping[str, float]
     """Prompt -> mean over the seeds."""
     ranks: Mapping[str, int]
-    """Prompt -> its rank among the rows under it, from 1; equal means have the same one, the least."""
+    """Prompt -> rank of the row under it, from 1; equal means share the smallest of their ranks."""
     sources: VarianceSources | None
-    """None for the baseline, and where nothing is known of any source."""
+    """None for the baseline, and if no source of variance is known."""
     best: BestPrompt
 
     @property
     def rank_range(self) -> str:
-        """The best and the worst of its ranks, as text; empty where rows have no ranks."""
+        """Best and worst of its ranks, such as `1 to 3`; empty if rows have no ranks."""
         if not self.ranks:
             return ""
         best, worst = min(self.ranks.values()), max(self.ranks.values())
@@ -63,45 +63,41 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
     column = summary.columns[-1]
     if not summary.prompts or column.cost or not summary.measured:
         return ()
-    store = (
-        ComponentStore(summary.resamples)
-        if summary.scores is None
-        else summary.scores.components
-    )
+    store = ComponentStore(summary.resamples)
+    if summary.scores is not None:
+        store = summary.scores.components
     scores_of_rows: dict[int, dict[int, PromptScores]] = {}
+    means: dict[int, dict[str, float]] = {}
+    ranked = []
     for number, row in enumerate(summary.rows):
+        cell = row.cells[-1]
         scores = _under_prompts(summary.measured[-1].get(row.key, {}))
-        if scores and all(
-            math.isfinite(value) for value in row.cells[-1].seeds.values()
-        ):
+        if scores and all(map(math.isfinite, cell.seeds.values())):
             scores_of_rows[number] = scores
-    means = {
-        number: _means(summary.prompts, scores)
-        for number, scores in scores_of_rows.items()
-    }
-    ranked = [
-        number for number in means if not summary.rows[number].cells[-1].degenerate
-    ]
+            means[number] = _means(summary.prompts, scores)
+            if not cell.degenerate:
+                ranked.append(number)
+
     rows = []
     for number, scores in scores_of_rows.items():
         row = summary.rows[number]
         best = best_prompt(scores, store, column.lower)
+        sources = _sources(summary, row, scores, store)
         ranks = {}
         if column.ranked and number in ranked:
             for prompt in summary.prompts:
                 ranks[prompt] = _rank(number, prompt, ranked, means, column.lower)
-        rows.append(
-            RowUnderPrompts(
-                row, means[number], ranks, _sources(summary, row, scores, store), best
-            )
-        )
+        rows.append(RowUnderPrompts(row, means[number], ranks, sources, best))
     return tuple(rows)
 
 
 def _under_prompts(scores: Scored) -> dict[int, PromptScores]:
-    return {
-        seed: score for seed, score in scores.items() if isinstance(score, PromptScores)
-    }
+    """Return the scores that are under several prompts, by seed."""
+    under_prompts = {}
+    for seed, score in scores.items():
+        if isinstance(score, PromptScores):
+            under_prompts[seed] = score
+    return under_prompts
 
 
 def _means(
@@ -122,12 +118,14 @@ def _rank(
     means: Mapping[int, Mapping[str, float]],
     lower: bool,
 ) -> int:
-    """Return the rank of a row under a prompt; means are compared before rounding for print."""
+    """Return the rank of a row under a prompt; means are compared before they are rounded for print."""
     value = round(means[number][prompt], MEAN_DECIMALS)
     better = 0
     for other in ranked:
         of_other = round(means[other][prompt], MEAN_DECIMALS)
-        better += of_other < value if lower else of_other > value
+        is_better = of_other < value if lower else of_other > value
+        if is_better:
+            better += 1
     return better + 1
 
 
@@ -137,7 +135,7 @@ def _sources(
     scores: Mapping[int, PromptScores],
     store: ComponentStore,
 ) -> VarianceSources | None:
-    """Return the sources of a row's comparison, or of its score in a study without a baseline."""
+    """Return the sources of variance of a row's comparison; in a study without a baseline, of its score."""
     judged = row.cells[-1].judged
     if summary.baseline is None:
         judged = with_test(weighted_sum([(1.0, scores)], store), CONFIDENCE)
@@ -147,7 +145,7 @@ def _sources(
 
 
 def sources_of(judged: Judged) -> VarianceSources | None:
-    """Return how large each source of an estimate is; None if it does not vary."""
+    """Return the sources of variance of an estimate; None if it does not vary."""
     total = judged.estimate.variance
     if total <= 0:
         return None

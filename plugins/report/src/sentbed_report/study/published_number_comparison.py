@@ -18,7 +18,7 @@ from sentbed_report.tables.estimate import Estimate
 
 @attrs.frozen
 class Number:
-    """Number of a published table, with the one found by the study."""
+    """Number of a published table, compared with the study's."""
 
     cell: str
     row: ExpectedRow
@@ -28,46 +28,46 @@ class Number:
 def with_published(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[Summary, ...]:
-    """Return the tables with published numbers added to the values that they name, and the references."""
+    """Return the tables with each published number added to its value, and with rows of other systems."""
     numbers: dict[int, list[ExpectedRow]] = {}
     for number, estimates in _matched(data, summaries):
         if len(estimates) == 1:
             numbers.setdefault(id(estimates[0]), []).append(number.row)
+
+    def with_numbers(cell: Estimate) -> Estimate:
+        return attrs.evolve(cell, published=tuple(numbers.get(id(cell), ())))
+
     published = []
     for summary in summaries:
-        with_numbers = summary.with_estimates(
-            lambda cell: attrs.evolve(cell, published=tuple(numbers.get(id(cell), ())))
-        )
         references = tuple(_references(data, summaries, summary))
-        published.append(attrs.evolve(with_numbers, references=references))
+        with_rows = attrs.evolve(summary, references=references)
+        published.append(with_rows.with_estimates(with_numbers))
     return tuple(with_published_results(data.published, published))
 
 
 def published_numbers(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[Number, ...]:
-    """Return every published number with the one found, in the recipe's order."""
+    """Return every published number, compared with the study's, in the recipe's order."""
     return tuple(number for number, _ in _matched(data, summaries))
 
 
 def _matched(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Iterator[tuple[Number, list[Estimate]]]:
-    """Yield every published number and the values that it may be of, in the recipe's order."""
+    """Yield every published number and the values that its key matches, in the recipe's order."""
     for title, published in data.expected.items():
         for cell, numbers in published.cells.items():
             for key in numbers:
-                estimates = _named(summaries, cell, key, numbers)
-                yield (
-                    Number(cell, _compared(title, published, cell, key, estimates)),
-                    estimates,
-                )
+                estimates = _matching(summaries, cell, key, numbers)
+                row = _compared(title, published, cell, key, estimates)
+                yield Number(cell, row), estimates
 
 
 def _references(
     data: StudyData, summaries: Sequence[Summary], summary: Summary
 ) -> Iterator[ReferenceRow]:
-    """Yield the systems that have a number in a column of a table."""
+    """Yield a row for each system that has a number in a column of the table."""
     if not summary.rows:
         return
     for name, reference in data.references.items():
@@ -89,36 +89,37 @@ def _values_of_cell(summary: Summary, cell: str) -> list[float | None] | None:
 def _published_values(
     summaries: Sequence[Summary], summary: Summary, reference: Reference
 ) -> list[float | None]:
+    """Return the published number of a system for each column of a table; None for a column without one."""
     any_row = attrs.evolve(summary.rows[0], encoder="")
-    values = []
+    values: list[float | None] = []
     for column in summary.columns:
-        value = None
+        keys: set[str] = set()
         if _is_comparable(summaries, summary, any_row, column, reference.scores):
             keys = _keys(summary, any_row, column)
-            value = next(
-                (score for key, score in reference.scores.items() if key in keys), None
-            )
-        values.append(value)
+        scores = [score for key, score in reference.scores.items() if key in keys]
+        values.append(next(iter(scores), None))
     return values
 
 
-def _named(
+def _matching(
     summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]
 ) -> list[Estimate]:
-    """Return the values of a cell that a key matches; `numbers` are all published ones of the cell."""
+    """Return the values of a cell that a key matches; `numbers` are all published numbers of the cell."""
     estimates = []
+    measured = []
     for summary in summaries:
         for row in summary.rows:
             if row.cell != cell:
                 continue
             for column, estimate in zip(summary.columns, row.cells, strict=True):
-                is_named = key in _keys(summary, row, column)
-                if is_named and _is_comparable(
-                    summaries, summary, row, column, numbers
-                ):
+                if key not in _keys(summary, row, column):
+                    continue
+                if _is_comparable(summaries, summary, row, column, numbers):
                     estimates.append(estimate)
-    # A cell that has not finished has a place in every table, also in those where it will have no score.
-    return [estimate for estimate in estimates if estimate.seeds] or estimates[:1]
+                    if estimate.seeds:
+                        measured.append(estimate)
+    # A cell that has not finished has a row in every table, even in tables where it will have no score.
+    return measured or estimates[:1]
 
 
 def _is_comparable(
@@ -128,11 +129,11 @@ def _is_comparable(
     column: Column,
     numbers: Mapping[str, float],
 ) -> bool:
-    """Whether a column is over what a published number is over.
+    """Whether a published number can be compared with a column; this is in doubt only for averages.
 
-    An average over a part of the row is not; one that is computed here covers exactly the tasks for which
-    the paper has numbers. A number of another table's column, such as a transfer task beside STS tasks, is
-    not of this average.
+    An average over some of its tasks cannot be compared. An average that is computed here can, if it is over
+    exactly the tasks for which the paper has numbers. Numbers of another table's columns, such as those of
+    transfer tasks beside STS tasks, do not count for this.
     """
     if column.part:
         return False
@@ -147,16 +148,21 @@ def _is_comparable(
                 for other_column in other.columns:
                     elsewhere |= _keys(other, other_row, other_column)
     others = numbers.keys() - _keys(summary, row, column) - elsewhere
-    tasks = [_keys(summary, row, task) for task in summary.columns if not task.average]
-    return len(others) == len(tasks) and all(others & keys for keys in tasks)
+    number_of_tasks = 0
+    for task in summary.columns:
+        if not task.average:
+            number_of_tasks += 1
+            if others.isdisjoint(_keys(summary, row, task)):
+                return False
+    return len(others) == number_of_tasks
 
 
 def _keys(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
-    """Return the keys of `[study.expected]` that name a value; they are those of `[expected]`."""
+    """Return the keys of `[study.expected]` that match a value; they have the form of those in `[expected]`."""
     metric = f"{column.task}/{column.metric}"
     keys = {metric, f"{metric}@{summary.protocol}"}
     if not summary.metric:
-        # Without a metric, the first one that an evaluator gives of the task is meant.
+        # A key without a metric means the task's first metric.
         keys.add(column.task)
     return keys | {f"{row.encoder}/{key}" for key in keys}
 
@@ -164,6 +170,7 @@ def _keys(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
 def _compared(
     title: str, published: Published, cell: str, key: str, estimates: Sequence[Estimate]
 ) -> ExpectedRow:
+    """Return a published number with the measured one, if just one value matches its key."""
     contradicted = published.contradicted.get(cell, "")
     tolerance = None if contradicted else published.tolerance
     source = f"{title} ({published.source})" if published.source else title

@@ -1,4 +1,4 @@
-"""Published numbers in a recipe: of cells (`[study.expected]`) and of others (`[study.references]`)."""
+"""Published numbers in a recipe: of cells (`[study.expected]`) and of other systems (`[study.references]`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed import FilePath
 
 @attrs.frozen
 class Published:
-    """`[study.expected."TABLE"]`: what a table or a figure of a paper says, cell by cell."""
+    """`[study.expected."TABLE"]`: the numbers of a table or figure of a paper, by cell."""
 
     cells: Mapping[str, Mapping[str, float]]
     """Name of a cell -> key of a score, as in `[expected]` -> number."""
@@ -27,8 +27,8 @@ class Published:
     note: str = ""
     """Known differences between the paper, its code and this recipe."""
     contradicted: Mapping[str, str] = attrs.field(factory=dict)
-    """Name of a cell -> why it is not to meet its numbers: they were measured otherwise than printed, or
-    another paper has others of the same. They are shown, and count neither as met nor as missed."""
+    """Name of a cell -> why it is expected to miss its numbers, because they were measured in another way than
+    printed, or because another paper reports other numbers. They are shown, but neither met nor missed."""
 
     def __attrs_post_init__(self) -> None:
         unknown = sorted(self.contradicted.keys() - self.cells.keys())
@@ -43,28 +43,29 @@ class Published:
 class Reference:
     """`[study.references."SYSTEM"]`: a system that cells are compared with, drawn as a dashed line.
 
-    Its numbers are published ones (`scores`), those of a cell of the study (`cell`), or those of models in
-    files of results (`results`), a row each.
+    Its numbers are published numbers (`scores`), those of a cell of the study (`cell`), or those of models in
+    files of results (`results`), with one row per model.
     """
 
     scores: Mapping[str, float] = attrs.field(factory=dict)
-    """Key of a score, as in `[expected]`, without an encoder -> published number. They are a row of the table
-    whose columns they name, and a line where that column is drawn. An average that the report computes needs
-    a number of each of its tasks besides, so that it is known to be over the same."""
+    """Key of a score, as in `[expected]`, without an encoder -> published number. The numbers are shown as a
+    row of the table with these columns, and as a line in plots of a column. A published average is compared
+    with one that the report computes only if each of its tasks has a number, too, as evidence that both are
+    over the same tasks."""
     cell: str = ""
-    """Cell of the study: its own score is the line, and it is no point of the plots over numbers."""
+    """Cell of the study whose score is the line; it is then not a point in plots over a numeric axis."""
     results: FilePath | None = None
-    """Results that `sentbed audit` reads: a folder, archive or file of MTEB's results, a directory of a run
-    or study, a file of lm-eval, or a CSV with the columns model, task and score. They stand in the columns of
-    their task, metric, split and subset, and are tested against nothing."""
+    """Path of results that `sentbed audit` can read: a folder, archive or file of MTEB's results, a directory
+    of a run or study, a file of lm-eval, or a CSV with the columns model, task and score. They are shown in
+    the columns of their task, metric, split and subset, without tests."""
     models: tuple[str, ...] = ()
-    """Models of `results` that become rows: `NAME`, or `NAME@REVISION` for one of its revisions. By default
-    the only one."""
+    """Models of `results` to show as rows: `NAME`, or `NAME@REVISION` for one revision. May be left out if
+    there is only one model."""
     tasks: Mapping[str, str] = attrs.field(factory=dict)
-    """Task in `results` -> the study's task, where they are called otherwise, and behind `@` its split, where
-    that is: `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test" }`."""
+    """Task in `results` -> the study's name of it, if that differs, and the study's name of the split after
+    `@`, if that differs: `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test" }`."""
     unit: Literal["share", "per cent"] | None = None
-    """What a score in `results` is: `share`, of 1, shown as per cent, or `per cent`. It is known for results
-    of MTEB and lm-eval (`share`) and for ours; a CSV needs it."""
+    """Unit of the scores in `results`: `share` (in [0, 1], shown as per cent) or `per cent`. Only a CSV needs
+    it; the units of MTEB and lm-eval (`share`) and of our results are known."""
     source: str = ""
     """Where the numbers are published."""

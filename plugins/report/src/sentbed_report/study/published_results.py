@@ -1,109 +1,112 @@
-"""Published results beside a study's: which scores of files of results stand in which columns of its tables."""
+"""Published results in a study's tables: matching of scores in files of results with columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product, starmap
 from typing import Any
 
 import attrs
 
-from sentbed_report.comparability import protocol_hash
 from sentbed_report.formatting import count, first_names
+from sentbed_report.score_protocols import protocol_hash
 from sentbed_report.study.published_scores import PublishedScore, PublishedSystem
 from sentbed_report.study.summary_tables import ReferenceRow, Summary
 from sentbed_report.tables.column import Column
 
 MTEB = "mteb"
-"""Id of the protocol of scores that the library computes."""
+"""Protocol id of scores that the library MTEB computes."""
 
 NO_TEST = "Rows of published results have no test, place or rank: their numbers have neither seeds nor items."
 
 
 @attrs.frozen
 class _Match:
-    """What a column has of a published system."""
+    """Number of a published system for a column."""
 
     value: float | None = None
+    """The number; None if there is none."""
     obstacle: str = ""
     """Why there is no number."""
     differences: tuple[str, ...] = ()
-    """Why a number is not known to be of the column's protocol and revisions."""
+    """Reasons why the number may not have the column's protocol and revisions; empty if it has."""
     scores: tuple[PublishedScore, ...] = ()
+    """Scores of which the number is the mean."""
 
 
 def with_published_results(
     systems: Sequence[PublishedSystem], summaries: Sequence[Summary]
 ) -> list[Summary]:
-    """Return the tables with a row for each system that has a number in it, and what could not be matched.
+    """Return the tables with rows of the systems that have numbers in them, and notes on what has no match.
 
-    These rows are no part of `rows`, so that no test, rank or place counts them.
+    These rows are not in `Summary.rows`, so that they are neither tested nor ranked.
     """
-    rows: list[list[ReferenceRow]] = [[] for _ in summaries]
-    notes: list[list[str]] = [[] for _ in summaries]
+    tables = list(summaries)
     for system in systems:
         matches = [_matches(system, summary) for summary in summaries]
-        source = _source_line(system, matches)
-        left_over = _left_over(system, matches)
-        for place, summary in enumerate(summaries):
-            of_summary = matches[place]
-            if any(match.value is not None for match in of_summary):
-                rows[place].append(_row(system, source, of_summary))
-            if _is_main(summary):
-                notes[place] += _notes(system, summary, of_summary)
-                notes[place] += left_over
-
-    with_rows = []
-    for summary, references, sentences in zip(summaries, rows, notes, strict=True):
-        if references:
-            sentences.insert(0, NO_TEST)
-        with_rows.append(
-            attrs.evolve(
-                summary,
-                references=(*summary.references, *references),
-                reference_notes=tuple(sentences),
+        source = _source_line(system, list(chain.from_iterable(matches)))
+        notes_on_system = _notes_on_unmatched(system, matches)
+        for place, table in enumerate(tables):
+            references = list(table.references)
+            notes = list(table.reference_notes)
+            if _has_number(matches[place]):
+                references.append(_row(system, source, matches[place]))
+                if NO_TEST not in notes:
+                    notes.insert(0, NO_TEST)
+            if _is_main(table):
+                notes += _notes(system, table, matches[place])
+                notes += notes_on_system
+            tables[place] = attrs.evolve(
+                table, references=tuple(references), reference_notes=tuple(notes)
             )
-        )
-    return with_rows
+    return tables
 
 
 def _is_main(summary: Summary) -> bool:
-    """Whether a table has tasks by their first metric, of which published results have numbers."""
+    """Whether a table has rows, and tasks by their first metric, as published results have."""
     has_scores = any(not column.cost for column in summary.columns)
     return bool(summary.rows) and not summary.metric and has_scores
+
+
+def _has_number(matches: Sequence[_Match]) -> bool:
+    return any(match.value is not None for match in matches)
 
 
 def _row(
     system: PublishedSystem, source: str, matches: Sequence[_Match]
 ) -> ReferenceRow:
-    values = tuple(match.value for match in matches)
-    same = tuple(match.value is not None and not match.differences for match in matches)
+    values = []
+    same_protocol = []
+    for match in matches:
+        values.append(match.value)
+        same_protocol.append(match.value is not None and not match.differences)
     return ReferenceRow(
         system.name,
         source,
         "",
-        values,
+        tuple(values),
         model=system.model,
         revision=system.revision,
         software=_software(matches),
-        same_protocol=same,
+        same_protocol=tuple(same_protocol),
     )
 
 
-def _source_line(
-    system: PublishedSystem, matches_of_tables: Sequence[Sequence[_Match]]
-) -> str:
-    """Return what marks the row: that it is published, where, of which revision and by what software."""
+def _source_line(system: PublishedSystem, matches: Sequence[_Match]) -> str:
+    """Return the tag of a row: published, where, which revision of the model, and by which software."""
     parts = ["published", system.source]
     if system.revision:
         parts.append(f"revision {system.revision[:12]}")
-    every = [match for matches in matches_of_tables for match in matches]
-    parts += _software(every)
+    parts += _software(matches)
     return ", ".join(parts)
 
 
 def _software(matches: Sequence[_Match]) -> tuple[str, ...]:
-    names = {score.software for match in matches for score in match.scores}
+    """Return the names and versions of the software that computed the scores."""
+    names = set()
+    for match in matches:
+        for score in match.scores:
+            names.add(score.software)
     return tuple(sorted(names - {""}))
 
 
@@ -111,85 +114,88 @@ def _software(matches: Sequence[_Match]) -> tuple[str, ...]:
 
 
 def _matches(system: PublishedSystem, summary: Summary) -> list[_Match]:
-    """Return what each column of a table has of a system."""
-    of_tasks = {
-        place: _match(system.scores, summary, column)
-        for place, column in enumerate(summary.columns)
-        if not column.average
-    }
+    """Return the number of a system for each column of a table."""
     matches = []
-    for place, column in enumerate(summary.columns):
+    of_tasks = []
+    for column in summary.columns:
+        match = _Match()
         if not column.average:
-            matches.append(of_tasks[place])
-        elif column.part:
-            matches.append(_Match())
-        else:
-            tasks = column.protocol.get("of", [other.task for other in summary.columns])
+            match = _match(system.scores, summary, column)
+            of_tasks.append((column.task, match))
+        matches.append(match)
+    for place, column in enumerate(summary.columns):
+        if column.average and not column.part:
+            tasks = column.protocol.get("of")
             averaged = []
-            for other, match in of_tasks.items():
-                if summary.columns[other].task in tasks:
+            for task, match in of_tasks:
+                if tasks is None or task in tasks:
                     averaged.append(match)
-            matches.append(_average(averaged))
+            matches[place] = _average(averaged)
     return matches
 
 
 def _average(matches: Sequence[_Match]) -> _Match:
-    """Return the plain mean over the tasks of an average; nothing where one of them has no number."""
-    values = [match.value for match in matches if match.value is not None]
-    if not values or len(values) < len(matches):
-        return _Match()
+    """Return the mean over the tasks of an average; no number if one of the tasks has none."""
+    values = []
     differences: dict[str, None] = {}
     for match in matches:
+        if match.value is None:
+            return _Match()
+        values.append(match.value)
         differences |= dict.fromkeys(match.differences)
+    if not values:
+        return _Match()
     return _Match(sum(values) / len(values), differences=tuple(differences))
 
 
 def _match(
     scores: Sequence[PublishedScore], summary: Summary, column: Column
 ) -> _Match:
-    """Return the number for a column: of its task, metric, split and subset, or the mean over several."""
+    """Return the number for a column: the mean over the splits and subsets of its task and metric."""
     if column.cost:
         return _Match()
-    name_of_ours = f"{summary.evaluator} {column.task} ({column.metric})"
-    of_task = []
-    for score in scores:
-        task = column.task
-        if score.is_ours:
-            task = name_of_ours
-        if score.task == task:
-            of_task.append(score)
-    if not of_task:
-        return _Match(obstacle="the task is not among its results")
 
-    of_metric = [score for score in of_task if _has_metric(score, summary, column)]
+    name_of_ours = f"{summary.evaluator} {column.task} ({column.metric})"
+    metrics = set()
+    of_metric = []
+    for score in scores:
+        task = name_of_ours if score.is_ours else column.task
+        if score.task == task:
+            metrics.add(" ".join(score.metrics) or "unnamed")
+            if _has_metric(score, summary, column):
+                of_metric.append(score)
+    if not metrics:
+        return _Match(obstacle="the task is not among its results")
     if not of_metric:
-        metrics = {" ".join(score.metrics) or "unnamed" for score in of_task}
-        return _Match(
-            obstacle=f"its metric is {first_names(sorted(metrics))}, that of the study {column.metric}"
-        )
-    if of_metric[0].is_ours:
-        parts = of_metric[:1]
-    else:
+        names = first_names(sorted(metrics))
+        obstacle = f"its metric is {names}, that of the study {column.metric}"
+        return _Match(obstacle=obstacle)
+
+    parts = of_metric[:1]
+    if not of_metric[0].is_ours:
         parts = _parts(of_metric, column.protocol)
     if not parts:
         published = {_place(score.split, score.subset) for score in of_metric}
-        measured = {_place(*place) for place in _places(column.protocol)}
-        return _Match(
-            obstacle=f"it is on {first_names(sorted(published))}, the study on "
+        measured = set(starmap(_place, _places(column.protocol)))
+        obstacle = (
+            f"it is on {first_names(sorted(published))}, the study on "
             f"{first_names(sorted(measured))}"
         )
+        return _Match(obstacle=obstacle)
+
+    total = 0.0
     differences: dict[str, None] = {}
     for score in parts:
+        total += score.value
         differences |= dict.fromkeys(_differences(score, column.protocol))
-    value = sum(score.value for score in parts) / len(parts)
-    return _Match(value, "", tuple(differences), tuple(parts))
+    return _Match(total / len(parts), "", tuple(differences), tuple(parts))
 
 
 def _has_metric(score: PublishedScore, summary: Summary, column: Column) -> bool:
     """Whether a score is in the metric of a column.
 
-    Where its file names no metric it is taken for the first one of the task. A further metric of `mteb` is
-    the same on a part of the task, which stands behind its name.
+    A score whose file does not name the metric is taken to be in the task's first metric. Further metrics of
+    `mteb` are the same metric on a part of the task, whose name follows it after a hyphen.
     """
     metric = column.metric
     if column.protocol.get("id") == MTEB:
@@ -204,16 +210,18 @@ def _has_metric(score: PublishedScore, summary: Summary, column: Column) -> bool
 def _parts(
     scores: Sequence[PublishedScore], protocol: Mapping[str, Any]
 ) -> list[PublishedScore]:
-    """Return the score of each split and subset that a column is the mean of; none where one is missing."""
+    """Return the score of each split and subset over which a column is the mean; empty if one is missing."""
     by_place = {(score.split, score.subset): score for score in scores}
-    places = _places(protocol)
-    if any(place not in by_place for place in places):
-        return []
-    return [by_place[place] for place in places]
+    parts = []
+    for place in _places(protocol):
+        if place not in by_place:
+            return []
+        parts.append(by_place[place])
+    return parts
 
 
 def _places(protocol: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the splits and subsets of a column; `default` is the subset of a task without some."""
+    """Return the pairs of split and subset of a column; the subset is `default` for tasks without subsets."""
     splits = _as_list(protocol.get("split", ""))
     subsets = _as_list(protocol.get("subset", "default"))
     return list(product(splits, subsets))
@@ -221,12 +229,12 @@ def _places(protocol: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _as_list(value: Any) -> list[str]:
     if isinstance(value, list | tuple):
-        return [str(part) for part in value]
+        return list(map(str, value))
     return [str(value)]
 
 
 def _place(split: str, subset: str) -> str:
-    """Return a split and subset for readers."""
+    """Return a split and subset in words."""
     place = f"the split `{split}`"
     if subset != "default":
         place += f", subset `{subset}`"
@@ -234,7 +242,7 @@ def _place(split: str, subset: str) -> str:
 
 
 def _differences(score: PublishedScore, protocol: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why a score is not known to be of a column's protocol and revisions."""
+    """Yield reasons why a score may not have a column's protocol and revisions."""
     if score.is_ours:
         if score.data_revision != protocol_hash(protocol):
             yield "the protocol of the evaluation is another one"
@@ -260,7 +268,7 @@ def _differences(score: PublishedScore, protocol: Mapping[str, Any]) -> Iterator
 def _notes(
     system: PublishedSystem, summary: Summary, matches: Sequence[_Match]
 ) -> Iterator[str]:
-    """Yield how the published numbers of a table relate to the study's, and which columns have none."""
+    """Yield sentences on how published numbers relate to the study's, and on columns without them."""
     same: list[str] = []
     unlike: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
@@ -285,19 +293,18 @@ def _notes(
         yield f"{system.name} has no number in {first_names(headings)}: {obstacle}."
 
 
-def _left_over(
+def _notes_on_unmatched(
     system: PublishedSystem, matches_of_tables: Sequence[Sequence[_Match]]
 ) -> list[str]:
-    """Return sentences on the results that no column has, and on those that were left out before."""
-    matched = set()
-    for matches in matches_of_tables:
-        for match in matches:
-            matched |= {score.task for score in match.scores}
-    tasks = dict.fromkeys(score.task for score in system.scores)
-    left = [task for task in tasks if task not in matched]
+    """Return sentences on results without a column, and on those that were left out when they were read."""
+    unmatched = dict.fromkeys(score.task for score in system.scores)
+    for match in chain.from_iterable(matches_of_tables):
+        for score in match.scores:
+            unmatched.pop(score.task, None)
     notes = list(system.notes)
-    if left:
+    if unmatched:
+        tasks = list(unmatched)
         notes.append(
-            f"No column has {count(len(left), 'task')} of {system.name}: {first_names(left)}."
+            f"No column has {count(len(tasks), 'task')} of {system.name}: {first_names(tasks)}."
         )
     return notes

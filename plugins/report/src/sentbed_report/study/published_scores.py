@@ -10,30 +10,30 @@ class PublishedScore:
     """A score that is read from a file of results."""
 
     task: str
-    """Task, as the study calls it; of a study or run of ours `EVALUATOR TASK (METRIC)`."""
+    """The study's name of the task; for a sentbed study or run, `EVALUATOR TASK (METRIC)`."""
     metrics: tuple[str, ...]
-    """Names of its metric; empty where the file does not say."""
+    """Names of its metric; empty if the file does not name it."""
     split: str
     subset: str
     value: float
-    """The score in the unit of ours: per cent, of a share."""
+    """The score in the unit of the study's scores; a share in [0, 1] is converted to per cent."""
     software: str
-    """Name and version of what computed it; empty where the file does not say."""
+    """Name and version of the software that computed it; empty if the file does not name it."""
     data_revision: str
-    """Revision of the data, or `protocol_hash` of a protocol of ours; empty where the file does not say."""
+    """Revision of the data, or `protocol_hash` for a sentbed study or run; empty if the file does not say."""
     is_ours: bool = False
-    """Whether a run or study of ours has it."""
+    """Whether it is from a sentbed study or run."""
 
 
 @attrs.frozen
 class PublishedSystem:
-    """A model of a path that `[study.references]` names: a row of published numbers."""
+    """A model whose results `[study.references]` names, shown as a row of published numbers."""
 
     name: str
     """Name of the row."""
     model: str
     revision: str
-    """Revision of the model; empty where the file does not say."""
+    """Revision of the model; empty if the file does not name it."""
     source: str
     """Where the numbers are published."""
     scores: tuple[PublishedScore, ...]

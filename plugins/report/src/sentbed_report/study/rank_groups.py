@@ -1,12 +1,12 @@
-"""Which rows of a table cannot be told apart: letters, intervals of ranks, and ranks over many tasks.
+"""Groups of rows that cannot be told apart: letters, intervals of ranks, and ranks over many tasks.
 
-Every two rows are compared in the last column (`TableScores.pairs`), over seeds and items, with Holm's
-correction over all pairs. From which pairs differ follow letters and intervals of ranks
-(`sentbed_report.statistics.letter_groups`).
+All pairs of rows are compared in the last column (`TableScores.pairs`), over seeds and items, with Holm's
+correction over all pairs. The pairs that differ significantly determine the letters and the interval of each
+row's rank (`sentbed_report.statistics.letter_groups`).
 
-Where a table has many tasks, Friedman's test and Nemenyi's critical difference of mean ranks ask another
-question: not whether other seeds and items would give the same order, but whether other tasks would
-(`sentbed_report.statistics.ranks_over_tasks`). They are over the seeds that all rows have.
+Friedman's test and Nemenyi's critical difference of mean ranks answer another question, if a table has many
+tasks: not whether other seeds and items would give the same order, but whether other tasks would
+(`sentbed_report.statistics.ranks_over_tasks`). The ranked scores are means over the seeds that all rows have.
 
 Rows of stopped cells (`StudyData.stopped`) come after all others, since their means are over other seeds.
 """
@@ -14,8 +14,9 @@ Rows of stopped cells (`StudyData.stopped`) come after all others, since their m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
+from operator import itemgetter
 from typing import Literal
 
 import attrs
@@ -33,6 +34,7 @@ from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
 from sentbed_report.statistics.significance import (
     Basis,
+    Judged,
     TableScores,
     common_basis,
     corrected,
@@ -45,14 +47,14 @@ from sentbed_report.tables.estimate import MEAN_DECIMALS
 MOST_ROWS = 200
 """Largest number of rows for which groups are computed; more have too many pairs."""
 FEWEST_TASKS = 5
-"""Tasks from which ranks over tasks are compared; with fewer, next to nothing can be found."""
+"""Smallest number of tasks for ranks over tasks; with fewer, the tests have hardly any power."""
 FEWEST_ROWS = 3
-"""Rows from which ranks over tasks are compared, as Friedman's test demands."""
+"""Smallest number of rows for ranks over tasks, as Friedman's test demands."""
 
 
 @attrs.frozen
 class GroupedRow:
-    """A row of a table, with the rows that it cannot be told apart from."""
+    """A row of a table with its groups: two rows that share a group cannot be told apart."""
 
     cell: str
     encoder: str
@@ -63,18 +65,20 @@ class GroupedRow:
     groups: tuple[int, ...]
     """Numbers of its groups, from 0."""
     lowest_rank: int
-    """Interval of its rank, from 1 for the best."""
+    """Best rank that the tests leave possible, from 1."""
     highest_rank: int
+    """Worst rank that the tests leave possible."""
     from_best: float
-    """Its difference from the best row, over the seeds that both have, and bounds of it that hold for all
-    pairs at once (Bonferroni); each is 0 for the best row. In the unit of the score."""
+    """Difference from the best row, over the seeds that both have, in the unit of the score; 0 for the best."""
     low: float
+    """Lower bound of `from_best`, simultaneous for all pairs (Bonferroni); 0 for the best row."""
     high: float
+    """Upper bound of `from_best`, like `low`."""
     stopped: bool = False
     """Whether its cell was stopped, so that `mean` is over other seeds than those of other rows."""
 
     def is_like(self, other: GroupedRow) -> bool:
-        """Whether it cannot be told apart from another row: they share a group."""
+        """Whether the row cannot be told apart from another, which means that they share a group."""
         return not set(self.groups).isdisjoint(other.groups)
 
     @property
@@ -84,7 +88,7 @@ class GroupedRow:
 
     @property
     def ranks(self) -> str:
-        """Interval of its rank as text."""
+        """Interval of its rank, such as `2 to 4`."""
         low, high = self.lowest_rank, self.highest_rank
         return str(low) if low == high else f"{low} to {high}"
 
@@ -115,28 +119,29 @@ class TaskRanks:
     rows: tuple[TaskRank, ...]
     """The best first."""
     statistic: float
-    """Friedman's, with `len(rows) - 1` degrees of freedom."""
+    """Friedman's statistic, with `len(rows) - 1` degrees of freedom."""
     p_value: float
+    """p-value of Friedman's test."""
     critical: float
     """Nemenyi's critical difference: mean ranks that differ by less cannot be told apart."""
     seeds: tuple[int, ...]
-    """Seeds that the scores are means over, which all rows have; empty if there are none, and each row has
-    its mean over its own."""
+    """Seeds that all rows have, over which the scores are means; empty if the rows share none, in which case
+    each mean is over the row's seeds."""
     left: tuple[tuple[str, str], ...] = ()
     """Names of rows that are left out, with the reason."""
 
     @property
     def significant(self) -> bool:
-        """Whether Friedman's test finds any difference, without which there is one group."""
+        """Whether Friedman's test finds a difference; otherwise all rows are in one group."""
         return self.p_value < SIGNIFICANT
 
 
 @attrs.frozen
 class RankGroups:
-    """Rows of a table by what its last column can tell apart."""
+    """Rows of a table in groups that the scores of its last column cannot tell apart."""
 
     rows: tuple[GroupedRow, ...]
-    """The best first; empty where fewer than two rows can be compared."""
+    """The best first; empty if fewer than two rows can be compared."""
     left: tuple[tuple[str, str], ...] = ()
     """Names of rows that are left out, with the reason."""
     reason: str = ""
@@ -144,9 +149,9 @@ class RankGroups:
     basis: Basis | Literal[""] = ""
     """Sources of variance of the tests."""
     lettered: bool = True
-    """Whether rows have groups; they do not where there would be hundreds."""
+    """Whether rows have groups; False if there would be hundreds of groups."""
     tasks: TaskRanks | None = None
-    """Ranks over many tasks, where there are enough of them."""
+    """Ranks over many tasks; None if the table has too few tasks."""
 
     @property
     def pairs(self) -> int:
@@ -165,57 +170,72 @@ def rank_groups(
 
     Rows that have not finished, are degenerate or cannot be compared with the others are left out.
     """
-    finished = []
-    left = []
+    left: list[tuple[str, str]] = []
+    number_finished = 0
+    rows = []
     for row in rows_of_table:
         if row.cells[-1].value is None:
             continue
         if row.status == "finished":
-            finished.append(row)
-        else:
-            left.append((row.name, "it has not finished"))
-    if len(finished) < 2:
-        return None
-    rows = []
-    for row in finished:
-        cell = row.cells[-1]
-        if cell.degenerate:
-            left.append((row.name, f"degenerate: {cell.degenerate}"))
-        elif not math.isfinite(cell.value or 0.0):
-            left.append((row.name, "its score is not finite"))
+            number_finished += 1
+        reason = _why_left_out(row)
+        if reason:
+            left.append((row.name, reason))
         else:
             rows.append(row)
+    if number_finished < 2:
+        return None
+
     tasks = _ranks_over_tasks(rows_of_table, columns, seeds)
     if len(rows) > MOST_ROWS:
         pairs_of_rows = f"{len(rows):,} rows have {math.comb(len(rows), 2):,} pairs"
         reason = f"{pairs_of_rows}; up to {MOST_ROWS} rows are compared with each other"
         return RankGroups((), tuple(left), reason, tasks=tasks)
 
-    rows.sort(
-        key=lambda row: (not row.stopped, _worth(row, -1, columns[-1])), reverse=True
-    )
+    column = columns[-1]
+    rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, column)), reverse=True)
     judged = scores.pairs([row.key for row in rows])
-    pairs = dict(zip(combinations(range(len(rows)), 2), judged.values(), strict=True))
-    reasons = not_comparable(pairs)
-    kept = [number for number in range(len(rows)) if number not in reasons]
+    reasons = not_comparable(_numbered(rows, judged))
+    kept = [row for number, row in enumerate(rows) if number not in reasons]
     if len(kept) < 2:
         reason = "fewer than two rows can be compared"
         if reasons:
             reason = "; ".join(dict.fromkeys(reasons.values()))
         return RankGroups((), tuple(left), reason, tasks=tasks)
-    left += [(rows[number].name, reason) for number, reason in reasons.items()]
-    judged_kept = [pairs[pair] for pair in combinations(kept, 2)]
-    pairs = dict(zip(combinations(range(len(kept)), 2), judged_kept, strict=True))
-    groups = _grouped(
-        [rows[number] for number in kept], corrected(pairs, looks), columns[-1], looks
-    )
+
+    for number, reason in reasons.items():
+        left.append((rows[number].name, reason))
+    pairs = corrected(_numbered(kept, judged), looks)
+    groups = _grouped(kept, pairs, column, looks)
     return attrs.evolve(groups, left=tuple(left), tasks=tasks)
+
+
+def _numbered(
+    rows: Sequence[SummaryRow], judged: Mapping[tuple[RowKey, RowKey], Judged]
+) -> Pairs:
+    """Return the comparison of every two rows by their numbers in `rows`."""
+    pairs = {}
+    for first, second in combinations(range(len(rows)), 2):
+        pairs[first, second] = judged[rows[first].key, rows[second].key]
+    return pairs
+
+
+def _why_left_out(row: SummaryRow) -> str:
+    """Return why a row with a value in the last column is not compared; empty if it is."""
+    cell = row.cells[-1]
+    if row.status != "finished":
+        return "it has not finished"
+    if cell.degenerate:
+        return f"degenerate: {cell.degenerate}"
+    if not cell.is_finite:
+        return "its score is not finite"
+    return ""
 
 
 def _grouped(
     rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int
 ) -> RankGroups:
-    """Return the groups of rows, the best first, of which every pair was compared."""
+    """Return the groups of rows, which are sorted, the best first, and whose pairs were all compared."""
     better = significantly_better(pairs, len(rows), column.lower)
     intervals = rank_intervals(better)
     groups = letter_groups(better | better.T)
@@ -224,20 +244,17 @@ def _grouped(
     grouped = []
     for number, row in enumerate(rows):
         from_best, low, high = 0.0, 0.0, 0.0
-        if number:
+        if number > 0:
             judged = with_test(pairs[0, number], confidence)
             from_best = judged.difference or 0.0
             low, high = judged.interval or (0.0, 0.0)
-        groups_of_row = [
-            place for place, group in enumerate(groups or ()) if number in group
-        ]
         grouped.append(
             GroupedRow(
                 row.cell,
                 row.encoder,
                 row.name,
                 row.cells[-1].value or 0.0,
-                tuple(groups_of_row),
+                _groups_with(number, groups or ()),
                 *intervals[number],
                 from_best,
                 low,
@@ -253,12 +270,21 @@ def _grouped(
     return RankGroups(tuple(grouped), basis=basis)
 
 
+def _groups_with(row: int, groups: Collection[Collection[int]]) -> tuple[int, ...]:
+    """Return the numbers of the groups that contain a row."""
+    numbers = []
+    for number, group in enumerate(groups):
+        if row in group:
+            numbers.append(number)
+    return tuple(numbers)
+
+
 def _ranks_over_tasks(
     rows_of_table: Sequence[SummaryRow],
     columns: Sequence[Column],
     seeds_of_table: Sequence[int],
 ) -> TaskRanks | None:
-    """Return the ranks of a table's rows over its tasks; None where there are not enough of either."""
+    """Return the ranks of a table's rows over its tasks; None if there are too few rows or tasks."""
     places = []
     for place, column in enumerate(columns):
         if column.ranked and not column.average:
@@ -275,24 +301,24 @@ def _ranks_over_tasks(
             rows.append(row)
     if len(places) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
         return None
-    seeds = [seed for seed in seeds_of_table if _has_seed(rows, places, seed)]
+
+    seeds = _shared_seeds(rows, places, seeds_of_table)
     worths = []
     for row in rows:
         worths.append([_worth(row, place, columns[place], seeds) for place in places])
     test = friedman(worths)
-    order = sorted(range(len(rows)), key=test.ranks.__getitem__)
-    groups = nemenyi_groups(
-        [test.ranks[number] for number in order], test.critical, test.p_value
-    )
+    by_rank = sorted(zip(test.ranks, rows, strict=True), key=itemgetter(0))
+    mean_ranks = sorted(test.ranks)
+    groups = nemenyi_groups(mean_ranks, test.critical, test.p_value)
     ranked = []
-    for place, number in enumerate(order):
-        row = rows[number]
-        groups_of_row = tuple(nth for nth, group in enumerate(groups) if place in group)
+    for position, (mean_rank, row) in enumerate(by_rank):
+        groups_of_row = _groups_with(position, groups)
         ranked.append(
-            TaskRank(row.cell, row.encoder, row.name, test.ranks[number], groups_of_row)
+            TaskRank(row.cell, row.encoder, row.name, mean_rank, groups_of_row)
         )
+    tasks = [columns[place].task for place in places]
     return TaskRanks(
-        tuple(columns[place].task for place in places),
+        tuple(tasks),
         tuple(ranked),
         test.statistic,
         test.p_value,
@@ -305,7 +331,7 @@ def _ranks_over_tasks(
 def _why_not_ranked(
     row: SummaryRow, places: Sequence[int], columns: Sequence[Column]
 ) -> str:
-    """Return why a row has no rank over the tasks of the columns at `places`; empty if it has one."""
+    """Return why a row is not ranked over the tasks of the columns at `places`; empty if it is."""
     if row.status != "finished":
         return "it has not finished"
     missing = []
@@ -313,23 +339,29 @@ def _why_not_ranked(
         cell = row.cells[place]
         if not cell.seeds:
             missing.append(columns[place].task)
-        elif cell.degenerate or not math.isfinite(cell.value or 0.0):
+        elif cell.degenerate or not cell.is_finite:
             return "a score of it is degenerate or not finite"
     return f"it has no score of {', '.join(missing)}" if missing else ""
 
 
-def _has_seed(rows: Sequence[SummaryRow], places: Sequence[int], seed: int) -> bool:
-    """Whether all rows have a score under a seed in all columns at `places`."""
-    return all(seed in row.cells[place].seeds for row in rows for place in places)
+def _shared_seeds(
+    rows: Sequence[SummaryRow], places: Sequence[int], seeds: Sequence[int]
+) -> list[int]:
+    """Return those of `seeds` under which all rows have a score in all columns at `places`."""
+    shared = set(seeds)
+    for row in rows:
+        for place in places:
+            shared.intersection_update(row.cells[place].seeds)
+    return [seed for seed in seeds if seed in shared]
 
 
 def _worth(
     row: SummaryRow, place: int, column: Column, seeds: Sequence[int] = ()
 ) -> float:
-    """Return a mean score, over all seeds by default, to nine decimals, signed so that higher is better."""
+    """Return a mean score to nine decimals, negated if lower is better; over all its seeds by default."""
     values = row.cells[place].seeds
     used = seeds or list(values)
-    mean = math.fsum(values[seed] for seed in used) / len(used)
+    mean = math.fsum(map(values.__getitem__, used)) / len(used)
     if column.lower:
         mean = -mean
     return round(mean, MEAN_DECIMALS)

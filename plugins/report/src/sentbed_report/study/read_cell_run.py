@@ -21,14 +21,14 @@ from sentbed_report.study.study_data import CellRun, CellStatus
 REPORT = "report.json"
 
 RANKING = "search.json"
-"""What the search for a demonstration has found, in a run that had one before it."""
+"""File with the result of the demonstration search before a run, if it had one."""
 
 
 KEYS = "keys.json"
-"""What decides the weights of a cell's run, and the keys of its evaluations in their order."""
+"""File with everything that determines the weights of a run, and the keys of its evaluations, in order."""
 
 ADDED = "added"
-"""Directory of the evaluations that were added to a run after it had finished, each a run of its own."""
+"""Directory of the evaluations that were added to a run after it had finished; each is a run directory."""
 
 
 def read_run(
@@ -38,13 +38,13 @@ def read_run(
     base: Path,
     evaluations: Sequence[str] | None = None,
 ) -> CellRun:
-    """Return the run in `directory` as cell `cell` with `seed`; its path is relative to `base`.
+    """Return the run in `directory` as a run of `cell` with `seed`; its path is relative to `base`.
 
-    `evaluations` are the keys of those whose scores are wanted, by default those that the run itself has
-    made; one that has not been made yet gives no scores.
+    `evaluations` are the keys of the evaluations whose scores are read, by default those of the run itself. An
+    evaluation that was not made yet has no scores.
 
-    A run without a manifest is one that waits. Scores, and the items behind them, are read of a finished run
-    only: asking how far a study is costs two small files a run.
+    A run without a manifest is waiting. Scores and items are read only if the run has finished; the status of
+    other runs takes only two small files.
 
     Raises:
         RunError: if an existing file cannot be read.
@@ -94,7 +94,7 @@ def read_run(
 
 
 def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | None:
-    """Return the time of a run and of the search before it; None if neither is recorded."""
+    """Return the time of a run plus that of the search before it; None if neither was recorded."""
     total = None
     for part in (record, searched):
         seconds = part.get("seconds")
@@ -104,7 +104,7 @@ def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | 
 
 
 def evaluation_keys(run: Path) -> list[str]:
-    """Return the keys of the evaluations that a run of a study makes, in their order; none if unknown."""
+    """Return the keys of the evaluations that a run of a study makes, in order; empty if unknown."""
     try:
         return [str(key) for key in read_json(run / KEYS)["evaluations"]]
     except (OSError, ValueError, LookupError, TypeError, DataError):
@@ -112,7 +112,7 @@ def evaluation_keys(run: Path) -> list[str]:
 
 
 def made_evaluations(run: Path) -> list[str]:
-    """Return the keys of the evaluations that a finished run has made or been given since."""
+    """Return the keys of the evaluations that a finished run made, or that were added to it."""
     keys = evaluation_keys(run)
     for added in sorted((run / ADDED).glob("*")):
         if manifest_status(added) == "finished":
@@ -121,7 +121,7 @@ def made_evaluations(run: Path) -> list[str]:
 
 
 def evaluation_contents(run: Path) -> dict[str, Any]:
-    """Return what the keys of a run's own and added evaluations are hashes of, as far as it is known."""
+    """Return key -> hashed content of a run's evaluations, with added ones, as far as it was recorded."""
     contents: dict[str, Any] = {}
     for directory in (run, *sorted((run / ADDED).glob("*"))):
         with suppress(OSError, ValueError, LookupError, TypeError, DataError):
@@ -130,19 +130,24 @@ def evaluation_contents(run: Path) -> dict[str, Any]:
 
 
 def added_run(run: Path, key: str) -> Path:
-    """Return the directory of an evaluation that is added to a finished run."""
+    """Return the directory of an added evaluation of a finished run."""
     return run / ADDED / key[:10]
 
 
 def missing_evaluations(run: Path, keys: Iterable[str]) -> list[str]:
-    """Return those of `keys` that a finished run has neither made nor been given later."""
-    of_run = set(evaluation_keys(run))
-    others = [key for key in keys if key not in of_run]
-    return [key for key in others if manifest_status(added_run(run, key)) != "finished"]
+    """Return those of `keys` whose evaluation a finished run neither made nor had added."""
+    keys_of_run = evaluation_keys(run)
+    missing = []
+    for key in keys:
+        if key in keys_of_run:
+            continue
+        if manifest_status(added_run(run, key)) != "finished":
+            missing.append(key)
+    return missing
 
 
 def manifest_status(run: Path) -> str | None:
-    """Return the status in a run's manifest, or None if there is none that can be read."""
+    """Return the status in a run's manifest; None if it does not exist or cannot be read."""
     try:
         return str(read_json(run / MANIFEST)["status"])
     except (OSError, ValueError, KeyError, TypeError, DataError):
@@ -152,13 +157,14 @@ def manifest_status(run: Path) -> str | None:
 def _scores(
     directory: Path, record: Mapping[str, Any], evaluations: Sequence[str] | None
 ) -> tuple[Score, ...]:
+    """Return the scores of a finished run, of these evaluations."""
     scores = _recorded_scores(directory, record)
     keys = evaluation_keys(directory)
     if evaluations is None or list(evaluations) == keys:
         return scores
 
     by_key: dict[str, tuple[Score, ...]] = {}
-    # Without keys, nothing says whose scores these are, and all evaluations are made again.
+    # Without keys, it is unknown which evaluations made the scores, so that all have to be made again.
     if keys:
         with foreign(
             RunError,
@@ -166,9 +172,8 @@ def _scores(
             "start the run again",
         ):
             start = 0
-            for key, evaluation in zip(
-                keys, record["manifest"]["evaluations"], strict=True
-            ):
+            recorded = record["manifest"]["evaluations"]
+            for key, evaluation in zip(keys, recorded, strict=True):
                 end = start + int(evaluation["scores"])
                 by_key[key] = scores[start:end]
                 start = end
@@ -207,11 +212,11 @@ def _status(directory: Path) -> CellStatus:
 
 
 def _json(path: Path) -> Mapping[str, Any]:
-    """Return a file of a run that is no longer at work. Raises `RunError`."""
+    """Return the content of a JSON file of a run that is not running; empty if missing. Raises `RunError`."""
     try:
         content = read_record(path)
     except FileNotFoundError:
-        # A killed run has a manifest but no report.
+        # A killed run has a manifest, but no report.
         return {}
     except (OSError, ValueError) as error:
         raise RunError(

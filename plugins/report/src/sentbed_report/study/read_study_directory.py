@@ -1,8 +1,8 @@
-"""Reading of a study's directory: its axes and cells from `study.json`, and each run as far as it is."""
+"""Reading of a study's directory: axes and cells from `study.json`, and the current state of each run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import attrs
@@ -34,11 +34,11 @@ from sentbed_report.study.study_record import (
 RECIPE = "study.toml"
 
 LOCKS = "locks"
-"""Directory of the locks of a study's runs."""
+"""Name of the directory of the locks of a study's runs."""
 
 
 def is_study(directory: Path) -> bool:
-    """Whether there is a study in a directory."""
+    """Whether a directory contains a study."""
     return (directory / STUDY).is_file()
 
 
@@ -46,7 +46,7 @@ def read_data(directory: str | Path) -> StudyData:
     """Return the results so far of the study in a directory.
 
     Raises:
-        RunError: where there is none.
+        RunError: if it contains no study.
     """
     place = Path(directory)
     record = read_study_record(place)
@@ -55,15 +55,20 @@ def read_data(directory: str | Path) -> StudyData:
     ):
         _require_axes(record)
         written = read_decisions(place)
-        # Without `[study.stop]`, which has been taken out, nothing is stopped any more.
+        # If `[study.stop]` has been removed from the recipe, earlier decisions no longer count.
         decisions = None if record.stop is None else written
         sampled = _sampled(record)
         planned = with_decided_splits(_cells(place, record, sampled))
-        cells = tuple(_without_needless_runs(cell, decisions) for cell in planned)
+        cells = []
+        needless = 0
+        for cell in planned:
+            runs = _runs_to_do(cell, decisions)
+            needless += len(cell.runs) - len(runs)
+            cells.append(attrs.evolve(cell, runs=runs))
         return StudyData(
             name=record.name,
             axes=record.axes,
-            cells=cells,
+            cells=tuple(cells),
             baseline=record.baseline,
             seeds=record.seeds,
             excluded=record.excluded,
@@ -79,7 +84,7 @@ def read_data(directory: str | Path) -> StudyData:
             decide=record.decide,
             decisions=decisions,
             looks=_looks(record, written),
-            needless=_number_of_runs(planned) - _number_of_runs(cells),
+            needless=needless,
             sampled=sampled,
             equivalence=record.equivalence,
             family=record.family,
@@ -100,10 +105,7 @@ def _recipe(place: Path) -> str:
 
 
 def _require_axes(record: StudyRecord) -> None:
-    """Raise `ValueError` if a cell has not one of the labels of each axis, or ranks are within no axis.
-
-    Also if a run has a prompt that the study has not.
-    """
+    """Raise `ValueError` if a cell, a run or `ranks` has an axis, label or prompt that the study lacks."""
     labels = {axis.name: axis.labels for axis in record.axes}
     for cell in record.cells:
         if cell.labels.keys() != labels.keys():
@@ -128,13 +130,14 @@ def _require_axes(record: StudyRecord) -> None:
 
 
 def _looks(record: StudyRecord, decisions: Decisions | None) -> int:
-    """Return the largest number of looks that a study makes, by its recipe, or has made by an earlier one."""
-    numbers = [1]
+    """Return the largest number of looks by the study's recipe, or by an earlier recipe with other rules."""
+    looks = 1
     if decisions is not None:
-        numbers += [len(rule.looks) for rule in (decisions.rule, *decisions.earlier)]
+        for rule in (decisions.rule, *decisions.earlier):
+            looks = max(looks, len(rule.looks))
     if record.stop is not None:
-        numbers.append(len(record.seeds) - int(record.stop["first_look"]) + 1)
-    return max(numbers)
+        looks = max(looks, len(record.seeds) - int(record.stop["first_look"]) + 1)
+    return looks
 
 
 def _sampled(record: StudyRecord) -> Sampled | None:
@@ -149,42 +152,39 @@ def _sampled(record: StudyRecord) -> Sampled | None:
 
 
 def _cells(place: Path, record: StudyRecord, sampled: Sampled | None) -> list[CellInfo]:
-    """Return the cells with their runs; of a study with a sampler, those that were chosen or run."""
+    """Return the cells with their runs; in a study with a sampler, those that were chosen or run."""
     cells = []
     for cell in record.cells:
-        runs = tuple(_run(place, cell.name, run) for run in cell.runs)
+        runs = _runs(place, cell.name, cell.runs)
         fresh: tuple[CellRun, ...] = ()
         if record.confirmation is not None and record.confirmation.cell == cell.name:
-            fresh = tuple(
-                _run(place, cell.name, run) for run in record.confirmation.runs
-            )
-        # A cell may have been run before the sampler was there, or when it chose others.
+            fresh = _runs(place, cell.name, record.confirmation.runs)
+        info = CellInfo(cell.name, cell.labels, runs, cell.differences, fresh)
+        # A cell may have been run before the study had this sampler.
         has_begun = any(run.status != "waiting" for run in runs)
         if sampled is None or cell.name in sampled.names or has_begun:
-            cells.append(
-                CellInfo(cell.name, cell.labels, runs, cell.differences, fresh)
-            )
+            cells.append(info)
     return cells
 
 
-def _number_of_runs(cells: Sequence[CellInfo]) -> int:
-    return sum(len(cell.runs) for cell in cells)
+def _runs_to_do(cell: CellInfo, decisions: Decisions | None) -> tuple[CellRun, ...]:
+    """Return the runs of a cell without those that are not needed, as the study has stopped it or has ended.
 
-
-def _without_needless_runs(cell: CellInfo, decisions: Decisions | None) -> CellInfo:
-    """Return a cell without the runs that will not be done, since the study has stopped it or has ended.
-
-    Of a later seed all runs stay or none: one that has finished under some prompts alone has no score.
+    A later seed is kept only if it has finished under every prompt, as it has no score otherwise.
     """
     last = None if decisions is None else decisions.last_seeds(cell.name)
     if last is None:
-        return cell
+        return cell.runs
     seeds = {*cell.seeds[:last], *cell.finished_seeds}
-    runs = tuple(run for run in cell.runs if run.seed in seeds)
-    return attrs.evolve(cell, runs=runs)
+    return tuple(run for run in cell.runs if run.seed in seeds)
+
+
+def _runs(place: Path, cell: str, records: Iterable[RunRecord]) -> tuple[CellRun, ...]:
+    return tuple(_run(place, cell, record) for record in records)
 
 
 def _run(place: Path, cell: str, run: RunRecord) -> CellRun:
+    """Return a run of a cell in its current state, with scores if it has finished."""
     directory = Path(run.directory)
     if directory.is_absolute() or ".." in directory.parts:
         raise ValueError(f"a run lies outside the study, in {run.directory!r:.80}")
@@ -215,7 +215,7 @@ def lock_of(place: Path, run: Path) -> Path:
 
 
 def is_finished(run: Path, evaluations: Sequence[str] = ()) -> bool:
-    """Whether the run in a directory has finished, and has been given all of these evaluations."""
-    return manifest_status(run) == "finished" and not missing_evaluations(
-        run, evaluations
-    )
+    """Whether the run in a directory has finished, and has the scores of all these evaluations."""
+    if manifest_status(run) != "finished":
+        return False
+    return not missing_evaluations(run, evaluations)

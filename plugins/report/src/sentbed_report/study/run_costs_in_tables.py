@@ -1,4 +1,4 @@
-"""Which tables of a study are of costs."""
+"""Recognition of tables of costs among a study's tables."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from sentbed_report.study.summary_tables import Summary
 
 
 def is_table_of_costs(summary: Summary) -> bool:
-    """Whether all columns of a table say what cells cost."""
+    """Whether all columns of a table are costs."""
     return all(column.cost for column in summary.columns)

@@ -1,12 +1,11 @@
-"""Treatment of arbitrary runs and studies as one study."""
+"""Joining of arbitrary runs and studies into one study."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +29,29 @@ from sentbed_report.study.study_data import (
 
 @attrs.define
 class _Group:
-    """Runs that become a cell."""
+    """Runs of the same recipe that become one cell."""
 
     recipe: Any
     """Their resolved recipe, without name and seed."""
     names: list[str]
+    """Names of the runs, or the only name of a study's cell."""
     runs: dict[int, Path]
     """Seed -> run directory."""
     evaluations: Mapping[int, tuple[str, ...] | None] = attrs.field(factory=dict)
-    """Seed -> evaluations of the run that are read; see `read_run`."""
+    """Seed -> keys of the evaluations to read; see `read_run`."""
     in_study: bool = False
-    """Whether it is a cell of a study, and so has all of its runs and its name."""
+    """Whether it is a cell of a study, to which no other runs are added."""
 
     @property
     def name(self) -> str:
-        """Name of the cell: that of its run; of several, what their names begin with."""
+        """Name of the cell: the name of its run, or the common beginning of several names."""
         if len(set(self.names)) == 1:
             return self.names[0]
-        alike = takewhile(
-            lambda signs: len(set(signs)) == 1, zip(*self.names, strict=False)
-        )
-        shared = "".join(signs[0] for signs in alike)
+        shared = ""
+        for characters in zip(*self.names, strict=False):
+            if len(set(characters)) > 1:
+                break
+            shared += characters[0]
         # `run-10` and `run-11` are `run`, not `run-1`; `mean-seed1` and `mean-seed2` are `mean`.
         if all(name[len(shared) :][:1].isdigit() for name in self.names):
             shared = shared.rstrip("0123456789")
@@ -61,16 +62,16 @@ class _Group:
 def runs_as_study(
     directories: Sequence[Path], base: Path | None = None, is_row_each: bool = False
 ) -> StudyData:
-    """Return runs and studies as one study without axes; a study alone is itself, with its axes.
+    """Return runs and studies as one study without axes; a single study is returned with its axes.
 
-    Runs whose recipes differ in nothing but seed and name are one cell, called by what their names share; any
-    other run is a cell, called as the run. Those of a study are the study's, called with its name before. The
-    first of several cells is the baseline, or, where a study comes first, its own. Places are told relative
-    to `base`, the current directory where it is left out. With `is_row_each`, every run is a cell of its own,
-    and may be given twice.
+    Runs whose recipes differ only in seed and name are one cell, named by the common beginning of their names.
+    Any other run is a cell with the run's name. Cells of a study remain cells, named `STUDY: CELL`. The
+    baseline is the first cell, or the baseline of the first directory if that is a study. Paths are relative to
+    `base`, by default the current directory. With `is_row_each`, every run is a separate cell, and may be given
+    twice.
 
     Raises:
-        RunError: if one is neither a run directory nor a study, or is given twice.
+        RunError: if a directory is neither a run directory nor a study, or is given twice.
     """
     base = base or Path.cwd()
     if not is_row_each:
@@ -103,21 +104,19 @@ def runs_as_study(
             runs.append(read_run(directory, name, seed, base, evaluations))
         changes = tuple(differences(first.recipe, group.recipe))
         cells.append(CellInfo(name, {}, tuple(runs), changes))
-    seeds = dict.fromkeys(run.seed for cell in cells for run in cell.runs)
 
-    title = cells[0].name
-    baseline: str | None = None
-    if len(cells) > 1:
-        title = count(sum(len(cell.runs) for cell in cells), "run")
-        baseline = cells[groups.index(first)].name
-    return StudyData(
-        name=title,
+    data = StudyData(
+        name=cells[0].name,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=baseline,
-        seeds=tuple(seeds),
+        baseline=None,
+        seeds=tuple(dict.fromkeys(chain.from_iterable(cell.seeds for cell in cells))),
         directory=base,
     )
+    if len(cells) == 1:
+        return data
+    baseline = cells[groups.index(first)].name
+    return attrs.evolve(data, name=count(data.total, "run"), baseline=baseline)
 
 
 def _require_once(directories: Sequence[Path]) -> None:
@@ -132,12 +131,12 @@ def _require_once(directories: Sequence[Path]) -> None:
 
 
 def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
-    """Add a run to the group of its recipe, or as a new group."""
+    """Add a run to a group with its recipe, or as a new group."""
     recipe, name, seed = _recipe(directory)
     for group in groups:
         if is_row_each or group.in_study or group.recipe != recipe:
             continue
-        # A second run of the same recipe and seed is not another seed.
+        # A second run with the same recipe and seed starts another group.
         if seed not in group.runs:
             group.names.append(name)
             group.runs[seed] = directory
@@ -146,15 +145,17 @@ def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
 
 
 def _unique_names(groups: Sequence[_Group]) -> list[str]:
-    """Return the name of each group, with its first run where two would have the same."""
-    first_runs = [next(iter(group.runs.values())) for group in groups]
-    by_place = dict(zip(first_runs, groups, strict=True))
-    counts = Counter(group.name for group in by_place.values())
+    """Return the name of each group, with the directory of its first run if several have the same name."""
+    places: dict[str, set[Path]] = {}
+    for group in groups:
+        first_run = next(iter(group.runs.values()))
+        places.setdefault(group.name, set()).add(first_run)
     names = []
-    for group, place in zip(groups, first_runs, strict=True):
+    for group in groups:
         name = group.name
-        if counts[name] > 1:
-            name += f" ({place})"
+        # A run that is given twice may have the same name twice.
+        if len(places[name]) > 1:
+            name += f" ({next(iter(group.runs.values()))})"
         names.append(name)
     return names
 
@@ -162,7 +163,7 @@ def _unique_names(groups: Sequence[_Group]) -> list[str]:
 def _groups_of_study(
     data: StudyData, directory: Path
 ) -> Iterator[tuple[CellInfo, _Group]]:
-    """Yield each cell of a study of which a run has begun.
+    """Yield each cell of a study that has a run which has begun.
 
     Raises:
         RunError: if the study has prompts.
@@ -175,21 +176,20 @@ def _groups_of_study(
     place = data.directory or Path()
     for cell in data.cells:
         runs = {}
+        evaluations = {}
         for run in cell.runs:
-            if (
-                run.directory is not None
-                and (place / run.directory / RESOLVED).is_file()
-            ):
-                runs[run.seed] = place / run.directory
+            evaluations[run.seed] = run.evaluations
+            directory_of_run = place / (run.directory or "")
+            if run.directory is not None and (directory_of_run / RESOLVED).is_file():
+                runs[run.seed] = directory_of_run
         if runs:
             recipe, _, _ = _recipe(next(iter(runs.values())))
-            evaluations = {run.seed: run.evaluations for run in cell.runs}
             name = f"{data.name}: {cell.name}"
             yield cell, _Group(recipe, [name], runs, evaluations, in_study=True)
 
 
 def _rebased(data: StudyData, base: Path) -> StudyData:
-    """Return a study with places relative to `base`."""
+    """Return a study with run directories relative to `base`."""
 
     def moved(run: CellRun) -> CellRun:
         if run.directory is None:
@@ -201,7 +201,7 @@ def _rebased(data: StudyData, base: Path) -> StudyData:
 
 
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
-    """Return the resolved recipe without name and seed, then name and seed."""
+    """Return the resolved recipe of a run without name and seed, then its name and its seed."""
     try:
         recipe = with_absolute_paths(
             tomli.loads(read_file(directory / RESOLVED).decode()), directory

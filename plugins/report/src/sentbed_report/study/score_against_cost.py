@@ -1,8 +1,7 @@
-"""Scores of a study's cells against what the cells cost, and the cells that no other one beats in both."""
+"""Scores of a study's cells against their costs, with the Pareto front of both."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -16,17 +15,17 @@ from sentbed_report.tables.estimate import Estimate
 
 @attrs.frozen
 class CostPoint:
-    """A row of a study's tables, with its score and its cost as means over the seeds."""
+    """Score and cost of a row, as means over the seeds."""
 
     row: SummaryRow
-    """Its row in the table of scores."""
+    """The row in the table of scores."""
     costs: tuple[Estimate, ...]
-    """All numbers of its row in the table of costs."""
+    """All numbers of the same row in the table of costs."""
     score: float
     cost: float
     front: int | None
-    """Number on the Pareto front, from 1 in the order of costs, the best first; None if another row is as
-    good in both and better in one."""
+    """Position on the Pareto front, from 1 for the lowest cost; None if it is not on the front, because another
+    row is at least as good in both and better in one."""
 
 
 @attrs.frozen
@@ -39,7 +38,7 @@ class ScoreAgainstCost:
     """Number of the column of `costs`."""
     points: tuple[CostPoint, ...]
     left: tuple[str, ...]
-    """Names of finished rows that have a score and no point, since a number is missing or degenerate."""
+    """Names of finished rows that have a score but no point, because a number is missing or degenerate."""
 
     @property
     def column(self) -> Column:
@@ -48,15 +47,14 @@ class ScoreAgainstCost:
 
 
 def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, ...]:
-    """Return the places of the Pareto front, of low costs and high scores, the lowest cost first.
+    """Return the indices of the Pareto front for low costs and high scores, the lowest cost first.
 
-    A place is on it if no other one has at most its cost and at least its score, and one of them better. Of
-    equal places, all are on it or none.
+    A point is on the front unless another has at most its cost and at least its score, and is better in one of
+    them. Of points equal in both, all are on the front or none.
     """
     front: list[int] = []
-    for place in sorted(
-        range(len(costs)), key=lambda place: (costs[place], -scores[place])
-    ):
+    places = range(len(costs))
+    for place in sorted(places, key=lambda place: (costs[place], -scores[place])):
         last = front[-1] if front else place
         is_equal = costs[place] == costs[last] and scores[place] == scores[last]
         if is_equal or scores[place] > scores[last]:
@@ -67,10 +65,10 @@ def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, 
 def scores_against_cost(
     summaries: Sequence[Summary], cost: str = ""
 ) -> tuple[ScoreAgainstCost, ...]:
-    """Return each table of scores, by its last column, against the cost of its cells.
+    """Return the last column of each table of scores, against the cost of its cells.
 
-    `cost` is a task of any table, by default the first cost that each evaluator has measured. Scores that
-    cannot be ranked and tables of further metrics are left out; nothing is returned if there is no cost.
+    `cost` is a task of any table, by default the first cost that each evaluator has measured. Columns without
+    a direction and tables of further metrics are left out. Empty if there is no cost.
     """
     tables = []
     for costs, index in _columns(summaries, cost):
@@ -84,26 +82,30 @@ def scores_against_cost(
 
 
 def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
-    """Return a sentence that says which tasks there are if none is called `cost`; empty if there is one."""
+    """Return a sentence with the known tasks if no task is called `cost`; else empty."""
     if not cost or not summaries or any(_columns(summaries, cost)):
         return ""
-    tasks = [
-        column.task
-        for summary in summaries
-        for column in summary.columns
-        if column.cost
-    ]
-    if tasks:
-        remedy = f"set it to one of {', '.join(f'`{task}`' for task in dict.fromkeys(tasks))}."
-    else:
-        remedy = "add the evaluator `encoding-cost`."
+    remedy = "add the evaluator `encoding-cost`."
+    names = names_of_costs(summaries)
+    if names:
+        remedy = f"set it to one of {', '.join(names)}."
     return f"The study's `cost` is `{cost}`, which was not measured; {remedy}"
 
 
-def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
-    """Yield the columns of a cost, several if it was measured under different protocols.
+def names_of_costs(summaries: Sequence[Summary]) -> list[str]:
+    """Return the names of all measured costs, in backticks."""
+    names: dict[str, None] = {}
+    for summary in summaries:
+        for column in summary.columns:
+            if column.cost:
+                names[f"`{column.task}`"] = None
+    return list(names)
 
-    Without a name, these are the first cost of each evaluator.
+
+def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
+    """Yield the columns of a cost; there are several if it was measured under different protocols.
+
+    Without a name, yield the first cost of each evaluator.
     """
     for summary in summaries:
         name = cost or _first_cost(summary)
@@ -113,8 +115,8 @@ def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary,
 
 
 def _first_cost(summary: Summary) -> str:
-    """Return the name of the first cost of a table; empty without one, and of what runs took."""
-    # Cells that differ in a run's seconds by chance alone are not to be drawn over them unasked.
+    """Return the name of the first cost of a table; empty without one, and for the recorded costs of runs."""
+    # The seconds of runs often differ by chance alone, so that they are drawn only if they are asked for.
     if summary.evaluator == KEY:
         return ""
 
@@ -126,33 +128,35 @@ def _first_cost(summary: Summary) -> str:
 
 
 def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
-    """Return the last column of `scores` against the column `index` of `costs`."""
+    """Return the last column of `scores` against column number `index` of `costs`."""
     finished = {row.key: row for row in costs.rows if row.status == "finished"}
+    cost_sign = 1 if costs.columns[index].lower else -1
+    score_sign = -1 if scores.columns[-1].lower else 1
     points = []
     left = []
+    signed_costs = []
+    signed_scores = []
     for row in scores.rows:
         row_of_costs = finished.get(row.key)
         if row_of_costs is None:
             continue
-        score, cost = _mean(row.cells[-1]), _mean(row_of_costs.cells[index])
+        score = _mean(row.cells[-1])
+        cost = _mean(row_of_costs.cells[index])
         if score is None or cost is None:
             left.append(row.name)
         else:
             points.append(CostPoint(row, row_of_costs.cells, score, cost, None))
-    cost_sign = 1 if costs.columns[index].lower else -1
-    score_sign = -1 if scores.columns[-1].lower else 1
-    front = pareto_front(
-        [cost_sign * point.cost for point in points],
-        [score_sign * point.score for point in points],
-    )
+            signed_costs.append(cost_sign * cost)
+            signed_scores.append(score_sign * score)
+    front = pareto_front(signed_costs, signed_scores)
     for number, place in enumerate(front, start=1):
         points[place] = attrs.evolve(points[place], front=number)
     return ScoreAgainstCost(scores, costs, index, tuple(points), tuple(left))
 
 
 def _mean(cell: Estimate) -> float | None:
-    """Return a number that can be drawn, or None."""
-    if cell.value is None or cell.degenerate or not math.isfinite(cell.value):
+    """Return a number that can be drawn; None if it is degenerate or not finite."""
+    if cell.degenerate or not cell.is_finite:
         return None
     return cell.value
 
@@ -160,6 +164,6 @@ def _mean(cell: Estimate) -> float | None:
 def title_of_both(against: ScoreAgainstCost) -> str:
     """Return a title that names the score and the cost."""
     scores = against.scores
-    parts = list(scores.names)
-    parts += [text for text in (scores.apart, against.costs.apart) if text]
+    parts = [*scores.names]
+    parts += filter(None, (scores.apart, against.costs.apart))
     return f"{', '.join(parts)}: {scores.headings[-1]} against {against.column.task}"

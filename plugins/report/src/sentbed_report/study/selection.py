@@ -1,4 +1,4 @@
-"""The cell that `[study.decide]` chooses, what it was chosen among, and its scores on test data."""
+"""Choice of a study's best cell by `[study.decide]`, and the scores of the chosen cell on test data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 _Task: TypeAlias = tuple[str, str, str]
-"""Evaluator, protocol id and task: what cells have in common, whatever their encoders are called."""
+"""Evaluator, protocol id and task, without the encoder, whose name may differ between cells."""
 
 
 @attrs.frozen
@@ -48,18 +48,19 @@ class ChosenScore:
     """Sample standard deviation over the seeds; None for one seed."""
     seeds: int
     low: float | None
-    """Bounds of the interval, within the range of the metric where it is known; None where there are neither
-    items, several seeds nor prompts that differ."""
+    """Lower bound of the interval, within the range of the metric if that is known; None if the score has no
+    items, and neither several seeds nor prompts that differ."""
     high: float | None
+    """Upper bound, like `low`."""
     over: str
-    """What the interval is over, such as `items and seeds`, see `Basis`; empty without one."""
+    """Sources of variance in the interval, such as `items and seeds` (see `Basis`); empty without interval."""
     decided: bool
-    """Whether the cell was chosen by it."""
+    """Whether this score decided the choice."""
 
 
 @attrs.frozen
 class Selection:
-    """Which cell has the best deciding score, and how it does on test data."""
+    """The cell with the best deciding score, and its scores on test data."""
 
     cell: str
     """Name of the cell; empty if none could be chosen."""
@@ -68,7 +69,7 @@ class Selection:
     among: int
     """Number of cells that were tried: those that have a deciding score."""
     compared: int
-    """Number of these that were compared: the others lack scores until now, or have scores that cannot be."""
+    """Number of tried cells that were compared; the others lack scores, or have scores that cannot decide."""
     tasks: tuple[str, ...]
     """Tasks that decided, each with its evaluator and metric."""
     test_data: bool
@@ -78,77 +79,84 @@ class Selection:
     score: float | None = None
     """Mean over its seeds of the deciding score, higher is better."""
     std: float | None = None
+    """Sample standard deviation over the seeds; None for one seed."""
     seeds: int = 0
     prompts: int = 0
     """Number of prompts that its score is a mean over; 0 in a study without `prompts`."""
     ties: tuple[str, ...] = ()
-    """Other cells with the same score."""
+    """Names of other cells with the same score."""
     left: tuple[tuple[str, str], ...] = ()
-    """Cells that could not be chosen, each with the reason."""
+    """Names of cells that could not be chosen, each with the reason."""
     scores: tuple[ChosenScore, ...] = ()
+    """Scores of the chosen cell on test data."""
     confidence: float = CONFIDENCE
-    """Confidence of the intervals of `scores`: 0.95 on fresh seeds, else 1 - 0.05 / `among`."""
+    """Confidence level of the intervals of `scores`: 0.95 on fresh seeds, else 1 - 0.05 / `among`."""
     fresh_seeds: tuple[int, ...] = ()
-    """Seeds that `scores` are of and the choice had not seen; empty if they are those of the choice."""
+    """Seeds of `scores` that had no part in the choice; empty if `scores` are of the seeds that chose."""
 
     @property
     def sentence(self) -> str:
-        """What was chosen, in one sentence."""
-        if not self.cell:
+        """The choice in one sentence."""
+        if not self.cell or self.score is None:
             return f"No cell was chosen: {self.reason}."
-        scores = [] if self.score is None else [self.score]
-        digits = score_digits(scores)
-        spread = "" if self.std is None else f" ± {number(self.std, digits)}"
-        over = count(self.seeds, "seed")
+
+        digits = score_digits([self.score])
+        score = number(self.score, digits)
+        if self.std is not None:
+            score += f" ± {number(self.std, digits)}"
+        seeds = count(self.seeds, "seed")
         if self.prompts:
-            over = f"{count(self.prompts, 'prompt')} and {over}"
+            seeds = f"{count(self.prompts, 'prompt')} and {seeds}"
+        so_far = "" if self.complete else " so far"
         mean = "the mean of " if len(self.tasks) > 1 else ""
         return (
-            f"The chosen cell is “{self.cell}”{'' if self.complete else ' so far'}, the best of "
-            f"{self.number_compared} by {mean}{', '.join(self.tasks)}: "
-            f"{number(self.score, digits)}{spread} over {over}."
+            f"The chosen cell is “{self.cell}”{so_far}, the best of {self.number_compared} by "
+            f"{mean}{', '.join(self.tasks)}: {score} over {seeds}."
         )
 
     @property
     def number_compared(self) -> str:
-        """How many cells were compared, and of how many, if these are more."""
+        """Number of cells that were compared, and of those that were tried if these are more."""
         if self.compared == self.among:
             return count(self.among, "cell")
         return f"{count(self.compared, 'cell')} that can be compared, of {self.among:,} that were tried,"
 
 
 def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
-    """Return what `choose` does, with the scores of the chosen cell on test data; see `ChosenScore`.
+    """Choose a cell (see `choose`), and add its scores on test data.
 
-    The choice had seen the weights of the study's seeds: a lucky seed lifts scores on all data alike. So the
-    scores are those of fresh seeds, where the study has run some (`Decide.confirm`); otherwise the level of
-    the intervals, 5 %, is divided by the number of cells that were tried (Bonferroni), which bounds the
-    probability that the interval of whichever cell is chosen misses its mean.
+    The choice depends on the weights of the study's seeds: a lucky seed raises the scores on all data. The
+    scores are therefore those of fresh seeds if the study has run fresh seeds (`Decide.confirm`). If not, the
+    level of the intervals, 5 %, is divided by the number of cells that were tried (Bonferroni), which bounds
+    the probability that the interval of the chosen cell, whichever it is, misses its mean.
     """
     selection = choose(data)
     if selection is None or data.decide is None or not selection.cell:
         return selection
+
     cell = next(cell for cell in data.cells if cell.name == selection.cell)
     deciding = set()
     for score in chain.from_iterable(_deciding(cell, data.decide)):
         deciding.add((score.encoder, *_task(score)))
+
     confidence = 1 - (1 - CONFIDENCE) / selection.among
-    fresh = tuple(run for run in cell.confirmation if run.status == "finished")
-    fresh_seeds = tuple(dict.fromkeys(run.seed for run in fresh))
-    if len(fresh_seeds) > 1 and len(fresh) == len(cell.confirmation):
+    seeds_of_confirmation = tuple(dict.fromkeys(run.seed for run in cell.confirmation))
+    is_confirmed = all(run.status == "finished" for run in cell.confirmation)
+    if is_confirmed and len(seeds_of_confirmation) > 1:
         confidence = CONFIDENCE
-        cell = attrs.evolve(cell, runs=fresh)
-        alone = attrs.evolve(
+        confirmed = attrs.evolve(cell, runs=cell.confirmation)
+        only_confirmed = attrs.evolve(
             data,
-            cells=(cell,),
+            cells=(confirmed,),
             baseline=None,
             groups=False,
             expected={},
             references={},
             published=(),
         )
-        summaries = summarise(alone)
-        selection = attrs.evolve(selection, fresh_seeds=fresh_seeds)
+        summaries = summarise(only_confirmed)
+        selection = attrs.evolve(selection, fresh_seeds=seeds_of_confirmation)
+
     scores: list[ChosenScore] = []
     for summary in summaries:
         if summary.metric or summary.development:
@@ -160,15 +168,15 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
 
 
 def choose(data: StudyData) -> Selection | None:
-    """Return the cell with the best deciding score; None if the study does not say what decides.
+    """Choose the cell with the best mean deciding score over seeds; None without `[study.decide]`.
 
-    The score is the mean over seeds. A cell that `[study.stop]` has shown to be worse than another cannot be
-    chosen, and of the others only those with the most seeds; of equally good ones it is the first in the
-    recipe's order. Cells that lack a deciding task, or have a score that is degenerate or not finite, cannot
-    be chosen.
+    Among equally good cells, the first in the recipe's order is chosen. A cell cannot be chosen if
+    `[study.stop]` has shown it to be worse than another, if another cell has more seeds, if it lacks a
+    deciding task, or if a deciding score is degenerate or not finite.
     """
     if data.decide is None:
         return None
+
     tried: dict[str, list[tuple[Score, ...]]] = {}
     tasks: dict[_Task, Score] = {}
     for cell in data.cells:
@@ -177,52 +185,49 @@ def choose(data: StudyData) -> Selection | None:
             tried[cell.name] = scores
         for score in chain.from_iterable(scores):
             tasks[_task(score)] = score
-    claims = () if data.decisions is None else data.decisions.claims
-    worse = {claim.cell: claim for claim in claims}
-    most = max(
-        (len(scores) for name, scores in tried.items() if name not in worse), default=0
-    )
 
-    fit: list[str] = []
+    worse = _cells_shown_to_be_worse(data)
+    numbers_of_runs = [len(tried[name]) for name in tried.keys() - worse.keys()]
+    most = max(numbers_of_runs, default=0)
+
+    eligible: list[str] = []
     left: list[tuple[str, str]] = []
     for name, scores in tried.items():
-        claim = worse.get(name)
-        if claim is not None:
-            reason = f"shown to be worse than {claim.than} after {count(claim.seeds, 'seed')}"
-        else:
-            reason = _unfit(scores, data, tasks, most)
+        reason = worse.get(name) or _ineligible(scores, data, tasks, most)
         if reason:
             left.append((name, reason))
         else:
-            fit.append(name)
+            eligible.append(name)
     no_mean = without_mean([*tasks.values()])
     if no_mean:
-        fit = []
+        eligible = []
     selection = Selection(
         "",
         "",
         len(tried),
-        len(fit) + len(tried.keys() & worse.keys()),
+        len(eligible) + len(tried.keys() & worse.keys()),
         tuple(map(described, tasks.values())),
         data.decide.test_data,
         data.finished == data.total,
         left=tuple(left),
     )
-    if not fit:
+    if not eligible:
         return attrs.evolve(selection, reason=no_mean or _why_none(data, selection))
 
     prompts = max(len(data.prompts), 1)
-    values = {name: _means_of_seeds(tried[name], prompts) for name in fit}
-    means = {name: round(fmean(values[name]), MEAN_DECIMALS) for name in fit}
-    highest = max(means.values())
-    best, *ties = [name for name in fit if means[name] == highest]
+    cells_of_mean: dict[float, list[str]] = {}
+    for name in eligible:
+        mean = fmean(_means_of_seeds(tried[name], prompts))
+        cells_of_mean.setdefault(round(mean, MEAN_DECIMALS), []).append(name)
+    best, *ties = cells_of_mean[max(cells_of_mean)]
+    means_of_best = _means_of_seeds(tried[best], prompts)
     std = None
-    if len(values[best]) > 1:
-        std = stdev(values[best])
+    if len(means_of_best) > 1:
+        std = stdev(means_of_best)
     return attrs.evolve(
         selection,
         cell=best,
-        score=fmean(values[best]),
+        score=fmean(means_of_best),
         std=std,
         seeds=most // prompts,
         prompts=len(data.prompts),
@@ -230,9 +235,22 @@ def choose(data: StudyData) -> Selection | None:
     )
 
 
+def _cells_shown_to_be_worse(data: StudyData) -> dict[str, str]:
+    """Return the cells that `[study.stop]` has shown to be worse than another, each with the reason."""
+    reasons: dict[str, str] = {}
+    if data.decisions is None:
+        return reasons
+    for claim in data.decisions.claims:
+        seeds = count(claim.seeds, "seed")
+        reasons[claim.cell] = f"shown to be worse than {claim.than} after {seeds}"
+    return reasons
+
+
 def _means_of_seeds(scores: Sequence[Sequence[Score]], prompts: int) -> list[float]:
-    """Return the mean of each seed, of runs that are ordered by seed, `prompts` of each."""
-    of_runs = [mean_of(scores_of_run) or 0.0 for scores_of_run in scores]
+    """Return the mean of each seed; the runs in `scores` are ordered by seed, with `prompts` runs per seed."""
+    of_runs = []
+    for scores_of_run in scores:
+        of_runs.append(mean_of(scores_of_run) or 0.0)
     means = []
     for first in range(0, len(of_runs), prompts):
         means.append(fmean(of_runs[first : first + prompts]))
@@ -244,16 +262,16 @@ def _task(score: Score) -> _Task:
 
 
 def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
-    """Return the deciding scores of each run of the seeds that have finished, seed by seed."""
+    """Return the deciding scores of each run, ordered by seed; only of seeds whose runs have all finished."""
     scores = []
     for seed in cell.finished_seeds:
-        scores += [
-            deciding_scores(run.scores, decide) for run in cell.runs if run.seed == seed
-        ]
+        for run in cell.runs:
+            if run.seed == seed:
+                scores.append(deciding_scores(run.scores, decide))
     return scores
 
 
-def _unfit(
+def _ineligible(
     scores: Sequence[Sequence[Score]],
     data: StudyData,
     tasks: Collection[_Task],
@@ -261,32 +279,37 @@ def _unfit(
 ) -> str:
     """Return why a cell cannot be chosen; empty if it can.
 
-    `tasks` are those of which any cell has scores, `most` the largest number of runs that a cell has.
+    `tasks` are all tasks of which any cell has scores, `most` is the largest number of runs of a cell.
     """
-    named = () if data.decide is None else data.decide.tasks
     prompts = max(len(data.prompts), 1)
     if len(scores) < most:
         return f"it has {count(len(scores) // prompts, 'seed')} of {most // prompts}"
+
     scored = {score.task for score in chain.from_iterable(scores)}
-    missing = [task for task in named if task not in scored]
+    missing = []
+    if data.decide is not None:
+        missing = [task for task in data.decide.tasks if task not in scored]
     if missing:
         return f"it has no score of {', '.join(missing)}"
-    for of_seed in scores:
-        scored_tasks = set(map(_task, of_seed))
+
+    for of_run in scores:
+        scored_tasks = set(map(_task, of_run))
         missing = [task[-1] for task in tasks if task not in scored_tasks]
         if missing:
             return f"it has no score of {', '.join(missing)} under every seed"
-        if any(map(degenerate_of, of_seed)):
-            return "a deciding score is degenerate"
-        if not all(math.isfinite(score.value) for score in of_seed):
-            return "a deciding score is not finite"
+        for score in of_run:
+            if degenerate_of(score):
+                return "a deciding score is degenerate"
+        for score in of_run:
+            if not math.isfinite(score.value):
+                return "a deciding score is not finite"
     return ""
 
 
 def _why_none(data: StudyData, selection: Selection) -> str:
     """Return why no cell could be chosen."""
     if selection.left:
-        return "; ".join(f"{name}: {reason}" for name, reason in selection.left)
+        return "; ".join(map(": ".join, selection.left))
     if not data.finished:
         return "nothing has finished"
     where = "test" if selection.test_data else "development"
@@ -301,7 +324,7 @@ def _scores_of_row(
     deciding: Collection[tuple[str, ...]],
     confidence: float,
 ) -> Iterator[ChosenScore]:
-    """Yield the scores of a cell in a table, each task by its first metric."""
+    """Yield the scores of the chosen cell in a table, one per task."""
     store = ComponentStore(summary.resamples)
     for column, measured, scores in zip(
         summary.columns, row.cells, summary.measured, strict=True

@@ -1,4 +1,4 @@
-"""What a whole study took, and what it would have taken if each run had trained all of its stages itself."""
+"""Cost of a whole study, and its hypothetical cost without stages that runs share."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ class StudyCost:
     runs: int
     """Number of these runs."""
     cells: RunCost
-    """What they took after the stages that they share."""
+    """Cost of these runs without shared stages."""
     shared: RunCost | None
-    """What the shared stages took, each of them once; None if there are none."""
+    """Cost of the shared stages, each counted once; None if no stages are shared."""
     alone: RunCost
-    """What the runs would have taken with each shared stage once a run that begins with it."""
+    """Cost if every run had trained all of its stages itself."""
     begun: Mapping[str, int]
-    """Run directory of shared stages -> number of the runs that begin with them."""
+    """Run directory of shared stages -> number of runs that start from them."""
     unknown: int
-    """Number of further runs that have finished or failed, and whose cost is not recorded."""
+    """Number of further finished or failed runs whose cost was not recorded."""
     cached: int
-    """Number of runs that encoded no text for their evaluations, since all vectors were there."""
+    """Number of runs whose evaluations encoded no text, because all vectors were in the cache."""
 
     @property
     def taken(self) -> RunCost:
-        """What cells and shared stages took together."""
+        """Actual cost: cells and shared stages together."""
         return self.cells if self.shared is None else self.shared + self.cells
 
 
 def study_cost(data: StudyData) -> StudyCost | None:
-    """Return the cost of a study so far; None if no run has a recorded one.
+    """Return the cost of a study so far; None if no run has a recorded cost.
 
-    Stages of which no run has finished or failed that goes on from them are not known, and left out.
+    Shared stages are left out until a run that starts from them has finished or failed.
     """
     costs = []
     unknown = cached = 0
@@ -53,7 +53,7 @@ def study_cost(data: StudyData) -> StudyCost | None:
                 unknown += 1
                 continue
             costs.append(run.cost)
-            # Of equal name is the same run: its directory has the key of its stages in its name.
+            # The directory of shared stages has their key in its name, so that equal names mean the same stages.
             shared.update(run.cost.shared)
             begun.update(run.cost.shared.keys())
             cached += _encoded_nothing(run)

@@ -1,8 +1,9 @@
-"""Results of a study for tables, plots and reports, independent of how cells were run."""
+"""Results of a study, from which tables, plots and reports are made, however its cells were run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -21,8 +22,11 @@ CellStatus: TypeAlias = Literal[
 ]
 
 
+_WORST_FIRST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
+
+
 Family: TypeAlias = Literal["column", "study"]
-"""What p-values against the baseline are corrected over: cells in each column, or in all of a study's."""
+"""Family of p-values against the baseline that are corrected together: those of one column, or of all."""
 
 PromptFactor: TypeAlias = Literal["random", "fixed"]
 """Whether the prompts of a study are a sample of those that might be used, or all that are of interest."""
@@ -30,14 +34,14 @@ PromptFactor: TypeAlias = Literal["random", "fixed"]
 
 @attrs.frozen
 class AxisInfo:
-    """Axis of a study."""
+    """Axis of a study: an experimental factor, such as `learning rate`, with its labels (levels)."""
 
     name: str
     labels: tuple[str, ...]
     numbers: tuple[float, ...] | None = None
-    """Numbers set by the labels, if each sets a single one, so that the axis can be plotted."""
+    """Number that each label sets in the recipe, for plots; None if a label sets none or several."""
     paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set, with stages by name; none in studies of earlier versions."""
+    """Paths of the recipe that the labels set, with stages by name; empty in studies of earlier versions."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -51,31 +55,30 @@ class CellRun:
     directory: Path | None = None
     """Run directory, relative to the study's."""
     error: str = ""
-    """Why it failed."""
+    """Error message of a failed run."""
     seconds: float | None = None
-    """Time of the run, with that of the search before it, if it had one."""
+    """Duration of the run, including a demonstration search before it."""
     scores: tuple[Score, ...] = ()
     """Scores, with items if the run keeps them; empty unless the run has finished."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
-    """`report.json` of the run: `stages` has its learning curves, `ranking` that of a search."""
+    """`report.json` of the run: `stages` has its learning curves, `ranking` the result of a search."""
     cost: RecordedCost | None = None
-    """What a run that finished or failed took, without the search before it; None if that is not recorded."""
+    """Cost of a finished or failed run, without a search before it; None if it was not recorded."""
     evaluations: tuple[str, ...] | None = None
-    """Keys of the evaluations whose scores these are; None for those that the run itself has made."""
+    """Keys of the evaluations that made the scores; None if the run made them itself."""
     prompt: str = ""
     """Label of its prompt; empty in a study without `prompts`."""
 
     @property
     def chosen_on(self) -> frozenset[str]:
-        """Hashes of the files by which validations of the run chose its weights."""
+        """Hashes of the data files on which validations chose the weights of the run."""
         manifest = self.record.get("manifest")
-        if not isinstance(manifest, Mapping) or not isinstance(
-            manifest.get("chosen_on"), list
-        ):
+        if not isinstance(manifest, Mapping):
             return frozenset()
-        return frozenset(
-            digest for digest in manifest["chosen_on"] if isinstance(digest, str)
-        )
+        digests = manifest.get("chosen_on")
+        if not isinstance(digests, list):
+            return frozenset()
+        return frozenset(digest for digest in digests if isinstance(digest, str))
 
     def __repr__(self) -> str:
         return f"<run {self}: {self.status}, {len(self.scores)} scores>"
@@ -87,7 +90,7 @@ class CellRun:
 
 @attrs.frozen(eq=False)
 class CellInfo:
-    """Cell: a combination of labels."""
+    """Cell of a study: a combination of labels, one per axis, that is run with several seeds."""
 
     name: str
     labels: Mapping[str, str]
@@ -95,9 +98,18 @@ class CellInfo:
     runs: tuple[CellRun, ...]
     """Runs, one per seed, or one per prompt and seed."""
     differences: tuple[str, ...] = ()
-    """`PATH: BEFORE -> AFTER` for differences from the recipe of the baseline, or of the first cell."""
+    """Differences from the recipe of the baseline, or of the first cell, as `PATH: BEFORE -> AFTER`."""
     confirmation: tuple[CellRun, ...] = ()
-    """Runs of the chosen cell with fresh seeds, which no table has; see `Decide.confirm`."""
+    """Runs of the chosen cell with fresh seeds, which are in no table; see `Decide.confirm`."""
+
+    @property
+    def status(self) -> CellStatus:
+        """The worst status of its runs."""
+        statuses = {run.status for run in self.runs}
+        for status in _WORST_FIRST:
+            if status in statuses:
+                return status
+        return "finished"
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -106,22 +118,23 @@ class CellInfo:
 
     @property
     def finished_seeds(self) -> tuple[int, ...]:
-        """Seeds whose runs have finished, under every prompt."""
+        """Seeds whose runs have all finished, under every prompt."""
         unfinished = {run.seed for run in self.runs if run.status != "finished"}
         return tuple(seed for seed in self.seeds if seed not in unfinished)
 
 
 def sources_of_tests(data: StudyData) -> str:
-    """Return what the tests of a study are over, in words."""
+    """Return the sources of variance of a study's tests, in words."""
     if data.prompts and data.prompt_factor == "random":
         return "prompts, seeds and items"
     return "seeds and items"
 
 
 def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
-    """Return cells whose scores on a file are on development data if it decided anything in the study.
+    """Return cells with their scores declared as on development data if their file decided anything.
 
-    It did if any score declares the file as development data, or if a validation chose weights by it.
+    A file decided something if any score of the study declares it as development data, or if a validation
+    chose weights on it.
     """
     decided: set[str] = set()
     for cell in cells:
@@ -133,30 +146,28 @@ def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
     if not decided:
         return tuple(cells)
 
-    def declared(run: CellRun) -> CellRun:
-        return attrs.evolve(
-            run,
-            scores=tuple(with_decided_split(score, decided) for score in run.scores),
-        )
+    def with_splits(run: CellRun) -> CellRun:
+        scores = [with_decided_split(score, decided) for score in run.scores]
+        return attrs.evolve(run, scores=tuple(scores))
 
-    return with_runs(cells, declared)
+    return with_runs(cells, with_splits)
 
 
 def with_runs(
-    cells: Iterable[CellInfo], changed: Callable[[CellRun], CellRun]
+    cells: Iterable[CellInfo], change: Callable[[CellRun], CellRun]
 ) -> tuple[CellInfo, ...]:
-    """Return cells with each of their runs changed, also those with fresh seeds."""
-    with_changes = []
+    """Return cells with `change` applied to each of their runs, also to those with fresh seeds."""
+    changed = []
     for cell in cells:
-        runs = tuple(map(changed, cell.runs))
-        confirmation = tuple(map(changed, cell.confirmation))
-        with_changes.append(attrs.evolve(cell, runs=runs, confirmation=confirmation))
-    return tuple(with_changes)
+        runs = tuple(map(change, cell.runs))
+        confirmation = tuple(map(change, cell.confirmation))
+        changed.append(attrs.evolve(cell, runs=runs, confirmation=confirmation))
+    return tuple(changed)
 
 
 @attrs.frozen
 class Sampled:
-    """Choice of the cells that were run, by a sampler."""
+    """Random choice, by a sampler, of the cells that are run."""
 
     sampler: str
     """Name of the sampler."""
@@ -178,14 +189,14 @@ class StudyData:
 
     name: str
     axes: tuple[AxisInfo, ...]
-    """Axes; empty if made of arbitrary runs."""
+    """Axes; empty for arbitrary runs that are treated as a study."""
     cells: tuple[CellInfo, ...]
-    """Cells in the recipe's order; of a study with a sampler, those that were chosen or run."""
+    """Cells in the recipe's order; in a study with a sampler, those that were chosen or run."""
     baseline: str | None
     """Name of the cell that others are compared with."""
     seeds: tuple[int, ...]
     excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Names of cells that cannot work, with the reasons."""
+    """Names of combinations that cannot be run and are left out, each with the reasons."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a published table -> its numbers; see `StudyTable.expected`."""
     order: tuple[str, ...] = ()
@@ -199,31 +210,31 @@ class StudyData:
     published: tuple[PublishedSystem, ...] = ()
     """Systems whose numbers were read from files of results, in the recipe's order."""
     ranks: tuple[str, ...] | None = None
-    """Axes within whose labels numbers have ranks in their column, `()` for all cells; None for no ranks."""
+    """Axes within whose labels numbers are ranked, `()` for ranks over all cells; None for no ranks."""
     colour: str = ""
-    """Task whose score colours the points of planes; empty if an axis does."""
+    """Task whose score colours the points of planes; empty to colour them by an axis."""
     cost: str = ""
-    """Task against which other scores are drawn; empty for the first cost that was measured, if any."""
+    """Task whose score is the cost in plots of score against cost; empty for the first measured cost, if any."""
     decide: Decide | None = None
     """The score by which cells are stopped, sampled and chosen; None without `[study.decide]`."""
     decisions: Decisions | None = None
-    """What the study decided while it ran; None if it stops no cells, or has made no look yet."""
+    """Decisions of the study while it ran; None if it stops no cells, or has not tested any yet."""
     looks: int = 1
-    """Number of times at which the study may stop, or might: tests that hold at any of them are corrected."""
+    """Number of looks at the scores (interim analyses) after which the study may stop, for the correction."""
     needless: int = 0
-    """Number of runs that will not be done, since the study has stopped their cells or has ended."""
+    """Number of planned runs that will not be done, as the study has stopped their cells or has ended."""
     sampled: Sampled | None = None
     """How `cells` were chosen; None if they are all."""
     equivalence: float | None = None
-    """Margin within which a cell counts as good as the baseline, in the unit of the score."""
+    """Margin within which a cell is regarded as equal to the baseline, in the unit of the score."""
     family: Family = "column"
-    """What p-values against the baseline are corrected over."""
+    """Family of p-values that are corrected together."""
     groups: bool = True
-    """Whether to say which cells cannot be told apart; see `Summary.groups`."""
+    """Whether to compute which cells cannot be told apart; see `Summary.groups`."""
     prompts: tuple[str, ...] = ()
-    """Labels of the prompts with each of which every cell is run; empty without `[study] prompts`."""
+    """Labels of the prompts, with each of which every cell is run; empty without `[study] prompts`."""
     prompt_factor: PromptFactor = "random"
-    """What the prompts are; see `PromptFactor`."""
+    """Whether the prompts are a sample or all of interest; see `PromptFactor`."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
@@ -234,24 +245,32 @@ class StudyData:
         if self.decisions is None:
             return frozenset()
         worse = {claim.cell for claim in self.decisions.claims}
-        seeds: set[int] = set()
-        seeds_of_worse = {}
+        seeds_of_others: set[int] = set()
         for cell in self.cells:
-            seeds_of_cell = {run.seed for run in cell.runs}
-            if cell.name in worse:
-                seeds_of_worse[cell.name] = seeds_of_cell
-            else:
-                seeds |= seeds_of_cell
-        return frozenset(
-            name for name, of_cell in seeds_of_worse.items() if of_cell != seeds
-        )
+            if cell.name not in worse:
+                seeds_of_others.update(cell.seeds)
+        stopped = set()
+        for cell in self.cells:
+            if cell.name in worse and set(cell.seeds) != seeds_of_others:
+                stopped.add(cell.name)
+        return frozenset(stopped)
+
+    @property
+    def runs(self) -> tuple[CellRun, ...]:
+        """Runs of all cells, without those with fresh seeds."""
+        return tuple(chain.from_iterable(cell.runs for cell in self.cells))
+
+    @property
+    def finished_runs(self) -> list[CellRun]:
+        """Those of `runs` that have finished."""
+        return [run for run in self.runs if run.status == "finished"]
 
     @property
     def finished(self) -> int:
         """Number of finished runs."""
-        return sum(run.status == "finished" for cell in self.cells for run in cell.runs)
+        return len(self.finished_runs)
 
     @property
     def total(self) -> int:
         """Number of runs."""
-        return sum(len(cell.runs) for cell in self.cells)
+        return len(self.runs)

@@ -1,4 +1,4 @@
-"""`study.json`: what a study is, and which runs are its cells', in one schema that is written and read."""
+"""`study.json`: the schema of a study's record, with its cells and their runs; it is written and read here."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class RunRecord:
 
     seed: int
     key: str
-    """Hash of what decides the run's weights."""
+    """Hash of everything in the recipe that determines the run's weights."""
     directory: str
-    """Relative to the study's directory."""
+    """Run directory, relative to the study's."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the run's evaluations; None in studies of earlier versions."""
     prompt: str = ""
@@ -66,9 +66,9 @@ class StudyRecord:
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
     expected: Mapping[str, Published]
     references: Mapping[str, Reference] = attrs.field(factory=dict)
-    """References but those of `results`."""
+    """References without `results`."""
     published: tuple[PublishedSystem, ...] = ()
-    """Scores of the `results` of references."""
+    """Scores that were read from the `results` of the other references."""
     order: tuple[str, ...]
     ranks: tuple[str, ...] | None = None
     colour: str = ""
@@ -98,7 +98,7 @@ class StudyRecord:
 
 
 def _checked(value: Any, kind: Any) -> Any:
-    """Return a value that has a type of JSON. Raises `TypeError`: nothing is made of values of others."""
+    """Return a value if it has the JSON type `kind`; values are not converted. Raises `TypeError`."""
     if type(value) is kind or (kind is float and type(value) is int):
         return value
     raise TypeError(f"found {value!r:.80}, expected {kind.__name__}")
@@ -119,7 +119,7 @@ def read_study_record(directory: Path) -> StudyRecord:
 
     Raises:
         RunError: if there is none, or it is damaged or of another version.
-        DataError: if it is no plain file, or too large.
+        DataError: if it is not a regular file, or too large.
     """
     path = directory / STUDY
     try:

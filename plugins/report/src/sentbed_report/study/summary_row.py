@@ -1,8 +1,9 @@
-"""`SummaryRow`: a row of a study's tables, of a cell or of one of its encoders."""
+"""`SummaryRow`: a row of a study's tables, for a cell or for one of its encoders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TypeAlias
 
 import attrs
@@ -12,7 +13,7 @@ from sentbed_report.study.study_data import CellStatus
 from sentbed_report.tables.estimate import Estimate
 
 RowKey: TypeAlias = tuple[str, str]
-"""Cell and encoder: a row of a table."""
+"""Cell and encoder, which identify a row of a table."""
 
 
 @attrs.frozen
@@ -23,13 +24,13 @@ class SummaryRow:
     encoder: str
     """Name of the encoder; empty if the cell has no scores."""
     name: str
-    """Name in sentences."""
+    """Name of the row in sentences: `CELL`, or `CELL/ENCODER` if the cell has several."""
     labels: Mapping[str, str]
     """Axis -> label."""
     status: CellStatus
-    """Status; `finished` if the runs of all seeds are."""
+    """Worst status of the cell's runs."""
     seeds: tuple[int, ...]
-    """Seeds whose run has finished."""
+    """Seeds whose runs have finished."""
     total: int
     """Planned number of seeds."""
     error: str
@@ -37,9 +38,9 @@ class SummaryRow:
     cells: tuple[Estimate, ...]
     """Scores, one per column."""
     counted: bool = False
-    """Whether to say how many seeds it has although it has finished: other rows have more, or fewer."""
+    """Whether `remark` gives the number of seeds of a finished row, because the rows differ in it."""
     stopped: bool = False
-    """Whether its cell was stopped, so that its mean is over other seeds; see `StudyData.stopped`."""
+    """Whether its cell was stopped, so that its mean is over fewer seeds; see `StudyData.stopped`."""
 
     @property
     def key(self) -> RowKey:
@@ -49,11 +50,12 @@ class SummaryRow:
     @property
     def scored(self) -> tuple[int, ...]:
         """Seeds with a score in this table."""
-        return tuple(dict.fromkeys(seed for cell in self.cells for seed in cell.seeds))
+        seeds = chain.from_iterable(cell.seeds for cell in self.cells)
+        return tuple(dict.fromkeys(seeds))
 
     @property
     def remark(self) -> str:
-        """Status of an unfinished row; for a finished one, its seed count if rows differ in it."""
+        """Status of an unfinished row; number of seeds of a finished row if the rows differ in it."""
         if self.status != "finished":
             if not self.seeds:
                 return self.status

@@ -1,9 +1,10 @@
-"""`Summary`: comparable scores of one evaluator, a row a cell; `summarise` makes them."""
+"""`Summary`: a table of comparable scores of one evaluator, with one row per cell; `summarise` builds it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 
 import attrs
 from sentbed.helpers import score_digits
@@ -12,7 +13,12 @@ from sentbed.protocols import Score
 from sentbed_report.formatting import count
 from sentbed_report.statistics.item_components import MeanScore, PromptScores
 from sentbed_report.statistics.levels import SIGNIFICANT
-from sentbed_report.statistics.significance import Scored, TableScores, common_basis
+from sentbed_report.statistics.significance import (
+    Basis,
+    Scored,
+    TableScores,
+    common_basis,
+)
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.study_data import Family, PromptFactor
@@ -26,23 +32,25 @@ from sentbed_report.tables.terminal import to_text
 
 @attrs.frozen
 class ReferenceRow:
-    """Numbers of a system that cells are compared with; see `Reference`."""
+    """Row with the numbers of another system that the cells are compared with; see `Reference`."""
 
     name: str
     source: str
     """Where they are published; empty for those of a cell."""
     cell: str
-    """Cell whose numbers they are; empty for published ones."""
+    """Cell of the study whose numbers these are; empty for published numbers."""
     values: tuple[float | None, ...]
-    """One number per column; None where there is none that can be compared."""
+    """One number per column; None where the system has no number that can be compared."""
+
+    # The other fields are those of results that were read from files.
     model: str = ""
-    """Model whose results were read from files."""
+    """Name of the model."""
     revision: str = ""
-    """Revision of that model."""
+    """Revision of the model."""
     software: tuple[str, ...] = ()
-    """Names and versions of what computed the results that were read."""
+    """Names and versions of the software that computed the results."""
     same_protocol: tuple[bool, ...] = ()
-    """Of results that were read, for each column, whether protocol and revisions are those of the study."""
+    """For each column, whether protocol and revisions are those of the study."""
 
 
 @attrs.frozen(repr=False)
@@ -54,36 +62,37 @@ class Summary:
     protocol: str
     """Protocol id that all scores share; empty if there is none."""
     metric: str
-    """Where it is a further metric of tasks that stand in an earlier table; else empty."""
+    """Metric of a table of further metrics, whose tasks have their first metric in an earlier table; empty in
+    the first table."""
     note: str
     """Evaluator, metrics and protocols, in a few words; then `apart`."""
     apart: str
     """Differences from other tables of the same evaluator and protocol id; empty if there are none."""
     columns: tuple[Column, ...]
-    """Tasks in the papers' order, or the study's; the average, where there is one, comes last."""
+    """Tasks in the order of the papers, or of the study; the average, if there is one, comes last."""
     rows: tuple[SummaryRow, ...]
     baseline: str | None
-    """The name of the cell that others are compared with."""
+    """Name of the cell that others are compared with."""
     resamples: int
-    """Number of resamples of the items."""
+    """Number of bootstrap resamples of the items."""
     seeds: tuple[int, ...]
-    """Every seed that has a score here, in the study's order."""
+    """All seeds with a score in the table, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
     """Systems with a number in a column, in the recipe's order."""
     reference_notes: tuple[str, ...] = ()
-    """Sentences on published results: how they relate to the study's, and what could not be matched."""
+    """Sentences on published results: how they relate to the study's, and which have no column."""
     ranks: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
     looks: int = 1
     """Number of looks for which p-values are corrected; see `StudyData.looks`."""
     equivalence: float | None = None
-    """Margin of the last column's tests of equivalence; see `StudyData.equivalence`."""
+    """Margin of the equivalence tests in the last column; see `StudyData.equivalence`."""
     family: Family = "column"
-    """What p-values are corrected over; see `StudyData.family`."""
+    """Family of p-values that are corrected together; see `StudyData.family`."""
     development: bool = False
     """Whether its scores are on development data, from which nothing follows for test data."""
     scores: TableScores[RowKey] | None = attrs.field(default=None, eq=False)
-    """Scores of the last column by cell and encoder, for tests between any of them."""
+    """Scores of the last column by cell and encoder, for tests between any two rows."""
     measured: tuple[Mapping[RowKey, Scored], ...] = attrs.field(default=(), eq=False)
     """Scores of each column by cell and encoder, then by seed."""
     has_groups: bool = True
@@ -91,23 +100,24 @@ class Summary:
     prompts: tuple[str, ...] = ()
     """Labels of the prompts, over which each number is a mean; empty in a study without `prompts`."""
     prompt_factor: PromptFactor = "random"
-    """What the prompts are; see `StudyData.prompt_factor`."""
+    """Whether the prompts are a sample or all of interest; see `PromptFactor`."""
     protocol_notes: tuple[str, ...] = ()
-    """Sentences on scores of its rows that stand in another table, and on encoders used in unlike ways."""
+    """Sentences on scores of its rows that are in another table, and on encoders whose use differs."""
 
-    def with_estimates(self, changed: Callable[[Estimate], Estimate]) -> Summary:
-        """Return the table with each of its numbers changed."""
-        rows = [
-            attrs.evolve(row, cells=tuple(map(changed, row.cells))) for row in self.rows
-        ]
+    def with_estimates(self, change: Callable[[Estimate], Estimate]) -> Summary:
+        """Return the table with `change` applied to each of its numbers."""
+        rows = []
+        for row in self.rows:
+            cells = tuple(map(change, row.cells))
+            rows.append(attrs.evolve(row, cells=cells))
         return attrs.evolve(self, rows=tuple(rows))
 
     def scores_of_runs(
         self, row: RowKey, column: int
     ) -> Iterator[tuple[str, int, Score | MeanScore]]:
-        """Yield prompt, seed and score of each run of a row; the prompt is empty in a study without some.
+        """Yield prompt, seed and score of each run of a row; the prompt is empty in a study without prompts.
 
-        Of a seed that lacks a score under one of the prompts there is none.
+        Runs of a seed without a score under every prompt are left out.
         """
         for seed, score in self.measured[column].get(row, {}).items():
             if not isinstance(score, PromptScores):
@@ -118,23 +128,29 @@ class Summary:
 
     @cached_property
     def groups(self) -> RankGroups | None:
-        """Which rows cannot be told apart in the last column.
+        """Groups of rows that cannot be told apart in the last column.
 
-        None where the study does not ask for it, the column has no better and worse, fewer than two rows have
-        finished, or the table is one of further metrics.
+        None if the study does not ask for groups, if the column has no direction, in a table of further
+        metrics, or if fewer than two rows have finished.
         """
-        if (
-            self.scores is None
-            or not self.has_groups
-            or self.metric
-            or not self.columns[-1].ranked
-        ):
+        is_asked_for = self.has_groups and not self.metric
+        if self.scores is None or not is_asked_for or not self.columns[-1].ranked:
             return None
         return rank_groups(self.rows, self.columns, self.scores, self.seeds, self.looks)
 
     @property
+    def stopped_rows(self) -> list[str]:
+        """Names of the rows whose cell was stopped."""
+        return [row.name for row in self.rows if row.stopped]
+
+    @property
+    def degenerate_rows(self) -> list[str]:
+        """Names of the rows whose number in the last column is degenerate."""
+        return [row.name for row in self.rows if row.cells[-1].degenerate]
+
+    @property
     def ranked_by(self) -> dict[str, str]:
-        """What the last column is of: evaluator, protocol, task and metric."""
+        """Evaluator, protocol, task and metric of the last column."""
         last = self.columns[-1]
         return {
             "evaluator": self.evaluator,
@@ -150,37 +166,41 @@ class Summary:
 
     @property
     def digits(self) -> int:
-        """Decimals to print; costs have their own."""
+        """Number of decimals of scores; a column of costs has its own."""
         values = []
         for row in self.rows:
-            values += [cell.value for cell in row.cells if cell.value is not None]
+            for cell in row.cells:
+                if cell.value is not None:
+                    values.append(cell.value)
         return score_digits(values)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The evaluator, and the protocol where that says more."""
+        """The evaluator, and the protocol id if it is another name."""
         if self.protocol in ("", self.evaluator):
             return (self.evaluator,)
         return self.evaluator, self.protocol
 
     @property
     def over(self) -> str:
-        """Sentence on what the numbers are."""
-        counts = {len(row.scored) for row in self.rows if row.scored}
-        most = max(counts, default=0)
-        listed = ", ".join(map(str, self.seeds))
-        if most == 0:
+        """Sentence on what the numbers are means over."""
+        counts = {len(row.scored) for row in self.rows} - {0}
+        if not counts:
             # Rows of cells without a finished run have no encoder.
             has_finished = any(row.encoder for row in self.rows)
             if self.prompts and has_finished:
                 return "No seed has a score under every prompt."
             return "Nothing has finished."
+
         if self.prompts:
             return self._over_prompts(counts)
+
+        most = max(counts)
+        listed = ", ".join(map(str, self.seeds))
         if most == 1 and len(self.seeds) < 2:
-            return "One run a row."
+            return "One run per row."
         if most == 1:
-            return f"One run a row, under the seeds {listed}."
+            return f"One run per row, under the seeds {listed}."
         if counts != {most}:
             return (
                 "Mean and standard deviation over the seeds that have finished, up to "
@@ -188,10 +208,10 @@ class Summary:
             )
         if most == len(self.seeds):
             return f"Mean and standard deviation over {most} seeds ({listed})."
-        return f"Mean and standard deviation over {most} seeds a row, of {listed}."
+        return f"Mean and standard deviation over {most} seeds per row, of {listed}."
 
     def _over_prompts(self, counts: set[int]) -> str:
-        """Return what means over prompts are; `counts` are the numbers of seeds that rows have."""
+        """Return the sentence of a study with prompts; `counts` are the different seed counts of the rows."""
         seeds = count(max(counts), "seed")
         if len(counts) > 1:
             seeds = f"up to {seeds}"
@@ -210,10 +230,14 @@ class Summary:
     @property
     def test(self) -> str:
         """Sentence on the significance test; empty without comparisons."""
-        judged = [cell.judged for row in self.rows for cell in row.cells if cell.judged]
-        bases = {comparison.basis for comparison in judged if comparison.basis}
+        bases: set[Basis] = set()
+        for row in self.rows:
+            for cell in row.cells:
+                if cell.judged is not None and cell.judged.basis is not None:
+                    bases.add(cell.judged.basis)
         if self.baseline is None or not bases:
             return ""
+
         basis = common_basis(bases)
         paired = "each seed against the same seed"
         if self.prompts:
@@ -231,7 +255,7 @@ class Summary:
 
     @property
     def covered(self) -> str:
-        """Sentence on what the correction does not cover; empty where it covers all columns."""
+        """Sentence on the columns that the correction does not cover; empty if it covers all."""
         tested = set()
         for row in self.rows:
             for place, cell in enumerate(row.cells):
@@ -248,7 +272,7 @@ class Summary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on the numbers: what they are over, the test, and what was not tested."""
+        """Sentences on the numbers: what they are means over, the test, and what was not tested."""
         return tuple(self._notes())
 
     @property
@@ -259,22 +283,29 @@ class Summary:
 
     @property
     def table(self) -> Table:
-        """The table before it has a format."""
-        axes = tuple(dict.fromkeys(axis for row in self.rows for axis in row.labels))
+        """The table without a format, from which HTML, Markdown, LaTeX, CSV and text are made."""
+        axes = tuple(
+            dict.fromkeys(chain.from_iterable(row.labels for row in self.rows))
+        )
         several = any(row.name != row.cell for row in self.rows)
-        headers = (
+        headers = [
             Header("cell", shown=not axes),
             Header("encoder", shown=several),
             Header("status", shown=False),
-            *(Header(axis_column(axis)) for axis in axes),
-        )
-        rows = [self._row(row, axes) for row in self.rows]
+        ]
+        for axis in axes:
+            headers.append(Header(axis_column(axis)))
+
+        rows = []
+        for row in self.rows:
+            rows.append(self._row(row, axes))
         for reference in self.references:
             if not reference.cell:
                 rows.append(self._reference(reference, axes))
+
         return Table(
             self.title,
-            headers,
+            tuple(headers),
             self.columns,
             tuple(rows),
             self.notes,
@@ -295,19 +326,17 @@ class Summary:
         return to_html(self.table)
 
     def _row(self, row: SummaryRow, axes: tuple[str, ...]) -> Row:
-        tags = ["baseline"] if row.cell == self.baseline else []
+        tags = []
+        if row.cell == self.baseline:
+            tags.append("baseline")
         if row.remark:
             tags.append(row.remark)
-        labels = (row.labels[axis] for axis in axes)
-        return Row(
-            (row.cell, row.encoder, row.status, *labels),
-            row.cells,
-            tuple(tags),
-            row.cell,
-        )
+        labels = map(row.labels.__getitem__, axes)
+        headers = (row.cell, row.encoder, row.status, *labels)
+        return Row(headers, row.cells, tuple(tags), row.cell)
 
     def _reference(self, reference: ReferenceRow, axes: tuple[str, ...]) -> Row:
-        """Return a row of published numbers, with the system's name in the first column that is shown."""
+        """Return a row of published numbers, with the system's name in the first shown column."""
         labels = [""] * len(axes)
         if labels:
             labels[0] = reference.name
@@ -326,12 +355,13 @@ class Summary:
             yield self.test
         if self.covered:
             yield self.covered
-        metrics = dict.fromkeys(
-            column.metric for column in self.columns if not column.cost
-        )
+        metrics: dict[str, None] = {}
+        for column in self.columns:
+            if not column.cost:
+                metrics[column.metric] = None
         if len(metrics) > 1 and not self.columns[-1].average:
             yield f"No average, as the columns are of several metrics: {', '.join(metrics)}."
-        stopped = [row.name for row in self.rows if row.stopped]
+        stopped = self.stopped_rows
         if stopped:
             rank = "" if self.ranks is None else " and have no rank"
             yield (
@@ -343,7 +373,7 @@ class Summary:
         yield from self.reference_notes
 
     def _comparisons_left_out(self) -> Iterator[str]:
-        """Yield which seeds the tests leave out, and what was not compared."""
+        """Yield sentences on the seeds that the tests leave out, and on rows that were not compared."""
         reasons: dict[str, dict[str, None]] = {}
         unpaired: dict[tuple[int, ...], dict[str, None]] = {}
         for row in self.rows:
@@ -364,13 +394,13 @@ class Summary:
 
 
 def title_of(summary: Summary) -> str:
-    """Return a title for the last column of a table, which is the average if there is one."""
+    """Return a title of a table's last column, which is the average if there is one."""
     parts = list(summary.names)
     if summary.apart:
         parts.append(summary.apart)
     title = f"{', '.join(parts)}: {summary.headings[-1]}"
     metric = summary.columns[-1].metric
-    # The heading has the metric where columns differ in it.
+    # The heading contains the metric if the columns have several.
     if metric == "mean" or f"({metric})" in title:
         return title
     return f"{title} ({metric})"

@@ -1,4 +1,4 @@
-"""What a study says, in at most six lines at the top of its report."""
+"""The answer of a study: at most six lines at the top of its report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sentbed_report.study_page.runs_section import status_counts
 from sentbed_report.study_page.warnings_section import warnings_of_runs
 
 FEW_SEEDS = 3
-"""Seeds from which a spread over seeds says something."""
+"""Smallest number of seeds whose spread over seeds is informative."""
 
 
 def answer_lines(
@@ -30,28 +30,30 @@ def answer_lines(
     selection: Selection | None,
     findings: Sequence[AxisFindings],
 ) -> list[AnswerLine]:
-    """Return the lines that are known: best cell, which may be as good, axes, problems, what to do next."""
+    """Return the lines of the answer: best cell, cells as good, effects, problems, next step.
+
+    A line that has nothing to say is left out.
+    """
     main = main_table(summaries)
     chosen = "" if selection is None else selection.cell
     lines = []
+
     best = _best(data, summaries, selection, main)
     if best:
         lines.append(AnswerLine("Best", best))
     if main is not None and main.groups is not None and len(data.cells) > 1:
-        lines.append(
-            AnswerLine(
-                "Not told apart from the best",
-                _not_told_apart(main, main.groups, chosen),
-            )
-        )
-    effects = "".join(
-        effects_line(of_table) for of_table in findings if of_table.summary is main
-    )
-    if effects:
-        lines.append(AnswerLine("Effects", effects))
-    problems = list(_problems(data, summaries, selection, main))
+        alike = _not_told_apart(main, main.groups, chosen)
+        lines.append(AnswerLine("Not told apart from the best", alike))
+
+    for findings_of_table in findings:
+        effects = effects_line(findings_of_table)
+        if findings_of_table.summary is main and effects:
+            lines.append(AnswerLine("Effects", effects))
+
+    problems = "; ".join(_problems(data, summaries, selection, main))
     if problems:
-        lines.append(AnswerLine("Mind", "; ".join(problems)))
+        lines.append(AnswerLine("Mind", problems))
+
     step = _next_step(data, main, chosen)
     if step:
         lines.append(AnswerLine("Next", step))
@@ -59,14 +61,19 @@ def answer_lines(
 
 
 def main_table(summaries: Sequence[Summary]) -> Summary | None:
-    """Return the table that conclusions are drawn from: the first on test data that ranks its cells."""
-    ranked = []
+    """Return the table that conclusions are drawn from: the first on test data that ranks its cells.
+
+    Without a table on test data it is the first on development data; None if no table ranks cells.
+    """
+    on_development_data = None
     for summary in summaries:
         has_scores = any(row.scored for row in summary.rows)
-        if has_scores and summary.columns[-1].ranked and not summary.metric:
-            ranked.append(summary)
-    of_test_data = [summary for summary in ranked if not summary.development]
-    return next(iter(of_test_data or ranked), None)
+        if not has_scores or not summary.columns[-1].ranked or summary.metric:
+            continue
+        if not summary.development:
+            return summary
+        on_development_data = on_development_data or summary
+    return on_development_data
 
 
 def _best(
@@ -75,17 +82,21 @@ def _best(
     selection: Selection | None,
     main: Summary | None,
 ) -> str:
+    """Return the best cell and how it was chosen; empty if the study has none.
+
+    In a study without `[study.decide]` the tasks of the main table decide.
+    """
     chosen = selection
     if chosen is None and main is not None:
-        tasks = tuple(
-            column.task
-            for column in main.columns
-            if not column.average and column.ranked
-        )
-        decide = Decide(tasks, main.evaluator, test_data=not main.development)
+        tasks = []
+        for column in main.columns:
+            if column.ranked and not column.average:
+                tasks.append(column.task)
+        decide = Decide(tuple(tasks), main.evaluator, test_data=not main.development)
         chosen = select(attrs.evolve(data, decide=decide), summaries)
     if chosen is None or (selection is None and not chosen.cell):
         return ""
+
     if not chosen.cell:
         return f"none could be chosen: {chosen.reason}"
     if len(data.cells) == 1:
@@ -144,9 +155,11 @@ def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
 
 
 def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
+    """Return the rows that the tests cannot tell apart from the best one."""
     title = title_of(main)
     if not groups.rows or not groups.lettered:
         return f"unknown in {title}: {groups.reason}"
+
     best = _best_row(groups, chosen)
     others = _other_rows(main, groups, best)
     alike = [row.name for row in others if row.is_like(best)]
@@ -154,10 +167,10 @@ def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
     if better:
         names = first_names(alike) if alike else "none"
         return f"{names}; better than {best.name} in {title}: {first_names(better)}"
-    stopped = [row.name for row in main.rows if row.stopped]
+
     shown_to_be_worse = ""
-    if stopped:
-        shown_to_be_worse = f"; stopped as worse: {first_names(stopped)}"
+    if main.stopped_rows:
+        shown_to_be_worse = f"; stopped as worse: {first_names(main.stopped_rows)}"
     if not alike:
         compared = "other"
         if len(others) > 1:
@@ -169,13 +182,19 @@ def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
 def _other_rows(
     main: Summary, groups: RankGroups, best: GroupedRow
 ) -> list[GroupedRow]:
-    """Return the rows that may be as good as the best: those that were stopped have too few seeds to tell."""
-    stopped = {row.name for row in main.rows if row.stopped}
-    return [row for row in groups.rows if row is not best and row.name not in stopped]
+    """Return the rows that may be as good as the best.
+
+    Rows of stopped cells are left out: they have too few seeds to tell.
+    """
+    others = []
+    for row in groups.rows:
+        if row is not best and row.name not in main.stopped_rows:
+            others.append(row)
+    return others
 
 
 def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
-    """Return the row of the chosen cell, or without one the best on the data of the table."""
+    """Return the row of the chosen cell; without a chosen cell, the best row of the table."""
     for row in groups.rows:
         if row.cell == chosen:
             return row
@@ -183,9 +202,12 @@ def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
 
 
 def _better_rows(groups: RankGroups, best: GroupedRow) -> list[str]:
-    """Return the rows that were shown to be better than the chosen one, on data that did not choose it."""
-    above = groups.rows[: groups.rows.index(best)]
-    return [row.name for row in above if not row.is_like(best)]
+    """Return the names of the rows that the table's tests show to be better than the chosen row."""
+    better = []
+    for row in groups.rows[: groups.rows.index(best)]:
+        if not row.is_like(best):
+            better.append(row.name)
+    return better
 
 
 def _problems(
@@ -194,6 +216,7 @@ def _problems(
     selection: Selection | None,
     main: Summary | None,
 ) -> Iterator[str]:
+    """Yield what a reader should know before trusting the answer."""
     statuses = status_counts(data)
     for status in ("failed", "interrupted", "running", "waiting"):
         if statuses[status]:
@@ -240,23 +263,33 @@ def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, str]:
 
 
 def _few_seeds(main: Summary) -> Iterator[str]:
-    """Yield which rows have too few seeds; those that were stopped have few on purpose."""
-    rows = [row for row in main.rows if row.scored and not row.stopped]
-    few = [row for row in rows if len(row.scored) < FEW_SEEDS]
-    if not few:
+    """Yield which rows have too few seeds, but for stopped rows, which have few on purpose."""
+    names = []
+    counts = []
+    has_other_rows = False
+    for row in main.rows:
+        seeds_of_row = len(row.scored)
+        if seeds_of_row == 0 or row.stopped:
+            continue
+        if seeds_of_row < FEW_SEEDS:
+            names.append(row.name)
+            counts.append(seeds_of_row)
+        else:
+            has_other_rows = True
+    if not names:
         return
-    counts = sorted(len(row.scored) for row in few)
-    seeds = count(counts[-1], "seed")
-    if counts[0] < counts[-1]:
-        seeds = f"{counts[0]} or {seeds}"
+
+    seeds = count(max(counts), "seed")
+    if min(counts) < max(counts):
+        seeds = f"{min(counts)} or {seeds}"
     of_rows = ""
-    if len(few) < len(rows):
-        of_rows = f" ({first_names([row.name for row in few])})"
+    if has_other_rows:
+        of_rows = f" ({first_names(names)})"
     yield f"{seeds} only{of_rows}, which hardly shows how much seeds differ"
 
 
 def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
-    """Return what would make the answer surer."""
+    """Return what to do next to make the answer more certain."""
     statuses = status_counts(data)
     if statuses["failed"]:
         return "mend what failed, and run `sentbed study` again: finished runs are kept"
@@ -270,8 +303,8 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
 
 
 def _next_step_of_comparison(data: StudyData, main: Summary, chosen: str) -> str:
-    """Return what would make a comparison of finished cells surer."""
-    degenerate = [row.name for row in main.rows if row.cells[-1].degenerate]
+    """Return what to do next to make a comparison of finished cells more certain."""
+    degenerate = main.degenerate_rows
     if degenerate:
         return (
             f"find out why the scores of {first_names(degenerate)} say nothing: degenerate ones are neither "
@@ -287,9 +320,10 @@ def _next_step_of_comparison(data: StudyData, main: Summary, chosen: str) -> str
 def _next_step_of_ranking(
     data: StudyData, main: Summary, groups: RankGroups, chosen: str
 ) -> str:
-    """Return what would tell the best cell from the others."""
+    """Return what to do next to tell the best cell from the others."""
     if not groups.rows or not groups.lettered:
         return "compare the best cells in a study of their own, with fresh seeds"
+
     best = _best_row(groups, chosen)
     if _better_rows(groups, best):
         return "use more development data: on test data, which may not choose, the chosen cell is not best"

@@ -1,9 +1,8 @@
-"""Which runs of a study, or of several, were made by other code or other versions than the rest."""
+"""Section on runs that were made with different code or versions than the others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 from sentbed_report.formatting import count, first_names
 from sentbed_report.page.sections import Section, table_of
@@ -11,51 +10,43 @@ from sentbed_report.study.study_data import CellRun, StudyData
 
 
 def code_section(data: StudyData) -> Section | None:
-    """Return the section, or None where all finished runs were made by the same code and versions.
+    """Return the section; None if all finished runs were made with the same code and versions.
 
-    A distribution that only some cells use, such as that of a loss, is compared among these.
+    A distribution that only some cells use, such as that of a loss, is compared among those cells.
     """
-    runs = [run for cell in data.cells for run in cell.runs if run.status == "finished"]
-    codes = [*map(_code, runs)]
-    names = sorted(set(chain.from_iterable(codes)))
-    varying = [name for name in names if _varies(name, codes)]
+    versions_of: dict[str, set[str]] = {}
+    for run in data.finished_runs:
+        for name, version in _code(run).items():
+            versions_of.setdefault(name, set()).add(version)
+    varying = sorted(name for name, all_of in versions_of.items() if len(all_of) > 1)
     if not varying:
         return None
+
     groups: dict[tuple[str, ...], list[CellRun]] = {}
-    for run, code in zip(runs, codes, strict=True):
-        versions = tuple(_shown(code.get(name)) for name in varying)
+    for run in data.finished_runs:
+        versions = tuple(map(_shown, map(_code(run).get, varying)))
         groups.setdefault(versions, []).append(run)
-    rows = [(runs_and_cells(group), *versions) for versions, group in groups.items()]
-    listed = ", ".join(varying)
-    return Section(
-        "Code and versions",
-        f"not the same in all runs: {listed}",
-        (
-            f"The runs were not all made by the same code and versions, which may decide scores: {listed}. "
-            "They stand in the same tables all the same.",
-        ),
-        [
-            table_of(
-                "Version and first digits of the hash of the code",
-                ["runs"],
-                varying,
-                rows,
-            )
-        ],
+    rows = []
+    for versions, runs in groups.items():
+        rows.append((runs_and_cells(runs), *versions))
+    names = ", ".join(varying)
+    sentence = (
+        f"The runs were not all made by the same code and versions, which may decide scores: {names}. "
+        "They stand in the same tables all the same."
     )
+    title = "Version and first digits of the hash of the code"
+    table = table_of(title, ["runs"], varying, rows)
+    line = f"not the same in all runs: {names}"
+    return Section("Code and versions", line, (sentence,), [table])
 
 
 def _code(run: CellRun) -> Mapping[str, str]:
-    """Return what a run says of its code; nothing if it says nothing, as runs of earlier versions."""
+    """Return the versions and code hashes that a run recorded; empty for runs of earlier versions."""
     manifest = run.record.get("manifest")
     code = manifest.get("code") if isinstance(manifest, Mapping) else None
     if not isinstance(code, Mapping):
         return {}
     return {str(name): str(text) for name, text in code.items()}
-
-
-def _varies(name: str, codes: Sequence[Mapping[str, str]]) -> bool:
-    return len({code[name] for code in codes if name in code}) > 1
 
 
 def _shown(text: str | None) -> str:
@@ -66,6 +57,6 @@ def _shown(text: str | None) -> str:
 
 
 def runs_and_cells(runs: Sequence[CellRun]) -> str:
-    """Return how many runs these are, and the names of the first of their cells."""
+    """Return the number of runs, and the names of the first of their cells."""
     cells = list(dict.fromkeys(run.cell for run in runs))
     return f"{count(len(runs), 'run')}: {first_names(cells)}"

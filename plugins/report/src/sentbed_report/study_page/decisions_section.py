@@ -1,4 +1,4 @@
-"""What a study with `[study.stop]` decided, as a section of its report."""
+"""Section on the decisions of a study with `[study.stop]`: which cells were stopped, and by which rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sentbed_report.tables.table import Table
 
 
 def decisions_section(data: StudyData) -> Section | None:
-    """Return the section; None if the study has made no look."""
+    """Return the section; None if the study has not tested any cells yet."""
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return None
@@ -26,11 +26,10 @@ def decisions_section(data: StudyData) -> Section | None:
 
 
 def _table(decisions: Decisions) -> Table:
-    digits = score_digits(
-        number
-        for claim in decisions.claims
-        for number in (claim.difference, claim.at_least)
-    )
+    numbers = []
+    for claim in decisions.claims:
+        numbers += [claim.difference, claim.at_least]
+    digits = score_digits(numbers)
     columns = (
         "worse than",
         Column("seeds", form="count"),
@@ -48,34 +47,31 @@ def outcome(decisions: Decisions) -> str:
         return (
             f"The best cell is {decisions.winner}: all others were shown to be worse."
         )
-    worse = (
-        "worse than another"
-        if decisions.rule.worse_than == "best"
-        else "worse than the baseline"
-    )
-    listed = "; ".join(decisions.at_work)
-    return f"Not shown to be {worse}{'' if decisions.ended else ' so far'}: {listed}."
+    other = "another" if decisions.rule.worse_than == "best" else "the baseline"
+    so_far = "" if decisions.ended else " so far"
+    cells = "; ".join(decisions.at_work)
+    return f"Not shown to be worse than {other}{so_far}: {cells}."
 
 
 def saved(data: StudyData) -> tuple[str, ...]:
-    """Return a sentence on the time that runs would have taken which were not needed; none without any.
+    """Return a sentence on the time that the skipped runs would have taken; empty if none was skipped.
 
-    Stages that they would have shared are none of it.
+    The time of stages that they would have shared with other runs is not counted.
     """
     decisions = data.decisions
     if decisions is None or not data.needless:
         return ()
     total = 0.0
     for cell in data.cells:
-        times = [
-            seconds
-            for seconds in map(_seconds_without_shared_stages, cell.runs)
-            if seconds is not None
-        ]
+        times = []
+        for run in cell.runs:
+            seconds = _seconds_without_shared_stages(run)
+            if seconds is not None:
+                times.append(seconds)
         if times and (decisions.ended or cell.name not in decisions.at_work):
-            needless_seeds = max(decisions.rule.looks[-1] - len(cell.seeds), 0)
-            runs_a_seed = max(len(data.prompts), 1)
-            total += needless_seeds * runs_a_seed * sum(times) / len(times)
+            skipped_seeds = max(decisions.rule.looks[-1] - len(cell.seeds), 0)
+            runs_per_seed = max(len(data.prompts), 1)
+            total += skipped_seeds * runs_per_seed * sum(times) / len(times)
     return (
         f"The {count(data.needless, 'run')} that stopping made needless would have taken about "
         f"{duration(total)} more, if as long as the others of their cells.",
@@ -83,7 +79,7 @@ def saved(data: StudyData) -> tuple[str, ...]:
 
 
 def _seconds_without_shared_stages(run: CellRun) -> float | None:
-    """Return the time of a run with its search, and without shared stages where its cost tells them apart."""
+    """Return the time of a run with its search, without shared stages if the recorded cost separates them."""
     whole = run.record.get("seconds")
     if (
         run.seconds is None
@@ -96,7 +92,7 @@ def _seconds_without_shared_stages(run: CellRun) -> float | None:
 
 
 def decided(data: StudyData) -> tuple[str, ...]:
-    """Return what is decided, and how many runs are not needed; nothing before the first look."""
+    """Return sentences on the decisions and the number of skipped runs; empty before the first look."""
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return ()
@@ -128,53 +124,60 @@ def _notes(decisions: Decisions) -> Iterator[str]:
 
 
 def _changes(decisions: Decisions) -> Iterator[str]:
-    """Yield what was changed while the study ran, and what that means for the error rate."""
-    rule = _without_seeds(decisions.rule)
-    others = [
-        earlier for earlier in decisions.earlier if _without_seeds(earlier) != rule
-    ]
-    if others:
+    """Yield sentences on changes of the rule while the study ran, and their effect on the error rate."""
+    rule = decisions.rule
+    other_rules = 0
+    seeds = set()
+    prompts = set()
+    prompt_factors = set()
+    for earlier in decisions.earlier:
+        if _without_seeds_and_prompts(earlier) != _without_seeds_and_prompts(rule):
+            other_rules += 1
+        seeds.add(earlier.seeds)
+        # In another order they are the same prompts.
+        prompts.add(frozenset(earlier.prompts))
+        if earlier.prompts:
+            prompt_factors.add(earlier.prompt_factor)
+    seeds.discard(rule.seeds)
+    prompts.discard(frozenset(rule.prompts))
+    prompt_factors.discard(rule.prompt_factor)
+
+    if other_rules:
         yield (
-            f"The rule or the cells were changed while the study ran ({count(len(others), 'other rule')} "
+            f"The rule or the cells were changed while the study ran ({count(other_rules, 'other rule')} "
             "before), and the error rate holds for one rule only."
         )
-    seeds = {earlier.seeds for earlier in decisions.earlier} - {decisions.rule.seeds}
     if seeds:
         listed = "; ".join(", ".join(map(str, of_rule)) for of_rule in sorted(seeds))
         yield (
             f"The seeds were changed while the study ran (before: {listed}). Looks that were not planned at "
             "first spend a part of the error rate that was kept for them, so that it holds all the same."
         )
-    # In another order they are the same prompts, and nothing is spent.
-    prompts = {frozenset(earlier.prompts) for earlier in decisions.earlier}
-    if prompts - {frozenset(decisions.rule.prompts)}:
+    if prompts:
         yield (
             "The prompts were changed while the study ran. Each look at other prompts is one that was not "
             "planned, and spends a part of the error rate that was kept for such looks."
         )
-    prompt_factors = {
-        earlier.prompt_factor for earlier in decisions.earlier if earlier.prompts
-    }
-    if decisions.rule.prompts and prompt_factors - {decisions.rule.prompt_factor}:
+    if rule.prompts and prompt_factors:
         yield (
-            f"The `prompt_factor` was changed while the study ran, to `{decisions.rule.prompt_factor}`. Each "
+            f"The `prompt_factor` was changed while the study ran, to `{rule.prompt_factor}`. Each "
             "look under another one than the first is one that was not planned, and spends a part of the "
             "error rate that was kept for such looks."
         )
 
 
-def _without_seeds(rule: Rule) -> Rule:
+def _without_seeds_and_prompts(rule: Rule) -> Rule:
     return attrs.evolve(rule, seeds=(), looks=(), prompts=(), prompt_factor=None)
 
 
 def rule_sentence(rule: Rule) -> str:
-    """Return what is stopped, when, and how often that may be wrong."""
+    """Return a sentence on the rule: which cells are stopped, when, and with which error rate."""
     against = "another one" if rule.worse_than == "best" else "the baseline"
     by = f" by more than {rule.margin:g}" if rule.margin else ""
     looks = ", ".join(map(str, rule.looks))
-    under = (
-        f" under each of {count(len(rule.prompts), 'prompt')}" if rule.prompts else ""
-    )
+    under = ""
+    if rule.prompts:
+        under = f" under each of {count(len(rule.prompts), 'prompt')}"
     wrong = f"any such claim is wrong, at any look and about any of {len(rule.cells)} cells,"
     if rule.promise == "best":
         wrong = f"the best of {len(rule.cells)} cells is stopped, at any look,"

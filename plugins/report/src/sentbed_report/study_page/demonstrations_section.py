@@ -1,4 +1,4 @@
-"""What the searches of a study's cells have found, as a section of its report."""
+"""Section on the demonstration searches of a study's cells."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def demonstrations_section(
     searches = found_demonstrations(data, ranked)
     if not searches:
         return None
-    gaining: set[int] = set()
+    evaluators: dict[str, None] = {}
+    tables_with_gains = set()
     for search in searches:
-        gaining.update(id(gain.summary) for gain in search.gains)
-    gained = [summary for summary in ranked if id(summary) in gaining]
-    evaluators = ", ".join(dict.fromkeys(search.found.evaluator for search in searches))
+        evaluators[search.found.evaluator] = None
+        for gain in search.gains:
+            tables_with_gains.add(id(gain.summary))
+    gained = [summary for summary in ranked if id(summary) in tables_with_gains]
     note = (
         "Improvement, help and harm are against the prompt without a demonstration, on the development "
-        f"data of the search ({evaluators})."
+        f"data of the search ({', '.join(evaluators)})."
     )
     if gained:
         note += " Columns of evaluations: the mean of the cell less that of the cell without a search."
     best = max(searches, key=lambda search: search.found.score).found
-    summary_line = f"best: “{best.sentence}” → “{best.word}”"
-    return Section(
-        "Demonstrations", summary_line, tables=[_table(searches, gained, note)]
-    )
+    line = f"best: “{best.sentence}” → “{best.word}”"
+    return Section("Demonstrations", line, tables=[_table(searches, gained, note)])
 
 
 def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -> Table:
-    """Return a row a search, with the columns of PromptEOL's table 4 and the shares of its figure 3."""
+    """Return a table with one row per search: columns of PromptEOL's table 4, and shares of its figure 3."""
     scores: list[float] = []
     cells: set[str] = set()
     for search in searches:
@@ -66,19 +66,18 @@ def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -
             helped = share_of(best.shares.helped, best.shares.total)
             harmed = share_of(best.shares.harmed, best.shares.total)
         gains = {id(gain.summary): gain.difference for gain in search.gains}
-        headers = (search.cell.name, str(search.seed))
-        of_search = (
-            best.sentence,
-            best.word,
-            best.score,
-            best.improvement,
-            helped,
-            harmed,
-        )
         rows.append(
-            (*headers, *of_search, *(gains.get(id(summary)) for summary in gained))
+            (
+                search.cell.name,
+                str(search.seed),
+                best.sentence,
+                best.word,
+                best.score,
+                best.improvement,
+                helped,
+                harmed,
+                *map(gains.get, map(id, gained)),
+            )
         )
-    has_several_seeds = len(cells) < len(searches)
-    return table_of(
-        "", ["cell", Header("seed", shown=has_several_seeds)], columns, rows, [note]
-    )
+    headers = ["cell", Header("seed", shown=len(cells) < len(searches))]
+    return table_of("", headers, columns, rows, [note])

@@ -1,9 +1,9 @@
-"""What each axis (factor) of a study does: effects of its labels (levels), and means of pairs of axes."""
+"""Sections on the axes (factors) of a study: effect of each label (level), and means of two axes together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 import attrs
 
@@ -35,51 +35,53 @@ _NOTES = (
 def effects_section(
     data: StudyData, findings: Sequence[AxisFindings]
 ) -> Section | None:
-    """Return the section of the effects of single axes; None where there are none."""
+    """Return the section with the effects of single axes; None without findings."""
     if not findings:
         return None
-    tables, notes = [], []
-    for of_table in findings:
-        title = title_of(of_table.summary)
-        notes += [f"{title}: {note}" for note in _remarks(of_table)]
-        if of_table.compared:
-            tables.append(_effect_table(of_table))
-    summaries = [of_table.summary for of_table in findings]
+    notes = []
+    for note in _NOTES:
+        notes.append(note.format(sources=sources_of_tests(data)))
+    tables = []
+    summaries = []
+    for findings_of_table in findings:
+        summary = findings_of_table.summary
+        summaries.append(summary)
+        for remark in _remarks(findings_of_table):
+            notes.append(f"{title_of(summary)}: {remark}")
+        if findings_of_table.compared:
+            tables.append(_effect_table(findings_of_table))
     return Section(
         "Effects",
         effects_line(findings[0]),
         tables=tables,
-        notes=[
-            *(note.format(sources=sources_of_tests(data)) for note in _NOTES),
-            *notes,
-        ],
+        notes=notes,
         plots=plots_of(KINDS["effects"], data, summaries),
     )
 
 
 def effects_line(findings: AxisFindings) -> str:
-    """Return the largest effect of each axis on a table, with its interval and mark."""
+    """Return the largest effect of each axis in a table, with its interval and significance mark."""
     return "; ".join(_axis_lines(findings))
 
 
 def _axis_lines(findings: AxisFindings) -> Iterator[str]:
     digits = findings.summary.digits
     for effect in findings.compared:
-        differences = {
-            label.label: label.difference for label in effect.labels if label.pairs
-        }
-        differences.pop(effect.reference, None)
+        differences: dict[str, float] = {}
+        for label in effect.labels:
+            if label.difference is not None and label.label != effect.reference:
+                differences[label.label] = label.difference
         if not differences:
             continue
-        label = max(differences, key=lambda label: abs(differences[label] or 0.0))
-        text = f"{effect.axis}: {label} {signed(differences[label], digits)}"
-        test = findings.tests.get((effect.axis, label))
+        largest = max(differences, key=lambda name: abs(differences[name]))
+        text = f"{effect.axis}: {largest} {signed(differences[largest], digits)}"
+        test = findings.tests.get((effect.axis, largest))
         if test is not None and test.interval is not None:
             low, high = test.interval
             text += f" ({signed(low, digits)} to {signed(high, digits)})"
             text += sign_of(test.corrected)
         text += f" against {effect.reference}"
-        if test is not None and _is_lost_to_correction(test):
+        if test is not None and _is_significant_only_alone(test):
             text += ", not significant among all labels"
         others = _interacting(effect.axis, findings.interactions)
         if others:
@@ -87,8 +89,8 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
         yield text
 
 
-def _is_lost_to_correction(test: Judged) -> bool:
-    """Whether an interval leaves 0 out although the corrected test finds no difference."""
+def _is_significant_only_alone(test: Judged) -> bool:
+    """Whether the interval excludes 0 although the test is not significant after the correction."""
     if test.interval is None or sign_of(test.corrected):
         return False
     low, high = test.interval
@@ -98,17 +100,19 @@ def _is_lost_to_correction(test: Judged) -> bool:
 def _interacting(
     axis: str, interactions: Mapping[tuple[str, str], Judged]
 ) -> list[str]:
-    """Return the axes on which the effect of an axis was shown to depend, with their marks."""
+    """Return the axes that interact significantly with an axis, each with its significance mark."""
     others = []
-    for axes, test in interactions.items():
+    for (first, second), test in interactions.items():
         sign = sign_of(test.corrected)
-        if axis in axes and sign:
-            others += [f"{other}{sign}" for other in axes if other != axis]
+        if sign and axis == first:
+            others.append(f"{second}{sign}")
+        elif sign and axis == second:
+            others.append(f"{first}{sign}")
     return others
 
 
 def _effect_table(findings: AxisFindings) -> Table:
-    """Return a table with one row per label, with its mean and its difference from the reference."""
+    """Return a table with one row per label: its mean, and its difference from the reference."""
     summary = findings.summary
     direction = summary.columns[-1].direction
     columns = (
@@ -140,17 +144,15 @@ def _remarks(findings: AxisFindings) -> Iterator[str]:
             others = ", ".join(effect.together)
             yield f"{effect.axis} changes together with {others}: one cannot be told from the other."
         if not effect.compared:
-            listed = "; ".join(
-                f"{label}: {reason}" for label, reason in effect.left.items()
-            )
-            yield f"{effect.axis} is not shown, since no two of its labels can be compared: {listed}."
+            reasons = "; ".join(map(": ".join, effect.left.items()))
+            yield f"{effect.axis} is not shown, since no two of its labels can be compared: {reasons}."
             continue
-        for reason, labels in by_reason(effect.left).items():
+        for reason, labels in labels_by_reason(effect.left).items():
             yield f"{effect.axis}: no mean of {', '.join(labels)}: {reason}."
-    yield from _seeds_and_degenerate(findings.summary)
+    yield from _notes_on_seeds_and_degenerate_cells(findings.summary)
 
 
-def _seeds_and_degenerate(summary: Summary) -> Iterator[str]:
+def _notes_on_seeds_and_degenerate_cells(summary: Summary) -> Iterator[str]:
     seeds = set()
     for row in summary.rows:
         if row.status == "finished" and row.cells[-1].seeds:
@@ -160,40 +162,38 @@ def _seeds_and_degenerate(summary: Summary) -> Iterator[str]:
             "cells have different seeds: means are over those that all matched cells have, differences over "
             "those that both cells of a pair have."
         )
-    degenerate = [row.name for row in summary.rows if row.cells[-1].degenerate]
-    if degenerate:
-        yield f"left out of the means, since the number is degenerate: {'; '.join(degenerate)}."
+    if summary.degenerate_rows:
+        names = "; ".join(summary.degenerate_rows)
+        yield f"left out of the means, since the number is degenerate: {names}."
 
 
-def by_reason(left: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return each reason with what it holds for."""
-    reasons: dict[str, list[str]] = {}
-    for name, reason in left.items():
-        reasons.setdefault(reason.rstrip("."), []).append(name)
-    return reasons
+def labels_by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return reason -> labels, of label -> reason."""
+    labels: dict[str, list[str]] = {}
+    for label, reason in reasons.items():
+        labels.setdefault(reason.rstrip("."), []).append(label)
+    return labels
 
 
 def interactions_section(
     data: StudyData, findings: Sequence[AxisFindings]
 ) -> Section | None:
-    """Return the section of two axes at a time; None where there are no two."""
+    """Return the section on pairs of axes; None without a pair that has means."""
     tables = []
-    clear = []
-    for of_table in findings:
-        summary = of_table.summary
-        for pair, test in of_table.interactions.items():
-            if sign_of(test.corrected):
-                clear.append(
-                    f"{' and '.join(pair)}{sign_of(test.corrected)} in {title_of(summary)}"
-                )
-        tables += [_grid_table(grid, summary) for grid in _grids(data, of_table)]
+    interacting = []
+    for findings_of_table in findings:
+        summary = findings_of_table.summary
+        for pair, test in findings_of_table.interactions.items():
+            sign = sign_of(test.corrected)
+            if sign:
+                interacting.append(f"{' and '.join(pair)}{sign} in {title_of(summary)}")
+        for grid in _grids(data, findings_of_table):
+            tables.append(_grid_table(grid, summary))
     if not tables:
         return None
-    line = (
-        f"depend on each other: {'; '.join(clear)}"
-        if clear
-        else "no two axes are shown to interact"
-    )
+    line = "no two axes are shown to interact"
+    if interacting:
+        line = f"depend on each other: {'; '.join(interacting)}"
     note = (
         "Whether two axes interact: the clearest difference of differences against their references, over "
         "seeds and items, corrected over all of them (Holm)."
@@ -202,20 +202,18 @@ def interactions_section(
 
 
 def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
-    """Yield the means of each two axes that have any."""
+    """Yield the means of each pair of axes that can be separated and has a mean."""
+    changes_with = {effect.axis: effect.together for effect in findings.effects}
     axes = [axis for axis in data.axes if len(axis.labels) > 1]
-    together = {
-        (effect.axis, other) for effect in findings.effects for other in effect.together
-    }
     for first, second in combinations(axes, 2):
-        if (first.name, second.name) in together:
+        if second.name in changes_with[first.name]:
             continue
-        # The longer axis goes down: a page has more height than width.
+        # The longer axis gets the rows, as a page is higher than wide.
         rows, columns = first, second
         if len(second.labels) > len(first.labels):
             rows, columns = second, first
         grid = interaction(data, findings.summary, rows.name, columns.name)
-        if any(mean is not None for line in grid.means for mean in line):
+        if set(chain.from_iterable(grid.means)) != {None}:
             yield grid
 
 
@@ -228,23 +226,23 @@ def _grid_table(grid: Grid, summary: Summary) -> Table:
         group=grid.columns.name,
         digits=summary.digits,
     )
-    columns = [
-        attrs.evolve(alike, task=label, heading=label) for label in grid.columns.labels
-    ]
-    rows = [
-        (label, *means)
-        for label, means in zip(grid.rows.labels, grid.means, strict=True)
-    ]
+    columns = []
+    for label in grid.columns.labels:
+        columns.append(attrs.evolve(alike, task=label, heading=label))
+    rows = []
+    for label, means in zip(grid.rows.labels, grid.means, strict=True):
+        rows.append((label, *means))
+
     cells = "one cell" if grid.contexts == 1 else f"{grid.contexts:,} matched cells"
     notes = [
         f"Mean of {cells}, of the same combinations of everything else everywhere."
     ]
-    left = {f"{row}, {column}": reason for (row, column), reason in grid.left.items()}
-    notes += [
-        f"Not shown: {'; '.join(pairs)}: {reason}."
-        for reason, pairs in by_reason(left).items()
-    ]
-    notes += [note[0].upper() + note[1:] for note in _seeds_and_degenerate(summary)]
+    reasons = {", ".join(pair): reason for pair, reason in grid.left.items()}
+    for reason, pairs in labels_by_reason(reasons).items():
+        notes.append(f"Not shown: {'; '.join(pairs)}: {reason}.")
+    for note in _notes_on_seeds_and_degenerate_cells(summary):
+        notes.append(note[0].upper() + note[1:])
+
     title = f"{title_of(summary)}: {grid.rows.name} by {grid.columns.name}"
     table = table_of(title, [axis_column(grid.rows.name)], columns, rows, notes)
     return attrs.evolve(table, is_heat_map=True)

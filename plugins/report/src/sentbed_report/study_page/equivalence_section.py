@@ -17,34 +17,35 @@ from sentbed_report.tables.table import Table
 def equivalence_section(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Section | None:
-    """Return the section, or None if the study has no margin or nothing was compared."""
-    tables = [_table(summary) for summary in summaries]
-    tables = [table for table in tables if table.rows]
-    if data.equivalence is None or not tables:
+    """Return the section; None if the study has no margin, or if nothing was compared."""
+    if data.equivalence is None:
         return None
-    shown = {
-        row.cell
-        for summary in summaries
-        for row in summary.rows
-        if row.cells[-1].equivalence is not None
-        and sign_of(row.cells[-1].equivalence.corrected_no_worse)
-    }
-    return Section(
-        "Equivalence",
-        f"{count(len(shown), 'cell')} shown to be no worse than {data.baseline} by {data.equivalence:g}",
-        (
-            f"Tests against {data.baseline} with a margin of {data.equivalence:g} in the unit of the score, "
-            f"over {sources_of_tests(data)} as in the tables. No worse: one one-sided test. Equivalent: two "
-            "one-sided tests (TOST), of which the larger p-value counts. Each question is corrected over the "
-            "cells of its table (Holm).",
-        ),
-        tables,
-        (
-            "† p < 0.05, ‡ p < 0.01: the claim is shown. Without a sign it is not, and neither is its "
-            f"opposite. The interval, of {100 * CONFIDENCE:g} %, belongs to the tests at a level of 0.05 "
-            "before correction: a cell is equivalent if it lies within the margin.",
-        ),
+    tables = []
+    no_worse = set()
+    for summary in summaries:
+        table = _table(summary)
+        if table.rows:
+            tables.append(table)
+        for row in summary.rows:
+            test = row.cells[-1].equivalence
+            if test is not None and sign_of(test.corrected_no_worse):
+                no_worse.add(row.cell)
+    if not tables:
+        return None
+    cells = count(len(no_worse), "cell")
+    line = f"{cells} shown to be no worse than {data.baseline} by {data.equivalence:g}"
+    sentence = (
+        f"Tests against {data.baseline} with a margin of {data.equivalence:g} in the unit of the score, "
+        f"over {sources_of_tests(data)} as in the tables. No worse: one one-sided test. Equivalent: two "
+        "one-sided tests (TOST), of which the larger p-value counts. Each question is corrected over the "
+        "cells of its table (Holm)."
     )
+    note = (
+        "† p < 0.05, ‡ p < 0.01: the claim is shown. Without a sign it is not, and neither is its "
+        f"opposite. The interval, of {100 * CONFIDENCE:g} %, belongs to the tests at a level of 0.05 "
+        "before correction: a cell is equivalent if it lies within the margin."
+    )
+    return Section("Equivalence", line, (sentence,), tables, (note,))
 
 
 def _table(summary: Summary) -> Table:
@@ -55,14 +56,9 @@ def _table(summary: Summary) -> Table:
         if test is None or judged is None:
             continue
         difference = Estimate(value=judged.difference, interval=(test.low, test.high))
-        rows.append(
-            (
-                row,
-                difference,
-                _claim(test.corrected_no_worse),
-                _claim(test.corrected_equivalent),
-            )
-        )
+        no_worse = _claim(test.corrected_no_worse)
+        equivalent = _claim(test.corrected_equivalent)
+        rows.append((row, difference, no_worse, equivalent))
     columns = (
         Column("difference", form="signed", digits=summary.digits),
         f"no worse by more than {margin}",

@@ -1,4 +1,4 @@
-"""Section "Power": which differences the study's seeds see, and how many more would separate its cells."""
+"""Section "Power": smallest significant differences with the study's seeds, and numbers of seeds needed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _PERCENT = f"{100 * POWER:g} %"
 
 
 def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section, or None without comparisons under two seeds or more."""
+    """Return the section; None without comparisons under at least two seeds."""
     powers = observed_power(summaries)
     if not powers:
         return None
-    needed = [table for table in map(_seeds_needed, powers) if table.rows]
-    needed += [table for table in map(_prompts_needed, powers) if table.rows]
+    needed = []
+    for table in (*map(_seeds_needed, powers), *map(_prompts_needed, powers)):
+        if table.rows:
+            needed.append(table)
     notes = [
         "Comparisons: the p-values of the column that are corrected for, those of cells with the baseline; "
         "in a study that stops cells, as many for each of its looks.",
@@ -35,6 +37,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
         "standard error due to the test items, which more seeds do not reduce. With two or three seeds the "
         "first is a rough estimate itself.",
     ]
+    has_prompt_std = any(power.spread.prompt_std for power in powers)
     if needed:
         notes.append(
             "Seeds needed: if the true difference were the observed one; none, where the test items alone "
@@ -42,7 +45,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
             "no evidence on this one: it follows from the p-value, and says nothing more about which cell is "
             "better. Seeds added until a difference is significant would make the test find too much."
         )
-    if data.prompts and any(power.spread.prompt_std for power in powers):
+    if data.prompts and has_prompt_std:
         notes.append(
             f"Prompts: the study has {len(data.prompts)}, and more seeds do not reduce what they vary by; "
             "the smallest differences are those with as many prompts. Prompts needed: with as many seeds as "
@@ -63,37 +66,35 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
 
 
 def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
-    """Yield a table for each number of seeds and of decimals, so that its headings can name them."""
+    """Yield a table for each number of seeds and of decimals, as its headings give numbers of seeds."""
     groups: dict[tuple[int, int], list[ObservedPower]] = {}
     for power in powers:
         groups.setdefault((power.seeds, power.summary.digits), []).append(power)
     for (seeds, digits), of_group in groups.items():
         numbers = [times * seeds for times in TIMES]
         has_prompts = any(power.spread.prompt_std for power in of_group)
-        over_prompts = (
-            [Column("std over prompts", digits=digits)] if has_prompts else []
-        )
-        columns = (
+        columns = [
             Column("comparisons", form="count"),
             Column("std over seeds", digits=digits),
             Column("error of items", digits=digits),
-            *over_prompts,
-            *(Column(f"{number:,} seeds", digits=digits) for number in numbers),
-        )
+        ]
+        if has_prompts:
+            columns.append(Column("std over prompts", digits=digits))
+        for number in numbers:
+            columns.append(Column(f"{number:,} seeds", digits=digits))
         rows = []
         for power in of_group:
             item_std = power.spread.item_std or None
             values = [power.comparisons, power.spread.seed_std, item_std]
             if has_prompts:
                 values.append(power.spread.prompt_std)
-            rows.append(
-                (title_of(power.summary), *values, *map(power.smallest, numbers))
-            )
+            differences = map(power.smallest, numbers)
+            rows.append((title_of(power.summary), *values, *differences))
         yield table_of("", ["column"], columns, rows)
 
 
 def _seeds_needed(power: ObservedPower) -> Table:
-    """Return the table of cells that do not differ significantly."""
+    """Return the seeds needed by each cell that does not differ significantly from the baseline."""
     rows = []
     for row, judged in judged_rows(power.summary):
         if judged.significant or judged.corrected is None:
@@ -111,7 +112,7 @@ def _seeds_needed(power: ObservedPower) -> Table:
 
 
 def _prompts_needed(power: ObservedPower) -> Table:
-    """Return the table of cells that do not differ significantly; empty where prompts are no source."""
+    """Return the prompts needed by each such cell; an empty table if prompts are not a source of variance."""
     rows = []
     if power.spread.prompt_std:
         for row, judged in judged_rows(power.summary):
@@ -128,12 +129,12 @@ def _prompts_needed(power: ObservedPower) -> Table:
 
 
 def seeds_text(power: ObservedPower, judged: Judged) -> str:
-    """Return how many seeds would find the observed difference, or why none would."""
+    """Return the number of seeds with which the observed difference would be significant, or why none is."""
     return _number_text(power.needed_by(judged))
 
 
 def prompts_text(power: ObservedPower, judged: Judged) -> str:
-    """Return how many prompts would find the observed difference, or why none would."""
+    """Return the number of prompts with which the observed difference would be significant, or why none is."""
     return _number_text(power.prompts_needed_by(judged))
 
 

@@ -1,4 +1,4 @@
-"""What the prompts of a study change: sources of variance, ranks under each prompt, and the best of them."""
+"""Section on the prompts of a study: sources of variance, ranks under each prompt, and the best prompt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Effects: TypeAlias = tuple[Summary, Sequence[RowUnderPrompts]]
 
 
 def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None in a study without prompts, or before a seed has scores under all of them."""
+    """Return the section; None in a study without prompts, or before a seed has scores under every prompt."""
     if not data.prompts:
         return None
     effects = []
@@ -46,7 +46,7 @@ def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | 
 
 
 def _line(summary: Summary, rows: Sequence[RowUnderPrompts]) -> str:
-    """Return how many cells are the best under one of the prompts."""
+    """Return which cells are the best under some prompt."""
     prompts = count(len(summary.prompts), "prompt")
     firsts = [row.row.name for row in rows if 1 in row.ranks.values()]
     if not firsts:
@@ -66,8 +66,8 @@ def _sentences(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
     else:
         yield (
             f"Every cell was run with each of {prompts}, a sample of those that might be used. Tests and "
-            "intervals count them as a source of chance beside seeds and items: what they claim, they claim "
-            "of other prompts of this kind, too."
+            "intervals count them as a source of chance beside seeds and items, so that they hold for other "
+            "prompts of this kind, too."
         )
     fewest = min(len(row.row.cells[-1].seeds) for _, rows in effects for row in rows)
     if fewest == 1:
@@ -81,18 +81,19 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         "seeds": "std over seeds",
         "items": "error of items",
     }
-    rows_with_sources = [
-        (row.row, row.sources) for row in rows if row.sources is not None
-    ]
     measured = _sources(rows)
-    sources_measured = [name for name in headings if name in measured]
-    columns = [Column(headings[name], digits=digits) for name in sources_measured]
-    columns += [Column(f"share of {name}", form="share") for name in sources_measured]
-    lines = []
-    for row, sources in rows_with_sources:
-        values: list[Value] = [sources.stds.get(name) for name in sources_measured]
-        values += [sources.shares.get(name) for name in sources_measured]
-        lines.append([row, *values])
+    names = [name for name in headings if name in measured]
+    columns = []
+    for name in names:
+        columns.append(Column(headings[name], digits=digits))
+    for name in names:
+        columns.append(Column(f"share of {name}", form="share"))
+    lines: list[list[Value]] = []
+    for row in rows:
+        if row.sources is not None:
+            stds = map(row.sources.stds.get, names)
+            shares = map(row.sources.shares.get, names)
+            lines.append([row.row, *stds, *shares])
     what = "score"
     if summary.baseline is not None:
         what = f"difference from {summary.baseline}"
@@ -105,7 +106,7 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
 
 
 def _sources(rows: Sequence[RowUnderPrompts]) -> set[SourceName]:
-    """Return the sources of which something is known for a row."""
+    """Return the sources of variance that are known for at least one row."""
     names: set[SourceName] = set()
     for row in rows:
         if row.sources is not None:
@@ -114,9 +115,9 @@ def _sources(rows: Sequence[RowUnderPrompts]) -> set[SourceName]:
 
 
 def _ranks_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
-    columns: list[Column | str] = [
-        Column(prompt, digits=summary.digits) for prompt in summary.prompts
-    ]
+    columns: list[Column | str] = []
+    for prompt in summary.prompts:
+        columns.append(Column(prompt, digits=summary.digits))
     columns.append("ranks")
     lines = []
     for row in rows:
@@ -140,19 +141,10 @@ def _best_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     lines = []
     for row in rows:
         best = row.best
-        lines.append(
-            (
-                row.row,
-                best.prompt,
-                best.score,
-                best.mean,
-                best.score - best.mean,
-                best.optimism,
-            )
-        )
-    return table_of(
-        f"{title_of(summary)}: the best prompt of each cell", ["cell"], columns, lines
-    )
+        lead = best.score - best.mean
+        lines.append((row.row, best.prompt, best.score, best.mean, lead, best.optimism))
+    title = f"{title_of(summary)}: the best prompt of each cell"
+    return table_of(title, ["cell"], columns, lines)
 
 
 def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
@@ -163,15 +155,15 @@ def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
         yield _note_on_sources(names)
     yield (
         f"The best of {len(data.prompts)} prompts was chosen among {len(data.prompts)} by the scores that it "
-        "is shown with. A comparison in which a cell has its best prompt and another has not finds "
-        "differences that are none. Of its lead over the mean of all prompts, the part “by the choice” is "
-        "expected to be gone on new items and seeds (regression to the mean); with another prompt of this "
-        "kind all of it is."
+        "is shown with. A comparison of one cell under its best prompt with another cell under any prompt "
+        "therefore shows differences that do not exist. Of the lead over the mean of all prompts, the part "
+        "“by the choice” is expected to vanish on new items and seeds (regression to the mean); with another "
+        "prompt of this kind, all of it is."
     )
 
 
 def _note_on_sources(names: Collection[SourceName]) -> str:
-    """Return what the table of sources has; prompts that are no sample are no source."""
+    """Return the note that explains the table of sources; prompts count only if they are a sample."""
     repeated = [name for name in ("prompts", "seeds") if name in names]
     parts = []
     if repeated:
@@ -183,6 +175,6 @@ def _note_on_sources(names: Collection[SourceName]) -> str:
     if len(names) > 1:
         text += (
             f" Shares are those of the variance of the mean: {' and '.join(repeated)} count with their "
-            "variance over their number. The largest share says of what there should be more."
+            "variance divided by their number. The largest share shows of what there should be more."
         )
     return text

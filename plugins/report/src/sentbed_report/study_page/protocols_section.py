@@ -1,4 +1,4 @@
-"""How the numbers of a study, or of a run, were made: the protocol of each score."""
+"""Section on protocols: the settings under which the scores of a study or run were measured."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sentbed.protocols import Score
 from sentbed.tools import plain
 
-from sentbed_report.comparability import encoder_protocol, shown
 from sentbed_report.page.sections import Section, table_of
+from sentbed_report.score_protocols import encoder_protocol, shown
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.table import Table
 
@@ -16,52 +16,60 @@ from sentbed_report.tables.table import Table
 def protocols_section(
     summaries: Sequence[Summary], scores: Sequence[Score] = ()
 ) -> Section | None:
-    """Return the entries of each table's protocol; None if evaluators state none.
+    """Return the section with each table's protocol; None if no protocol has an entry.
 
-    `scores` are those of a run, whose encoders and notes are added.
+    On a run's page, `scores` are the run's; they add the protocols of its encoders, and notes.
     """
     rows = []
     for summary in summaries:
-        rows += [(summary.note, entry, value) for entry, value in _entries(summary)]
+        for entry, value in _entries(summary):
+            rows.append((summary.note, entry, value))
     if not rows:
         return None
-    tables = [table_of("", ["table", "entry"], ["value"], rows), _encoders(scores)]
-    notes = dict.fromkeys(
-        f"{score.evaluator}: {score.note}" for score in scores if score.note
-    )
+    tables = [table_of("", ["table", "entry"], ["value"], rows)]
+    notes: dict[str, None] = {}
+    for score in scores:
+        if score.note:
+            notes[f"{score.evaluator}: {score.note}"] = None
+    encoders = _encoders(scores)
+    if encoders.rows:
+        tables.append(encoders)
     return Section(
         "How these numbers were made",
         "the protocol of each score",
-        tables=[table for table in tables if table.rows],
+        tables=tables,
         notes=[*notes],
     )
 
 
 def _encoders(scores: Sequence[Score]) -> Table:
-    """Return the entries of each encoder; of one that evaluators use in several ways, each value."""
+    """Return a table of each encoder's protocol; an entry that differs between evaluators lists all values."""
     entries: dict[tuple[str, str], dict[str, None]] = {}
     for score in scores:
         for name, value in encoder_protocol(score).items():
             entries.setdefault((score.encoder, name), {})[shown(value)] = None
-    rows = [(*of_entry, "; ".join(values)) for of_entry, values in entries.items()]
+    rows = []
+    for (encoder, name), values in entries.items():
+        rows.append((encoder, name, "; ".join(values)))
     return table_of("", ["encoder", "entry"], ["value"], rows)
 
 
 def _entries(summary: Summary) -> list[tuple[str, str]]:
-    """Return the entries of a table's protocol: those that all columns share, then those of one column."""
-    protocols = {}
+    """Return the entries of a table's protocol: first those of all columns, then those of single columns."""
+    tasks = []
+    entries: dict[str, dict[str, str]] = {}
     for column in summary.columns:
         if column.protocol:
-            protocols[column.task] = {
-                str(k): shown(plain(v)) for k, v in column.protocol.items()
-            }
-    names = dict.fromkeys(name for protocol in protocols.values() for name in protocol)
+            tasks.append(column.task)
+            for name, value in column.protocol.items():
+                entries.setdefault(str(name), {})[column.task] = shown(plain(value))
     common: list[tuple[str, str]] = []
     varying: list[tuple[str, str]] = []
-    for name in names:
-        values = {task: protocol.get(name, "–") for task, protocol in protocols.items()}
-        if len(set(values.values())) == 1:
-            common.append((name, next(iter(values.values()))))
+    for name, of_tasks in entries.items():
+        values = [of_tasks.get(task, "–") for task in tasks]
+        if len(set(values)) == 1:
+            common.append((name, values[0]))
         else:
-            varying += [(f"{name} of {task}", value) for task, value in values.items()]
+            for task, value in zip(tasks, values, strict=True):
+                varying.append((f"{name} of {task}", value))
     return common + varying

@@ -1,4 +1,4 @@
-"""Published numbers beside those of a study, as a section of its report."""
+"""Section on published numbers, compared with the study's."""
 
 from __future__ import annotations
 
@@ -27,25 +27,33 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
     if not numbers:
         return None
     rows = [number.row for number in numbers]
-    table = expected_table(rows, "published", [number.cell for number in numbers])
-    return Section(
-        "Published", met_line(rows), tables=[table], notes=published_notes(data)
-    )
+    cells = [number.cell for number in numbers]
+    table = expected_table(rows, "published", cells)
+    notes = published_notes(data)
+    return Section("Published", met_line(rows), tables=[table], notes=notes)
 
 
 def met_line(rows: Sequence[ExpectedRow]) -> str:
-    """Return how many of the numbers that are to be met are met; the others are to compare with."""
-    deciding = [row for row in rows if row.decides]
-    if not deciding:
+    """Return how many of the numbers with a tolerance are met; the other numbers are only shown."""
+    deciding = 0
+    met = 0
+    for row in rows:
+        if row.decides:
+            deciding += 1
+            if row.met:
+                met += 1
+    if deciding == 0:
         return "to compare with"
-    met = sum(row.met is True for row in deciding)
-    return f"{met} of {count(len(deciding), 'expected number')} met"
+    return f"{met} of {count(deciding, 'expected number')} met"
 
 
 def expected_table(
     rows: Sequence[ExpectedRow], name: str, cells: Sequence[str] = ()
 ) -> Table:
-    """Return expected numbers, which are called `name`, with those found; `cells` are what they are of."""
+    """Return a table of expected and measured numbers, the former under the heading `name`.
+
+    `cells` are the cells of the rows, if the table is that of a study.
+    """
     digits = max(map(expected_digits, rows), default=2)
     columns = (
         Column("found", digits=digits),
@@ -55,25 +63,36 @@ def expected_table(
         "result",
         "source",
     )
+    headers = ["cell", "number"] if cells else ["number"]
     lines: list[list[Value]] = []
-    for row in rows:
+    for place, row in enumerate(rows):
         verdict = Link(expected_verdict(row), "", expected_kind(row))
         numbers = (row.found, row.value, row.difference)
-        lines.append([row.key, *numbers, tolerance_text(row), verdict, row.source])
-    headers = ["number"]
-    if cells:
-        headers = ["cell", "number"]
-        lines = [[cell, *line] for cell, line in zip(cells, lines, strict=True)]
+        lines.append(
+            [
+                *cells[place : place + 1],
+                row.key,
+                *numbers,
+                tolerance_text(row),
+                verdict,
+                row.source,
+            ]
+        )
     return table_of("", headers, columns, lines)
 
 
 def published_notes(data: StudyData) -> tuple[str, ...]:
-    """Return what is known of each published table, a sentence or two each."""
+    """Return sentences on each published table: source, hardware, hours and known differences."""
     notes = []
     for title, table in data.expected.items():
-        hours = "" if table.hours is None else f"about {table.hours:g} h a cell"
-        conditions = " on ".join(part for part in (hours, table.hardware) if part)
-        parts = [f"{conditions}."] if conditions else []
+        conditions = []
+        if table.hours is not None:
+            conditions.append(f"about {table.hours:g} h per cell")
+        if table.hardware:
+            conditions.append(table.hardware)
+        parts = []
+        if conditions:
+            parts.append(f"{' on '.join(conditions)}.")
         if table.note:
             parts.append(table.note)
         if parts:

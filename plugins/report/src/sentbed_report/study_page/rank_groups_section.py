@@ -1,4 +1,4 @@
-"""Which cells of a study cannot be told apart, as a section of its report."""
+"""Section on cells that cannot be told apart: rank groups, intervals of ranks, and ranks over tasks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import number, related_probability
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.levels import SIGNIFICANT
-from sentbed_report.statistics.significance import common_basis
+from sentbed_report.statistics.significance import Basis, common_basis
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
-from sentbed_report.study_page.effects_section import by_reason
+from sentbed_report.study_page.effects_section import labels_by_reason
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
@@ -25,76 +25,83 @@ def rank_groups_section(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Section | None:
     """Return the section; None if no table has two rows that have finished."""
-    grouped = [
-        (summary, summary.groups) for summary in summaries if summary.groups is not None
-    ]
-    if not grouped:
-        return None
     tables: list[Table] = []
     notes: list[str] = []
-    for summary, groups in grouped:
-        if groups.rows:
-            tables.append(_table(summary, groups))
+    lines: list[str] = []
+    bases: set[Basis] = set()
+    looks = 1
+    has_groups = False
+    has_ranks_over_tasks = False
+    for summary in summaries:
+        groups = summary.groups
+        if groups is None:
+            continue
+        has_groups = True
         notes += _notes(title_of(summary), groups)
+        if groups.rows:
+            lines.append(_line(summary, groups))
+            tables.append(_table(summary, groups))
+            looks = summary.looks
+            if groups.basis:
+                bases.add(groups.basis)
         if groups.tasks is not None:
+            has_ranks_over_tasks = True
             tables.append(_task_table(summary, groups.tasks))
-    if any(groups.rows for _, groups in grouped):
-        notes += _decided(data.decisions)
+    if not has_groups:
+        return None
+
+    line = "no two cells can be compared"
+    sentences: list[str] = []
+    if lines:
+        line = lines[0]
+        sentences += _sentences(data, common_basis(bases), looks)
+        notes += _note_on_decisions(data.decisions)
+    if has_ranks_over_tasks:
+        sentences.append(
+            "Ranks over tasks answer another question: would the order hold on other tasks like these? "
+            "Friedman's test and Nemenyi's critical difference treat the tasks as a sample, and count only "
+            f"which cell is better in each task, not by how much or how surely. Their error rate is {_LEVEL}, "
+            "too."
+        )
     plots = plots_of(KINDS["ranks"], data, summaries)
-    return Section(
-        "Rank groups", _line(grouped), [*_sentences(grouped)], tables, notes, plots
+    return Section("Rank groups", line, sentences, tables, notes, plots)
+
+
+def _line(summary: Summary, groups: RankGroups) -> str:
+    best = groups.rows[0]
+    alike = [row for row in groups.rows[1:] if row.is_like(best)]
+    return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
+
+
+def _sentences(data: StudyData, basis: Basis, looks: int) -> Iterator[str]:
+    """Yield sentences that explain letters, tests and intervals of ranks."""
+    paired = "each seed with the same seed"
+    if data.prompts:
+        paired = "each prompt and seed with the same"
+    times = ""
+    if looks > 1:
+        times = f", times the {looks} looks at which cells may be stopped"
+    yield (
+        "Cells that share a letter cannot be told apart, and cells that share none differ. A shared "
+        "letter does not mean that two cells are equal."
+    )
+    yield (
+        f"Every two cells are compared, {paired}, over {basis} as in tests against a "
+        f"baseline, with Holm's correction over all pairs of a table{times}: in at most {_LEVEL} of "
+        "studies like this one is any pair of a table wrongly told apart. Ranks: from 1 + the number of "
+        "cells that are significantly better to the number of cells less those that are significantly "
+        "worse; with the same error rate, all true ranks lie within at once. From the best: the "
+        "difference, with bounds that hold for all pairs at once."
     )
 
 
-def _line(grouped: Sequence[tuple[Summary, RankGroups]]) -> str:
-    for summary, groups in grouped:
-        if groups.rows:
-            best = groups.rows[0]
-            alike = [row for row in groups.rows[1:] if row.is_like(best)]
-            return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
-    return "no two cells can be compared"
-
-
-def _sentences(grouped: Sequence[tuple[Summary, RankGroups]]) -> Iterator[str]:
-    compared = [(summary, groups) for summary, groups in grouped if groups.rows]
-    if compared:
-        basis = common_basis({groups.basis for _, groups in compared if groups.basis})
-        looks = compared[0][0].looks
-        paired = "each seed with the same seed"
-        if compared[0][0].prompts:
-            paired = "each prompt and seed with the same"
-        times = (
-            ""
-            if looks == 1
-            else f", times the {looks} looks at which cells may be stopped"
-        )
-        yield (
-            "Cells that share a letter cannot be told apart, and cells that share none differ. A shared "
-            "letter does not mean that two cells are equal."
-        )
-        yield (
-            f"Every two cells are compared, {paired}, over {basis} as in tests against a "
-            f"baseline, with Holm's correction over all pairs of a table{times}: in at most {_LEVEL} of "
-            "studies like this one is any pair of a table wrongly told apart. Ranks: from 1 + the number of "
-            "cells that are significantly better to the number of cells less those that are significantly "
-            "worse; with the same error rate, all true ranks lie within at once. From the best: the "
-            "difference, with bounds that hold for all pairs at once."
-        )
-    if any(groups.tasks is not None for _, groups in grouped):
-        yield (
-            "Ranks over tasks ask another question: would the order hold on other tasks like these? "
-            "Friedman's test and Nemenyi's critical difference take the tasks as a sample, and count only "
-            f"who is better in each, not by how much or how surely. Their error rate is {_LEVEL}, too."
-        )
-
-
-def _decided(decisions: Decisions | None) -> Iterator[str]:
+def _note_on_decisions(decisions: Decisions | None) -> Iterator[str]:
     if decisions is None or not decisions.claims:
         return
     yield (
         "A cell may be worse than another in Decisions and still share a letter with it here. Decisions "
-        "takes the spread over seeds partly from all cells together, which says more while there are few "
-        "seeds; here each pair has only its own. Tables may also be of scores that do not decide."
+        "estimates the spread over seeds partly from all cells together, which is more precise with few "
+        "seeds; here each pair has its own estimate. Tables may also be of scores that do not decide."
     )
 
 
@@ -154,5 +161,5 @@ def _task_notes(summary: Summary, tasks: TaskRanks) -> Iterator[str]:
 
 
 def _left_out(title: str, left: Sequence[tuple[str, str]]) -> Iterator[str]:
-    for reason, names in by_reason(dict(left)).items():
+    for reason, names in labels_by_reason(dict(left)).items():
         yield f"{title}: left out, since {reason}: {'; '.join(names)}."

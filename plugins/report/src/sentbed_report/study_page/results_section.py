@@ -1,4 +1,4 @@
-"""The results of a study: one wide table, a row a cell, and the tables of further metrics and costs."""
+"""Sections with a study's results: one wide table with a row per cell, then further metrics and costs."""
 
 from __future__ import annotations
 
@@ -17,40 +17,26 @@ from sentbed_report.tables.table import Cell, Header, Row, Table
 
 
 def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Section]:
-    """Return the wide table, then what stands behind it: further metrics, costs and protocols."""
-    first = [
-        summary
-        for summary in summaries
-        if not summary.metric and not is_table_of_costs(summary)
-    ]
-    further = [summary for summary in summaries if summary not in first]
+    """Return the sections: the wide table, then further metrics, costs and protocols."""
     if not summaries:
-        return [
-            Section(
-                "Results",
-                sentences=("No run has finished with scores yet.",),
-                is_open=True,
-            )
-        ]
+        sentences = ("No run has finished with scores yet.",)
+        return [Section("Results", sentences=sentences, is_open=True)]
+
+    first = []
+    further = []
+    titles: dict[str, None] = {}
+    for summary in summaries:
+        if not summary.metric and not is_table_of_costs(summary):
+            first.append(summary)
+        else:
+            further.append(attrs.evolve(summary.table, title=summary.note))
+            titles[f"{summary.evaluator} {summary.metric}".strip()] = None
     sections = []
     if first:
-        sections.append(
-            Section("Results", tables=(wide_table(data, first),), is_open=True)
-        )
+        table = wide_table(data, first)
+        sections.append(Section("Results", tables=(table,), is_open=True))
     if further:
-        titles = dict.fromkeys(
-            f"{summary.evaluator} {summary.metric}".strip() for summary in further
-        )
-        sections.append(
-            Section(
-                "More metrics",
-                ", ".join(titles),
-                tables=tuple(
-                    attrs.evolve(summary.table, title=summary.note)
-                    for summary in further
-                ),
-            )
-        )
+        sections.append(Section("More metrics", ", ".join(titles), tables=further))
     protocols = protocols_section(summaries)
     if protocols is not None:
         sections.append(protocols)
@@ -58,35 +44,37 @@ def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Sect
 
 
 def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
-    """Return one table of several: a row a cell, a column an axis, then the columns of each summary.
+    """Join several tables into one: a row per cell, a column per axis, then the columns of each table.
 
     Scores on development data come last.
     """
     summaries = sorted(summaries, key=lambda summary: summary.development)
-    tables = [summary.table for summary in summaries]
+    tables = []
     columns: list[Column] = []
     for summary in summaries:
+        tables.append(summary.table)
         group = _group(summary) if len(summaries) > 1 else ""
         columns += [attrs.evolve(column, group=group) for column in summary.columns]
     rows = _joined_rows(tables)
-    shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1] or [
-        "cell"
-    ]
-    place_of_name = [header.name for header in tables[0].headers].index(shown[0])
-    cells = [row.cell for row in rows if not row.is_reference]
-    if len(cells) > len(set(cells)):
-        shown.append("encoder")
+
+    shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1]
+    shown = shown or ["cell"]
+    headers = [header.name for header in tables[0].headers]
+    place_of_name = headers.index(shown[0])
+    cells = []
     for place, row in enumerate(rows):
         if row.is_reference:
-            names = [""] * len(row.headers)
+            names = [""] * len(headers)
             names[place_of_name] = row.headers[0]
             rows[place] = attrs.evolve(row, headers=tuple(names))
+        else:
+            cells.append(row.cell)
+    if len(cells) > len(set(cells)):
+        shown.append("encoder")
     title = summaries[0].note if len(summaries) == 1 else ""
     return Table(
         title,
-        tuple(
-            Header(header.name, header.name in shown) for header in tables[0].headers
-        ),
+        tuple(Header(name, name in shown) for name in headers),
         tuple(columns),
         tuple(rows),
         tuple(_notes(summaries)),
@@ -97,18 +85,18 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
 
 
 def _joined_rows(tables: Sequence[Table]) -> list[Row]:
-    """Return the rows of all tables with their cells side by side, those of published systems last.
+    """Return the joined rows of all tables; rows of published systems come last.
 
-    A cell without scores has a row if no table has scores of it.
+    A row without scores is left out if another table has scores of its cell.
     """
     alike: dict[tuple[str, ...], dict[int, Row]] = {}
     scored = set()
     for place, table in enumerate(tables):
         for row in table.rows:
             name, encoder, *_ = row.headers
-            key = (
-                ("published", name, *row.tags) if row.is_reference else (name, encoder)
-            )
+            key: tuple[str, ...] = (name, encoder)
+            if row.is_reference:
+                key = ("published", name, *row.tags)
             alike.setdefault(key, {})[place] = row
             if encoder:
                 scored.add(row.cell)
@@ -119,17 +107,16 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
             continue
         cells: list[Cell] = []
         for place, table in enumerate(tables):
-            cells += (
-                of_tables[place].cells
-                if place in of_tables
-                else [None] * len(table.columns)
-            )
+            if place in of_tables:
+                cells += of_tables[place].cells
+            else:
+                cells += [None] * len(table.columns)
         rows.append(attrs.evolve(row, cells=tuple(cells)))
     return sorted(rows, key=lambda row: row.is_reference)
 
 
 def _group(summary: Summary) -> str:
-    """Return what the columns of a table have in common."""
+    """Return the heading above the columns of a table: what they have in common."""
     parts = list(summary.names)
     metrics = dict.fromkeys(
         column.metric for column in summary.columns if not column.average
@@ -144,7 +131,7 @@ def _group(summary: Summary) -> str:
 
 
 def _notes(summaries: Sequence[Summary]) -> list[str]:
-    """Return the notes of all tables, each once; one that is not on all of them names its table."""
+    """Return the notes of all tables, each once; a note that not all tables have names its tables."""
     tables: dict[str, list[str]] = {}
     for summary in summaries:
         for note in summary.notes:
@@ -157,5 +144,5 @@ def _notes(summaries: Sequence[Summary]) -> list[str]:
         else:
             notes.append(f"{', '.join(dict.fromkeys(names))}: {note}")
     covered = [summary.covered for summary in summaries if summary.covered]
-    # They differ in the number of columns only.
+    # These notes differ only in the number of columns.
     return notes + covered[:1]

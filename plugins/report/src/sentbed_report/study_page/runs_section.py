@@ -1,9 +1,9 @@
-"""Cells and runs of a study: how far they are, what failed, and in what their recipes differ."""
+"""Sections on a study's cells and runs: status, failures, and differences of recipes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import get_args
 from urllib.parse import quote
 
@@ -18,11 +18,11 @@ from sentbed_report.tables.table import Header, Link, Row, Table
 
 def status_counts(data: StudyData) -> Counter[CellStatus]:
     """Return the number of runs in each state."""
-    return Counter(run.status for run in _runs(data))
+    return Counter(run.status for run in data.runs)
 
 
 def status_text(data: StudyData) -> str:
-    """Return the number of runs in each state, without a stop."""
+    """Return the number of runs in each state as text, without a full stop."""
     counts = status_counts(data)
     parts = [f"{data.finished:,} of {count(data.total, 'run')} finished"]
     for status in get_args(CellStatus):
@@ -32,21 +32,21 @@ def status_text(data: StudyData) -> str:
 
 
 def status_class(data: StudyData) -> str:
-    """Return the state of the whole, as the page colours it."""
+    """Return the CSS class of the study's status."""
     if status_counts(data)["failed"]:
         return "failed"
     return "finished" if data.finished == data.total else "interrupted"
 
 
 def summary_line(data: StudyData) -> str:
-    """Return the size of the study and the time of its runs in a line."""
+    """Return a line with the size of the study and the time of its runs."""
     parts = [count(len(data.cells), "cell")]
     if data.axes:
         parts.append(count(len(data.axes), "axis", "axes"))
     if data.prompts:
         parts.append(count(len(data.prompts), "prompt"))
     parts.append(count(len(data.seeds), "seed"))
-    seconds = [run.seconds for run in _runs(data) if run.seconds is not None]
+    seconds = [run.seconds for run in data.runs if run.seconds is not None]
     if seconds:
         cost = study_cost(data)
         counted_twice = 0.0
@@ -57,16 +57,17 @@ def summary_line(data: StudyData) -> str:
 
 
 def facts(data: StudyData) -> tuple[Fact, ...]:
-    """Return what all cells share, then the axes with their labels, baseline, seeds and cells left out."""
-    varied = {
-        line.partition(": ")[0] for cell in data.cells for line in cell.differences
-    }
+    """Return the settings that all cells share, the axes with their labels, baseline, seeds, excluded cells."""
+    # The seeds, and the keys of axes, follow with all their values.
+    varied = {"run.seed"}
+    for cell in data.cells:
+        for difference in cell.differences:
+            varied.add(difference.partition(": ")[0])
     for axis in data.axes:
-        # An axis is told with its labels, also where one label alone has cells.
         varied.update(axis.paths)
-    # The seeds are those of the study.
-    shared = recipe_facts(data.recipe, {*varied, "run.seed"})
-    lines = [*shared, *((axis.name, " · ".join(axis.labels)) for axis in data.axes)]
+    lines = list(recipe_facts(data.recipe, varied))
+    for axis in data.axes:
+        lines.append((axis.name, " · ".join(axis.labels)))
     if data.baseline:
         lines.append(("baseline", data.baseline))
     lines.append(("seeds", ", ".join(map(str, data.seeds)) or "none"))
@@ -76,22 +77,22 @@ def facts(data: StudyData) -> tuple[Fact, ...]:
 
 
 def failures_section(data: StudyData) -> Section | None:
-    """Return the runs that failed, and each error once with the runs that have it; None if none has failed."""
-    failed = [run for run in _runs(data) if run.status == "failed"]
-    if not failed:
+    """Return the failed runs, and each error message once with its runs; None if no run has failed."""
+    runs_of_errors: dict[str, list[str]] = {}
+    rows = []
+    for run in data.runs:
+        if run.status == "failed":
+            runs_of_errors.setdefault(run.error or "no message", []).append(str(run))
+            link = _linked(run, str(run).removeprefix(f"{run.cell}, "))
+            rows.append((run.cell, link))
+    if not rows:
         return None
-    runs_of: dict[str, list[str]] = {}
-    for run in failed:
-        runs_of.setdefault(run.error or "no message", []).append(str(run))
-    texts = [Text(error, title=_named(names)) for error, names in runs_of.items()]
-    rows = [
-        (run.cell, _linked(run, str(run).removeprefix(f"{run.cell}, ")))
-        for run in failed
-    ]
+    texts = []
+    for error, names in runs_of_errors.items():
+        texts.append(Text(error, title=_named(names)))
     table = table_of("", ["cell"], ["run"], rows)
-    return Section(
-        "Failed", count(len(failed), "run"), tables=[table], texts=texts, is_open=True
-    )
+    number = count(len(rows), "run")
+    return Section("Failed", number, tables=[table], texts=texts, is_open=True)
 
 
 def _named(runs: Sequence[str]) -> str:
@@ -101,42 +102,37 @@ def _named(runs: Sequence[str]) -> str:
 
 
 def runs_section(data: StudyData) -> Section:
-    """Return the state of each run, with a link to its report, and in what the recipes differ."""
-    seeds = tuple(dict.fromkeys([*data.seeds, *(run.seed for run in _runs(data))]))
+    """Return the state of each run, linked to its report, and the differences of the cells' recipes."""
+    seeds = dict.fromkeys([*data.seeds, *(run.seed for run in data.runs)])
     columns = tuple(Column(f"seed {seed}") for seed in seeds)
     headers = (Header("cell"), Header("prompt", shown=bool(data.prompts)))
     rows = []
+    differences = []
     for cell in data.cells:
+        if cell.differences:
+            differences.append((cell.name, "; ".join(cell.differences)))
         tags = ("baseline",) if cell.name == data.baseline and not data.prompts else ()
         for prompt in data.prompts or ("",):
-            rows.append(
-                Row(
-                    (cell.name, prompt),
-                    tuple(_states(cell, prompt, seeds)),
-                    tags,
-                    cell.name,
-                )
-            )
+            states = tuple(_states(cell, prompt, seeds))
+            rows.append(Row((cell.name, prompt), states, tags, cell.name))
     tables = [Table("", headers, columns, tuple(rows))]
-    different = [cell for cell in data.cells if cell.differences]
-    if different:
-        lines = [(cell.name, "; ".join(cell.differences)) for cell in different]
-        title = f"Recipes against that of the {'baseline' if data.baseline else 'first cell'}"
-        tables.append(table_of(title, ["cell"], ["differences"], lines))
+    if differences:
+        reference = "baseline" if data.baseline else "first cell"
+        title = f"Recipes against that of the {reference}"
+        tables.append(table_of(title, ["cell"], ["differences"], differences))
     return Section("Cells and runs", status_text(data), tables=tables)
 
 
-def _states(cell: CellInfo, prompt: str, seeds: Sequence[int]) -> list[Link | None]:
-    runs = {run.seed: run for run in cell.runs if run.prompt == prompt}
-    states: list[Link | None] = []
-    for seed in seeds:
-        run = runs.get(seed)
-        if run is None:
-            states.append(None)
-            continue
-        took = f", {duration(run.seconds)}" if run.seconds is not None else ""
-        states.append(_linked(run, f"{run.status}{took}"))
-    return states
+def _states(cell: CellInfo, prompt: str, seeds: Iterable[int]) -> list[Link | None]:
+    """Return the state of a cell's run under each seed; None without a run."""
+    states: dict[int, Link | None] = dict.fromkeys(seeds)
+    for run in cell.runs:
+        if run.prompt == prompt:
+            state: str = run.status
+            if run.seconds is not None:
+                state += f", {duration(run.seconds)}"
+            states[run.seed] = _linked(run, state)
+    return list(states.values())
 
 
 def _linked(run: CellRun, text: str) -> Link:
@@ -144,11 +140,7 @@ def _linked(run: CellRun, text: str) -> Link:
 
 
 def report_address(run: CellRun) -> str:
-    """Return the address of a run's own report, relative to that of the study; empty without one."""
+    """Return the address of a run's report, relative to the study's report; empty if the run has none."""
     if run.directory is None or not (run.record or run.status == "finished"):
         return ""
     return quote((run.directory / "report.html").as_posix())
-
-
-def _runs(data: StudyData) -> list[CellRun]:
-    return [run for cell in data.cells for run in cell.runs]

@@ -1,4 +1,4 @@
-"""Which cells of a study were run, where a sampler chose them."""
+"""Section on the cells that a sampler chose."""
 
 from __future__ import annotations
 
@@ -16,25 +16,21 @@ from sentbed_report.tables.column import Column
 
 
 def sampled_cells_section(data: StudyData) -> Section | None:
-    """Return the section: how many cells were run of how many, in which order, and with which scores."""
+    """Return the section with the chosen cells in order, and their scores; None in a study without sampler."""
     sampled = data.sampled
     if sampled is None:
         return None
     seed = data.seeds[0] if data.seeds else None
     scores = _deciding_scores(data, seed)
-    columns = (
-        Column("chosen", form="count"),
-        Column(
-            "score",
-            digits=score_digits(
-                score for score in scores.values() if score is not None
-            ),
-        ),
-    )
-    rows = [
-        (name, place, scores.get(name)) for place, name in enumerate(sampled.names, 1)
-    ]
-    before = sum(cell.name not in sampled.names for cell in data.cells)
+    digits = score_digits(score for score in scores.values() if score is not None)
+    columns = (Column("chosen", form="count"), Column("score", digits=digits))
+    rows = []
+    for number, name in enumerate(sampled.names, start=1):
+        rows.append((name, number, scores.get(name)))
+    before = 0
+    for cell in data.cells:
+        if cell.name not in sampled.names:
+            before += 1
     more = ""
     if before:
         verb = "was" if before == 1 else "were"
@@ -53,7 +49,7 @@ def sampled_cells_section(data: StudyData) -> Section | None:
 
 
 def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | None]:
-    """Return the mean of the deciding scores of each cell under a seed, where they have a mean."""
+    """Return the deciding score of each cell under a seed; cells whose scores have no mean are left out."""
     means = {}
     for cell in data.cells:
         for run in cell.runs:

@@ -1,4 +1,4 @@
-"""Scores of a study's cells against what the cells cost, as a section of its report."""
+"""Section on scores of a study's cells against their costs, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_report.tables.table import Table
 
 
 def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None without scores and costs, unless the study asks for a cost."""
+    """Return the section; None without scores and costs, unless the study names a cost."""
     against = scores_against_cost(summaries, data.cost)
     unknown = unknown_cost(summaries, data.cost)
     if not against and not unknown:
@@ -52,34 +52,28 @@ def _table(against: ScoreAgainstCost) -> Table:
     columns = [
         Column("front", form="count"),
         attrs.evolve(scores.columns[-1], digits=scores.digits),
-        # Units are in the headings of the table of costs; here are many columns.
-        *(
-            attrs.evolve(costs.columns[index], heading=costs.columns[index].task)
-            for index in order
-        ),
     ]
+    for index in order:
+        # Short headings without units, which the table of costs has, as there are many columns.
+        column = costs.columns[index]
+        columns.append(attrs.evolve(column, heading=column.task))
     rows = []
     for point in against.points:
         place: Place | None = 1 if point.front else None
         score = Estimate(value=point.score, place=place)
-        rows.append(
-            (
-                point.row,
-                point.front,
-                score,
-                *(point.costs[index].value for index in order),
-            )
-        )
+        costs_of_point = [point.costs[index].value for index in order]
+        rows.append((point.row, point.front, score, *costs_of_point))
     return table_of(title_of_both(against), ["cell"], columns, rows, _notes(against))
 
 
 def _notes(against: ScoreAgainstCost) -> Iterator[str]:
     score, cost = against.scores.columns[-1], against.column
+    better_score = "lower" if score.lower else "higher"
+    better_cost = "lower" if cost.lower else "higher"
     yield (
         f"Numbered and bold: the Pareto front. No other cell is as good in {score.heading} "
-        f"({'lower' if score.lower else 'higher'} is better) and in {cost.task} "
-        f"({'lower' if cost.lower else 'higher'} is better), and better in one of them. Means over seeds; "
-        "whether a difference is more than chance is not tested here."
+        f"({better_score} is better) and in {cost.task} ({better_cost} is better), and better in one of "
+        "them. Means over seeds; whether a difference is more than chance is not tested here."
     )
     stopped = [point.row.name for point in against.points if point.row.stopped]
     if stopped:

@@ -1,4 +1,4 @@
-"""The cell that a study with `[study.decide]` chooses, as a section of its report."""
+"""Section on the cell that a study with `[study.decide]` chooses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed_report.tables.table import Header, Table
 
 
 def selection_section(selection: Selection | None) -> Section | None:
-    """Return the section; None if the study does not say what decides."""
+    """Return the section; None in a study without `[study.decide]`."""
     if selection is None:
         return None
     tables = [_table(selection)] if selection.scores else []
@@ -93,8 +93,10 @@ def _notes(selection: Selection) -> Iterator[str]:
             "chosen."
         )
     if selection.left and selection.cell:
-        listed = "; ".join(f"{name} ({reason})" for name, reason in selection.left)
-        yield f"Could not be chosen: {listed}."
+        cells = []
+        for name, reason in selection.left:
+            cells.append(f"{name} ({reason})")
+        yield f"Could not be chosen: {'; '.join(cells)}."
     if selection.cell and not selection.complete:
         tried = ""
         if selection.compared < selection.among:

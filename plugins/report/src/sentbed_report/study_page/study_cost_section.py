@@ -1,4 +1,4 @@
-"""The section `Cost of the study`: what its runs took together, and what sharing stages has saved."""
+"""Section "Cost of the study": total cost of its runs, and savings by shared stages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _AMOUNTS = {
     "device_seconds": Column("device time", form="duration"),
     "tokens": Column("tokens trained on", form="count"),
 }
-"""Amount of a cost -> its column. Peaks of memory have no sum."""
+"""Amount of a cost -> its column; without peaks of memory, which cannot be added."""
 
 
 def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section | None:
-    """Return the section, or None if no cost is known, or these are runs of no study.
+    """Return the section; None if no cost is known, or for runs that are not from a study.
 
-    `further` are sentences on what else was saved.
+    `further` are sentences on other savings.
     """
     cost = study_cost(data)
     if cost is None or not data.axes:
@@ -72,7 +72,7 @@ def _table(cost: StudyCost) -> Table:
 
 
 def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
-    """Return the share of an amount that was saved; None where it is not known."""
+    """Return the share of an amount that was saved; None if it is not known."""
     used, unshared = getattr(taken, name), getattr(alone, name)
     if used is None or not unshared:
         return None
@@ -82,8 +82,11 @@ def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
 
 
 def _sentences(cost: StudyCost) -> Iterator[str]:
-    ended = f"{count(cost.runs, 'run')} {'has' if cost.runs == 1 else 'have'} finished or failed"
-    yield f"{ended}. Their times are added up, also of those that ran at the same time."
+    verb = "has" if cost.runs == 1 else "have"
+    yield (
+        f"{count(cost.runs, 'run')} {verb} finished or failed. Their times are added up, also of those that "
+        "ran at the same time."
+    )
     if cost.shared is not None:
         least, most = min(cost.begun.values()), max(cost.begun.values())
         begin = count(most, "run") if least == most else f"{least} to {most} runs"

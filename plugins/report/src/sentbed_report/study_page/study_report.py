@@ -1,4 +1,4 @@
-"""The report of a study: `report.html` to look at, `report.md` for a terminal or a pull request."""
+"""Report of a study: `report.html` for browsers, `report.md` for terminals and pull requests."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def write_study_report(
     summaries: Sequence[Summary] | None = None,
     selection: Selection | None = None,
 ) -> Path:
-    """Write `report.md` and `report.html` into `directory`; return the path of the last.
+    """Write `report.md` and `report.html` into `directory`; return the path of `report.html`.
 
-    `summaries` and `selection` are the study's own where they are left out. Pages of items to which an
-    earlier `report.html` leads and this one does not are taken away.
+    `summaries` and `selection` are computed from `data` by default. Pages of items that only an earlier
+    `report.html` links to are deleted.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
@@ -47,7 +47,7 @@ def write_study_report(
     for of_task in pages:
         write_atomic(directory / of_task.address, of_task.html())
     page = study_page(data, summaries, pages, selection)
-    # The numbers first: whatever happens while figures are drawn, they are on disk.
+    # The numbers first, so that they are on disk if drawing a figure fails.
     write_atomic(directory / "report.md", page_markdown(page))
     earlier = _item_pages_of_report(directory)
     write_atomic(directory / "report.html", page_html(page))
@@ -57,7 +57,7 @@ def write_study_report(
 
 
 def _item_pages_of_report(directory: Path) -> set[str]:
-    """Return the addresses of the pages of items that `report.html` names; none where a link stands."""
+    """Return the addresses of the item pages that `report.html` links to; empty if it is a symbolic link."""
     report = directory / "report.html"
     if report.is_symlink() or (directory / DIRECTORY).is_symlink():
         return set()
@@ -74,7 +74,7 @@ def study_page(
     item_pages: Sequence[ItemPage],
     selection: Selection | None = None,
 ) -> Page:
-    """Return the content of a study's report, whose numbers lead to these pages of items."""
+    """Return the content of a study's report, whose columns link to these pages of items."""
     if selection is None:
         selection = select(data, summaries)
     findings = axis_findings(data, summaries)

@@ -1,4 +1,4 @@
-"""What the runs of a study have warned of, such as a stage that left the encoder as it was."""
+"""Section on warnings of a study's runs, such as that a stage did not change the encoder."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
-    """Return each finished run, also those that confirm, with the warnings that its report has, each once."""
+    """Return each finished run, including those with fresh seeds, with its warnings without repetitions."""
     warned = []
     for cell in data.cells:
         for run in (*cell.runs, *cell.confirmation):
-            if run.status == "finished":
-                warnings = run.record.get("warnings")
-                texts = warnings if isinstance(warnings, list) else []
-                warned.append(
-                    (
-                        run,
-                        [
-                            *dict.fromkeys(
-                                text for text in texts if isinstance(text, str)
-                            )
-                        ],
-                    )
+            if run.status != "finished":
+                continue
+            warnings = run.record.get("warnings")
+            texts: dict[str, None] = {}
+            if isinstance(warnings, list):
+                texts = dict.fromkeys(
+                    text for text in warnings if isinstance(text, str)
                 )
+            warned.append((run, list(texts)))
     return warned
 
 
 def warnings_section(data: StudyData) -> Section | None:
-    """Return the section, or None where no finished run has a warning.
+    """Return the section; None if no finished run has a warning.
 
-    Warnings that differ in their numbers only are one row, with the words of the first of them.
+    Warnings that differ only in their numbers share a row, with the text of the first.
     """
     finished = warnings_of_runs(data)
+    warned = 0
     runs_of: dict[str, tuple[str, list[CellRun]]] = {}
     for run, warnings in finished:
+        if warnings:
+            warned += 1
         for warning in warnings:
             _, runs = runs_of.setdefault(_NUMBER.sub("0", warning), (warning, []))
             if run not in runs:
                 runs.append(run)
     if not runs_of:
         return None
-    rows = [(runs_and_cells(runs), warning) for warning, runs in runs_of.values()]
-    warned = sum(bool(warnings) for _, warnings in finished)
+    rows = []
+    for warning, runs in runs_of.values():
+        rows.append((runs_and_cells(runs), warning))
     line = f"{warned:,} of {count(len(finished), 'finished run')} warned of something"
     return Section(
         "Warnings",

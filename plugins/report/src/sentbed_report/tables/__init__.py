@@ -1,1 +1,1 @@
-"""Tables: estimates in rows and columns, and their forms for readers and programs."""
+"""Tables of estimates, and their formats: HTML, Markdown, LaTeX, CSV, JSON and text."""

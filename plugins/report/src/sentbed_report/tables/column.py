@@ -1,4 +1,4 @@
-"""Columns of tables: what is measured, and how its numbers are printed."""
+"""`Column` of a table: task, metric and protocol of its numbers, and how they are printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sentbed_report.formatting import (
 )
 
 AVERAGE = "AVG"
-"""Task of an average, whether the evaluator gives it or it is computed here."""
+"""Name of the average as a task, whether the evaluator reports it or it is computed here."""
 
 Form: TypeAlias = Literal["number", "signed", "count", "p-value", "share", "duration"]
 """How the numbers of a column are printed."""
@@ -29,26 +29,26 @@ class Column:
     """A column of numbers or of text."""
 
     task: str
-    """The task, or what else the numbers are of."""
+    """Task, or another name of what the numbers measure."""
     metric: str = ""
     protocol: Mapping[str, Any] = attrs.field(factory=dict)
     """Protocol that all scores of the column share; empty for an average computed here."""
     direction: Direction = "none"
     part: str = ""
-    """For an average over a part of the row: how many of its tasks, such as `5 of 7`; empty if over all."""
+    """Number of averaged tasks if tasks are missing, such as `5 of 7`; else empty."""
     cost: bool = False
-    """Whether it says what encoders take: it is neither ranked nor tested."""
+    """Whether it is a cost of encoders, such as time or memory, which is neither ranked nor tested."""
     heading: str = attrs.field()
-    """What stands above the numbers; by default the task."""
+    """Heading; by default the task."""
     group: str = ""
-    """What several columns side by side have in common, such as their evaluator."""
+    """Common heading of several adjacent columns, such as their evaluator."""
     form: Form = "number"
     digits: int = 2
     """Decimals to print."""
     reference: str = ""
     """Name of the row that others are compared with."""
     address: str = ""
-    """Page of the items behind the numbers, relative to the report; empty without one."""
+    """Address of the page of its items, relative to the report; empty if there is none."""
 
     @heading.default
     def _task_as_heading(self) -> str:
@@ -56,17 +56,17 @@ class Column:
 
     @property
     def full_heading(self) -> str:
-        """Its heading with that of its group."""
+        """Heading of its group and its own heading."""
         return f"{self.group}: {self.heading}" if self.group else self.heading
 
     @property
     def task_and_part(self) -> str:
-        """The task; an average over a part of the row is not that of another table, and says so."""
+        """The task; for an average without some tasks, also their number, to tell it from other averages."""
         return f"{self.task} ({self.part})" if self.part else self.task
 
     @property
     def average(self) -> bool:
-        """Whether it is the average."""
+        """Whether it is the average over the tasks."""
         return self.task == AVERAGE
 
     @property
@@ -76,11 +76,11 @@ class Column:
 
     @property
     def ranked(self) -> bool:
-        """Whether cells are ranked by it: higher or lower is better, and it is no cost."""
+        """Whether cells are ranked by it, which needs a direction; costs are not ranked."""
         return self.direction != "none" and not self.cost
 
     def text(self, value: float | None) -> str:
-        """Return a number of the column for readers."""
+        """Return a number of the column as it is printed."""
         if value is None or self.form == "number":
             return number(value, self.digits)
         if self.form == "signed":
@@ -95,7 +95,7 @@ class Column:
 
 
 def heading_of(column: Column, several_metrics: bool) -> str:
-    """Return what stands above a score's column: its task, with the metric where columns differ in it."""
+    """Return the heading of a column of scores: its task, with the metric if the columns have several."""
     if column.average:
         return f"Avg ({column.part})" if column.part else "Avg"
     return f"{column.task} ({column.metric})" if several_metrics else column.task

@@ -1,4 +1,4 @@
-"""Tables as comma-separated values, with all their digits."""
+"""Rendering of tables as comma-separated values (CSV), without rounding."""
 
 from __future__ import annotations
 
@@ -10,50 +10,49 @@ from sentbed_report.tables.estimate import QUANTITIES, Estimate
 from sentbed_report.tables.table import Cell, Table, plain_text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of cells that spreadsheets treat as formulas."""
+"""First characters of texts that spreadsheets treat as formulas."""
 
 
 def to_csv(table: Table) -> str:
-    """Return a row a line, and for each column what is known of its numbers: mean, std, seeds, and so on.
+    """Return a table with one row per line, and a CSV column for each quantity: mean, std, seeds, and so on.
 
-    Empty is what was not measured or not compared; `nan` and `inf` are numbers that are not finite. A text
-    that a spreadsheet would take for a formula has an apostrophe before it.
+    A value is empty if it was not measured or not compared; `nan` and `inf` are numbers that are not finite. A
+    text that a spreadsheet would treat as a formula gets a leading apostrophe.
     """
-    quantities = []
-    for place in range(len(table.columns)):
-        quantities.append(_quantities([row.cells[place] for row in table.rows]))
     heading: list[object] = [header.name for header in table.headers]
-    for column, names in zip(table.columns, quantities, strict=True):
-        heading += [f"{column.full_heading} {name}" for name in names] or [
-            column.full_heading
-        ]
-    lines = [heading]
-    for row in table.rows:
-        line: list[object] = [*row.headers]
-        for cell, names in zip(row.cells, quantities, strict=True):
+    lines: list[list[object]] = [[*row.headers] for row in table.rows]
+    for place, column in enumerate(table.columns):
+        cells = [row.cells[place] for row in table.rows]
+        quantities = _quantities(cells)
+        for name in quantities:
+            heading.append(f"{column.full_heading} {name}")
+        if not quantities:
+            heading.append(column.full_heading)
+        width = max(len(quantities), 1)
+        for line, cell in zip(lines, cells, strict=True):
+            values: list[object] = [None] * width
             if isinstance(cell, Estimate):
-                line += [value(cell) for value in names.values()]
-            else:
-                line += [
-                    None if cell is None else plain_text(cell),
-                    *([None] * (len(names) - 1)),
-                ]
-        lines.append(line)
-    return csv_text(lines)
+                values = [value(cell) for value in quantities.values()]
+            elif cell is not None:
+                values[0] = plain_text(cell)
+            line.extend(values)
+    return csv_text([heading, *lines])
 
 
 def to_long_csv(tables: Sequence[Table]) -> str:
-    """Return several tables, a number a line: table, headers, task, metric, then what is known of it."""
-    headers = dict.fromkeys(header.name for table in tables for header in table.headers)
-    quantities = _quantities(
-        [cell for table in tables for _, _, cell in table.numbers()]
-    )
+    """Return several tables with one number per line: table, headers, task, metric, and its quantities."""
+    headers: dict[str, None] = {}
+    estimates: list[Estimate] = []
+    for table in tables:
+        headers |= dict.fromkeys(header.name for header in table.headers)
+        estimates += [estimate for _, _, estimate in table.numbers()]
+    quantities = _quantities(estimates)
     lines: list[list[object]] = [["table", *headers, "task", "metric", *quantities]]
     for table in tables:
         names = [header.name for header in table.headers]
         for row, column, estimate in table.numbers():
             labels = dict(zip(names, row.headers, strict=True))
-            about = [labels.get(name) for name in headers]
+            about = map(labels.get, headers)
             numbers = [value(estimate) for value in quantities.values()]
             lines.append(
                 [table.name, *about, column.task_and_part, column.metric, *numbers]
@@ -62,32 +61,33 @@ def to_long_csv(tables: Sequence[Table]) -> str:
 
 
 def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]]:
-    """Return the columns that numbers need, with what stands in them; none of a column of text."""
+    """Return the CSV columns of numbers, each with the function for its values; empty for a text column."""
     estimates = [cell for cell in cells if isinstance(cell, Estimate)]
     columns: dict[str, Callable[[Estimate], object]] = {}
     if not estimates:
         return columns
     for quantity in QUANTITIES:
-        if quantity.always or any(
-            quantity.record(estimate) is not None for estimate in estimates
-        ):
+        is_used = quantity.always
+        for estimate in estimates:
+            is_used = is_used or quantity.record(estimate) is not None
+        if is_used:
             columns |= quantity.cells
     return columns
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Return comma-separated values; a text that a spreadsheet takes for a formula has an apostrophe."""
+    """Return comma-separated values; a text that a spreadsheet would treat as a formula gets an apostrophe."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
-        writer.writerow([_harmless(value) for value in row])
+        writer.writerow(map(_not_a_formula, row))
     return stream.getvalue()
 
 
-def _harmless(value: object) -> object:
+def _not_a_formula(value: object) -> object:
     if not isinstance(value, str):
         return value
-    # The module csv puts no quotes around a carriage return, and readers begin a row at it.
+    # The module csv does not quote a carriage return, at which readers would begin a new row.
     text = value.replace("\r", "\n")
     if not value.startswith(_FORMULA):
         return text

@@ -1,13 +1,14 @@
-"""`Estimate`: one number with all that is known of it, from a run's record to the page.
+"""`Estimate`: a number of a table with its quantities, such as standard deviation, interval and p-value.
 
-What an estimate holds beside its number is listed once, in `QUANTITIES`: how JSON and CSV name it, and what
-readers see of it. Every format goes through that list, so that a new quantity is added here and nowhere else.
+Each quantity is listed once in `QUANTITIES`, with its names in JSON and CSV and the text that readers see.
+All formats of tables use this list, so that a new quantity is added only here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -28,25 +29,25 @@ from sentbed_report.statistics.significance import Judged
 from sentbed_report.tables.column import Column
 
 Place: TypeAlias = Literal[1, 2]
-"""Best (1) or second best (2) of its column, as printed; equal numbers share a place."""
+"""Best (1) or second best (2) number of its column, as printed; equal numbers share a place."""
 
 DEGENERATE = "◇"
 """Mark of a number that says nothing about its encoder."""
 
 MEAN_DECIMALS = 9
-"""Decimals to which means are compared: a mean over seeds has rounding errors."""
+"""Number of decimals to which means are compared, since means over seeds have rounding errors."""
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @attrs.frozen
 class Estimate:
-    """A number of a table. All but p-values and counts is in the unit of the number."""
+    """A number of a table. All values except p-values and counts have the unit of the number."""
 
     seeds: Mapping[int, float] = attrs.field(factory=dict)
-    """Seed -> number, where the number is a mean over seeds."""
+    """Seed -> number, if the number is a mean over seeds."""
     value: float | None = attrs.field()
-    """The number; None where nothing was measured."""
+    """The number, by default the mean over `seeds`; None if nothing was measured."""
     std: float | None = attrs.field()
     """Sample standard deviation over the seeds, or over what `count` counts; None for fewer than two."""
     interval: tuple[float, float] | None = None
@@ -54,19 +55,19 @@ class Estimate:
     change: float | None = None
     """Difference from the same encoder before training."""
     count: int | None = None
-    """Number of cells, or of pairs of cells, that it is the mean of."""
+    """Number of cells, or of pairs of cells, over which it is a mean."""
     place: Place | None = None
-    """Whether it is the best or second best of its column."""
+    """Whether it is the best or second best number of its column."""
     rank: int | None = None
-    """Rank in its column, from 1, where the study asks for ranks."""
+    """Rank in its column, from 1, if the study asks for ranks."""
     judged: Judged | None = None
-    """Comparison with the baseline, or of a difference with 0."""
+    """Comparison with the baseline, or, if the number is a difference, with 0."""
     equivalence: Equivalence | None = None
     """Tests of whether it is as good as the baseline, up to the study's margin."""
     degenerate: str = ""
-    """Why the number says nothing about its encoder; empty if it does."""
+    """Why the number says nothing about its encoder; empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
-    """Published numbers of the same."""
+    """Published numbers to compare it with."""
 
     @value.default
     def _mean_over_seeds(self) -> float | None:
@@ -85,21 +86,21 @@ class Estimate:
 
     @property
     def is_finite(self) -> bool:
-        """Whether there is a number that can be drawn and sorted."""
+        """Whether there is a finite number, which can be drawn and sorted."""
         return self.value is not None and math.isfinite(self.value)
 
 
 @attrs.frozen
 class Piece:
-    """What readers see of a quantity."""
+    """Text by which readers see a quantity."""
 
     text: str
     hint: str = ""
-    """What a page shows when the text is pointed at."""
+    """Tooltip of the text in a page."""
     kind: str = ""
-    """Class of the page's style: `better`, `worse`, `met`, `unmet`."""
+    """CSS class: `better`, `worse`, `met` or `unmet`."""
     label: str = ""
-    """What stands before the text, where no heading says it."""
+    """Label in front of the text, for formats without a heading for it."""
 
     @property
     def labelled(self) -> str:
@@ -107,56 +108,54 @@ class Piece:
         return f"{self.label} {self.text}".lstrip()
 
 
-Pieces: TypeAlias = Callable[[Estimate, Column], Sequence[Piece]]
+Pieces: TypeAlias = Callable[[Estimate, Column], Iterable[Piece]]
 
 
-def _no_pieces(estimate: Estimate, column: Column) -> Sequence[Piece]:
+def _no_pieces(estimate: Estimate, column: Column) -> Iterable[Piece]:
     return ()
 
 
 @attrs.frozen
 class Quantity:
-    """Something that is known of a number."""
+    """A quantity of an estimate, with its form in each format of tables."""
 
     name: str
-    """Key in JSON, and by default the column of CSV."""
+    """Key in JSON, and by default the name of its CSV column."""
     record: Callable[[Estimate], Any]
-    """What JSON has; None where it is not known."""
+    """Function that returns its value in JSON; None if the value is unknown."""
     cells: Mapping[str, Callable[[Estimate], Any]] = attrs.field()
-    """Column of CSV -> what it has; None where it is not known."""
+    """CSV column -> function that returns its value; None if the value is unknown."""
     pieces: Pieces = _no_pieces
-    """What readers see."""
+    """Function that returns the texts that readers see."""
     placing: Literal["beside", "mark", "below"] = "beside"
-    """Where readers see it: after the number, as a mark behind it, or in a line of its own."""
+    """Place of these texts: after the number, as a mark behind it, or in a separate line."""
     always: bool = True
-    """Whether tables of CSV have its columns also where no number has it."""
+    """Whether CSV has its columns even if no number has the quantity."""
 
     @cells.default
     def _record_as_cell(self) -> Mapping[str, Callable[[Estimate], Any]]:
         return {self.name: self.record}
 
 
-def _spread(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.std is None or not math.isfinite(estimate.std):
-        return ()
-    return (Piece(f"± {number(estimate.std, column.digits)}"),)
+def _spread(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.std is not None and math.isfinite(estimate.std):
+        yield Piece(f"± {number(estimate.std, column.digits)}")
 
 
-def _rank(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.rank is None:
-        return ()
-    return (Piece(str(estimate.rank).translate(_SUPERSCRIPTS)),)
+def _rank(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.rank is not None:
+        yield Piece(str(estimate.rank).translate(_SUPERSCRIPTS))
 
 
-def _significance(estimate: Estimate, column: Column) -> Sequence[Piece]:
+def _significance(estimate: Estimate, column: Column) -> Iterator[Piece]:
     judged = estimate.judged
-    sign = "" if judged is None else sign_of(judged.corrected)
-    if judged is None or not sign:
-        return ()
+    if judged is None or not judged.significant:
+        return
     kind = ""
     if judged.difference is not None and column.ranked:
         kind = "worse" if (judged.difference < 0) != column.lower else "better"
-    return (Piece(sign, _comparison_hint(judged, column), kind),)
+    hint = _comparison_hint(judged, column)
+    yield Piece(sign_of(judged.corrected), hint, kind)
 
 
 def _comparison_hint(judged: Judged, column: Column) -> str:
@@ -173,56 +172,46 @@ def _comparison_hint(judged: Judged, column: Column) -> str:
     return "\n".join(lines)
 
 
-def _degenerate(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if not estimate.degenerate:
-        return ()
-    return (Piece(DEGENERATE, f"degenerate: {estimate.degenerate}", "degenerate"),)
+def _degenerate(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.degenerate:
+        hint = f"degenerate: {estimate.degenerate}"
+        yield Piece(DEGENERATE, hint, "degenerate")
 
 
-def _change(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.change is None:
-        return ()
-    return (
-        Piece(
-            signed(estimate.change, column.digits),
-            "against the same encoder before training",
-        ),
-    )
+def _change(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.change is not None:
+        text = signed(estimate.change, column.digits)
+        yield Piece(text, "against the same encoder before training")
 
 
-def _interval(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.interval is None:
-        return ()
-    return (
-        Piece(interval_text(estimate.interval, column.digits), "confidence interval"),
-    )
+def _interval(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.interval is not None:
+        text = interval_text(estimate.interval, column.digits)
+        yield Piece(text, "confidence interval")
 
 
-def _count(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    if estimate.count is None:
-        return ()
-    return (
-        Piece(
-            f"of {estimate.count:,}", "cells, or pairs of cells, that it is the mean of"
-        ),
-    )
+def _count(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    if estimate.count is not None:
+        hint = "cells, or pairs of cells, that it is the mean of"
+        yield Piece(f"of {estimate.count:,}", hint)
 
 
-def _published(estimate: Estimate, column: Column) -> Sequence[Piece]:
-    return tuple(_published_piece(row) for row in estimate.published)
+def _published(estimate: Estimate, column: Column) -> Iterator[Piece]:
+    for row in estimate.published:
+        digits = expected_digits(row)
+        text = number(row.value, digits)
+        if row.difference is not None:
+            text += f" ({signed(row.difference, digits)})"
+        hint = row.source
+        if row.decides:
+            hint += f": {expected_verdict(row)}, ±{number(row.tolerance, digits)}"
+        elif row.contradicted:
+            hint += f": contradicted, since {row.contradicted}"
+        yield Piece(text, hint, expected_kind(row), "published")
 
 
-def _published_piece(row: ExpectedRow) -> Piece:
-    digits = expected_digits(row)
-    text = number(row.value, digits)
-    if row.difference is not None:
-        text += f" ({signed(row.difference, digits)})"
-    hint = row.source
-    if row.decides:
-        hint += f": {expected_verdict(row)}, ±{number(row.tolerance, digits)}"
-    elif row.contradicted:
-        hint += f": contradicted, since {row.contradicted}"
-    return Piece(text, hint, expected_kind(row), "published")
+def _number_of_seeds(estimate: Estimate) -> int:
+    return len(estimate.seeds)
 
 
 def _lower_bound(estimate: Estimate) -> float | None:
@@ -251,15 +240,17 @@ def _judged_record(estimate: Estimate) -> dict[str, Any] | None:
 
 
 def _published_record(estimate: Estimate) -> list[dict[str, Any]]:
-    return [
-        {
-            "source": row.source,
-            "value": row.value,
-            "difference": row.difference,
-            "met": row.met,
-        }
-        for row in estimate.published
-    ]
+    records = []
+    for row in estimate.published:
+        records.append(
+            {
+                "source": row.source,
+                "value": row.value,
+                "difference": row.difference,
+                "met": row.met,
+            }
+        )
+    return records
 
 
 def _difference(estimate: Estimate) -> float | None:
@@ -271,19 +262,13 @@ def _corrected(estimate: Estimate) -> float | None:
 
 
 def _corrected_no_worse(estimate: Estimate) -> float | None:
-    return (
-        None
-        if estimate.equivalence is None
-        else estimate.equivalence.corrected_no_worse
-    )
+    test = estimate.equivalence
+    return None if test is None else test.corrected_no_worse
 
 
 def _corrected_equivalent(estimate: Estimate) -> float | None:
-    return (
-        None
-        if estimate.equivalence is None
-        else estimate.equivalence.corrected_equivalent
-    )
+    test = estimate.equivalence
+    return None if test is None else test.corrected_equivalent
 
 
 def _equivalence_record(estimate: Estimate) -> dict[str, Any] | None:
@@ -295,21 +280,11 @@ def _first_published(estimate: Estimate) -> float | None:
 
 
 QUANTITIES: list[Quantity] = [
-    Quantity("mean", lambda estimate: estimate.value),
-    Quantity("std", lambda estimate: estimate.std, pieces=_spread),
-    Quantity(
-        "seeds",
-        lambda estimate: estimate.seeds,
-        {"seeds": lambda estimate: len(estimate.seeds)},
-    ),
-    Quantity(
-        "rank",
-        lambda estimate: estimate.rank,
-        pieces=_rank,
-        placing="mark",
-        always=False,
-    ),
-    Quantity("place", lambda estimate: estimate.place, always=False),
+    Quantity("mean", attrgetter("value")),
+    Quantity("std", attrgetter("std"), pieces=_spread),
+    Quantity("seeds", attrgetter("seeds"), {"seeds": _number_of_seeds}),
+    Quantity("rank", attrgetter("rank"), pieces=_rank, placing="mark", always=False),
+    Quantity("place", attrgetter("place"), always=False),
     Quantity(
         "against_baseline",
         _judged_record,
@@ -325,14 +300,11 @@ QUANTITIES: list[Quantity] = [
         "below",
     ),
     Quantity(
-        "degenerate",
-        lambda estimate: estimate.degenerate,
-        pieces=_degenerate,
-        placing="mark",
+        "degenerate", attrgetter("degenerate"), pieces=_degenerate, placing="mark"
     ),
     Quantity(
         "interval",
-        lambda estimate: estimate.interval,
+        attrgetter("interval"),
         {"low": _lower_bound, "high": _upper_bound},
         _interval,
         "below",
@@ -340,14 +312,14 @@ QUANTITIES: list[Quantity] = [
     ),
     Quantity(
         "change",
-        lambda estimate: estimate.change,
+        attrgetter("change"),
         pieces=_change,
         placing="below",
         always=False,
     ),
     Quantity(
         "count",
-        lambda estimate: estimate.count,
+        attrgetter("count"),
         pieces=_count,
         placing="below",
         always=False,
@@ -359,11 +331,11 @@ QUANTITIES: list[Quantity] = [
         always=False,
     ),
 ]
-"""All that is known of a number, in the order in which readers see it."""
+"""All quantities of an estimate, in the order in which readers see them."""
 
 
 def pieces_of(estimate: Estimate, column: Column, placing: str) -> list[Piece]:
-    """Return what readers see of an estimate at a place: `beside` its number, as `mark`, or `below`."""
+    """Return the texts of an estimate for one place: `beside` its number, `mark` behind it, or `below`."""
     pieces: list[Piece] = []
     for quantity in QUANTITIES:
         if quantity.placing == placing:

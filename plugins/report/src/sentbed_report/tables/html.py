@@ -1,4 +1,4 @@
-"""Tables as HTML: of the report's page, with styles, and of notebooks, without."""
+"""Rendering of tables as HTML, for pages of reports (with styles) and for notebooks (without)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,18 @@ if TYPE_CHECKING:
 _PLACES: dict[int | None, str] = {1: "<b>{}</b>", 2: "<u>{}</u>", None: "{}"}
 
 LONG = 30
-"""Rows from which a table scrolls in a box of its own."""
+"""Smallest number of rows for which a table scrolls in a box."""
 
 
 def to_html(table: Table) -> str:
-    """Return a table with its notes; what stands in it is escaped."""
-    bars = [cell for row in table.rows for cell in row.cells if isinstance(cell, Bars)]
-    longest = max((part for cell in bars for _, part in cell.shares), default=0.0)
+    """Return a table with its notes, escaped."""
+    has_bars = False
+    longest = 0.0
+    for row in table.rows:
+        for cell in row.cells:
+            if isinstance(cell, Bars):
+                has_bars = True
+                longest = max([longest, *dict(cell.shares).values()])
 
     def content(row: Row, place: int) -> str:
         cell, column = row.cells[place], table.columns[place]
@@ -51,7 +56,7 @@ def to_html(table: Table) -> str:
         groups=grouped_headings(table.columns),
         legend=list(_legend(table)),
         content=content,
-        has_bars=bool(bars),
+        has_bars=has_bars,
         sort_key=sort_key,
         heat=_heat(table),
         is_number=lambda cell: isinstance(cell, Estimate),
@@ -66,13 +71,19 @@ def _legend(table: Table) -> Iterator[str]:
 
 
 _HEAT = (6, 62)
-"""Per cent of the colour at both ends of a heat map: numbers in it stay readable."""
+"""Smallest and largest share of colour in a heat map, in per cent, such that numbers remain readable."""
 
 
 def _heat(table: Table) -> Callable[[Cell, Column], int | None]:
-    """Return the per cent of colour behind a number, the better the more; None outside heat maps."""
-    keys = [sort_key(estimate) for _, _, estimate in table.numbers()]
-    values = [key for key in keys if key is not None]
+    """Return a function for the share of colour behind a number, in per cent; None outside heat maps.
+
+    Better numbers have more colour.
+    """
+    values = []
+    for _, _, estimate in table.numbers():
+        value = sort_key(estimate)
+        if value is not None:
+            values.append(value)
     low, high = min(values, default=0.0), max(values, default=0.0)
 
     def heat(cell: Cell, column: Column) -> int | None:
@@ -95,14 +106,14 @@ def _template() -> Template:
 
 
 def sort_key(cell: Cell) -> float | None:
-    """Return the number by which a page sorts; None where there is none."""
+    """Return the number by which a page sorts rows; None if the cell has no finite number."""
     if isinstance(cell, Estimate) and cell.is_finite:
         return cell.value
     return None
 
 
 def cell_html(cell: Cell, column: Column, address: str = "") -> str:
-    """Return the content of a cell, escaped; `address` is where its number leads."""
+    """Return the content of a cell, escaped; `address` is the target of its link, if any."""
     if isinstance(cell, Link):
         text = html.escape(cell.text)
         if cell.address:
@@ -116,18 +127,19 @@ def cell_html(cell: Cell, column: Column, address: str = "") -> str:
     text = _PLACES[cell.place].format(text)
     if address:
         text = f'<a href="{address}">{text}</a>'
-    marks = "".join(_marked(piece) for piece in pieces_of(cell, column, "mark"))
-    beside = " ".join(
-        html.escape(piece.text) for piece in pieces_of(cell, column, "beside")
-    )
-    text += f"<small>{beside}{marks}</small>" if beside else marks
+    marks = "".join(map(_marked, pieces_of(cell, column, "mark")))
+    texts = [html.escape(piece.text) for piece in pieces_of(cell, column, "beside")]
+    if texts:
+        text += f"<small>{' '.join(texts)}{marks}</small>"
+    else:
+        text += marks
     for piece in pieces_of(cell, column, "below"):
         text += f"<small{_attributes(piece)}>{html.escape(piece.labelled)}</small>"
     return text
 
 
 def _bars(bars: Bars, longest: float, place: int) -> str:
-    """Return bars on the scale of the longest one of the table."""
+    """Return bars, scaled by the longest bar of the table."""
     items = []
     for label, part in bars.shares:
         width = 100 * part / (longest or 1)
@@ -142,7 +154,7 @@ def _marked(piece: Piece) -> str:
     text = html.escape(piece.text)
     if not piece.hint:
         return f"<sup>{text}</sup>"
-    # The page's script lets it be reached by keys, and names it for readers of screens.
+    # The page's script makes it accessible by keyboard and for screen readers.
     return f"<span{_attributes(piece, 'mark')}>{text}</span>"
 
 

@@ -1,4 +1,4 @@
-"""Tables as JSON data."""
+"""Conversion of tables into JSON data."""
 
 from __future__ import annotations
 
@@ -9,28 +9,24 @@ from sentbed_report.tables.table import Cell, Table, plain_text
 
 
 def to_records(table: Table) -> dict[str, Any]:
-    """Return a table as JSON data: its columns, and for each row its headers and all of its numbers."""
+    """Return a table as JSON data: its columns, and for each row its headers and numbers."""
     headers = [header.name for header in table.headers]
     rows = []
     for row in table.rows:
         labels = dict(zip(headers, row.headers, strict=True))
-        rows.append(
+        values = list(map(record_of, row.cells))
+        rows.append({**labels, "tags": row.tags, "values": values})
+    columns = []
+    for column in table.columns:
+        columns.append(
             {
-                **labels,
-                "tags": row.tags,
-                "values": [record_of(cell) for cell in row.cells],
+                "task": column.task,
+                "metric": column.metric,
+                "heading": column.heading,
+                "direction": column.direction,
+                "protocol": column.protocol,
             }
         )
-    columns = [
-        {
-            "task": column.task,
-            "metric": column.metric,
-            "heading": column.heading,
-            "direction": column.direction,
-            "protocol": column.protocol,
-        }
-        for column in table.columns
-    ]
     return {
         "title": table.title,
         "columns": columns,
@@ -40,7 +36,7 @@ def to_records(table: Table) -> dict[str, Any]:
 
 
 def record_of(cell: Cell) -> Any:
-    """Return a cell as JSON data: of a number all that is known of it."""
+    """Return a cell as JSON data: a number with all its quantities, or a text."""
     if not isinstance(cell, Estimate):
         return None if cell is None else plain_text(cell)
     return {quantity.name: quantity.record(cell) for quantity in QUANTITIES}

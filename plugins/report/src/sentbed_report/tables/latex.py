@@ -1,4 +1,4 @@
-r"""Tables as LaTeX, for the packages booktabs, siunitx and threeparttable."""
+r"""Rendering of tables as LaTeX, with the packages booktabs, siunitx and threeparttable."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sentbed_report.tables.estimate import DEGENERATE, QUANTITIES, Estimate, pie
 from sentbed_report.tables.table import Row, Table, grouped_headings, legend, plain_text
 
 WIDEST = 7
-"""Columns of LaTeX that fit a column of a paper; wider tables stand across the page."""
+"""Largest number of LaTeX columns that fit a column of a paper; a wider table spans the page."""
 
 _SIZES = {4: r"\small", 6: r"\footnotesize", 1000: r"\scriptsize"}
-"""Most columns -> the size of their type."""
+"""Largest number of columns -> font size."""
 
 _PLACES = {1: r"{{\textbf{{{}}}}}", 2: r"{{\underline{{{}}}}}", None: "{}"}
 
@@ -37,16 +37,24 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    # At the beginning of a row it would be taken for an option of the rule above.
+    # At the beginning of a row, `[` would be an optional argument of the rule above.
     "[": "{[}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
 }
+
+_ESCAPES = str.maketrans(_SPECIAL)
 
 
 def to_latex(table: Table) -> str:
-    r"""Return a `table`: a caption of one sentence, aligned numbers, and notes below.
+    r"""Return a `table` environment: a caption of one sentence, aligned numbers, and notes below.
 
-    The best value is bold, the second best underlined. The label is `tab:` and the names of study and table.
+    The best value is bold, the second best underlined. The label is `tab:` with the names of study and table.
     """
     numbers = [_numbers(table, place) for place in range(len(table.columns))]
     widths = [2] * len(numbers)
@@ -55,11 +63,10 @@ def to_latex(table: Table) -> str:
             widths[place] = 1
     width = len(table.shown_headers) + sum(widths)
     environment = "table*" if width > WIDEST else "table"
-    notes = [
-        rf"  \item {latex(note)}"
-        for note in (*table.notes, *legend(table, "Bold", "underlined"))
-    ]
-    # Titles begin with the study's name.
+    notes = []
+    for note in (*table.notes, *legend(table, "Bold", "underlined")):
+        notes.append(rf"  \item {latex(note)}")
+    # Titles begin with the name of the study already.
     label = f"{table.study} {table.name}" if table.name else table.title
     lines = [
         "% Needs \\usepackage{booktabs,siunitx,threeparttable}",
@@ -90,14 +97,13 @@ def to_latex(table: Table) -> str:
 
 
 def latex(text: str) -> str:
-    """Return text that LaTeX prints as it is."""
-    return "".join(
-        _SPECIAL.get(sign, sign) for sign in " ".join(printable(text).split())
-    )
+    """Return text in one line, escaped for LaTeX."""
+    line = " ".join(printable(text).split())
+    return line.translate(_ESCAPES)
 
 
 def reduced(name: str) -> str:
-    """Return a name's letters and digits, in small letters, with `-` for all else."""
+    """Return a name in lower case, with `-` for runs of other characters than letters and digits."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
@@ -110,7 +116,7 @@ def _with_symbols(text: str) -> str:
 
 
 def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
-    """Return the alignment of the columns: each of numbers is followed by one for what stands beside them."""
+    """Return the alignment of the LaTeX columns; a column of numbers is followed by one for marks and spreads."""
     parts = ["l" * len(table.shown_headers)]
     for column, of_column in zip(table.columns, numbers, strict=True):
         if of_column is None:
@@ -123,7 +129,7 @@ def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
 
 
 def _numbers(table: Table, place: int) -> list[str] | None:
-    """Return a column's numbers as printed; None for a column of text."""
+    """Return the numbers of a column as printed; None for a text column."""
     texts: list[str] = []
     column = table.columns[place]
     if column.form not in ("number", "signed", "count"):
@@ -138,14 +144,17 @@ def _numbers(table: Table, place: int) -> list[str] | None:
 
 
 def _number_format(numbers: list[str], column: Column) -> str:
-    """Return how siunitx aligns numbers: their digits before and after the point."""
-    whole = [
-        text.partition(".")[0].lstrip("+-±") for text in numbers if text[-1:].isdigit()
-    ]
-    before = max(map(len, whole), default=1)
-    signs = "-" if any(text.startswith(("+", "-", "±")) for text in numbers) else ""
-    digits = 0 if column.form == "count" else column.digits
-    return f"{signs}{before}.{digits}"
+    """Return the number format of a siunitx column: digits before and after the point."""
+    digits_before = 0
+    sign = ""
+    for text in numbers:
+        if text.startswith(("+", "-", "±")):
+            sign = "-"
+        if text[-1:].isdigit():
+            whole = text.partition(".")[0].lstrip("+-±")
+            digits_before = max(digits_before, len(whole))
+    digits_after = 0 if column.form == "count" else column.digits
+    return f"{sign}{digits_before or 1}.{digits_after}"
 
 
 def _head(table: Table, widths: Sequence[int]) -> list[str]:
@@ -153,15 +162,17 @@ def _head(table: Table, widths: Sequence[int]) -> list[str]:
     lines = []
     groups = grouped_headings(table.columns)
     if groups:
-        rest = iter(widths)
         parts = [""] * left
-        for name, columns in groups:
-            width = sum(next(rest) for _ in range(columns))
+        start = 0
+        for name, number_of_columns in groups:
+            end = start + number_of_columns
+            width = sum(widths[start:end])
             parts.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(name)}}}")
+            start = end
         lines.append(" & ".join(parts) + r" \\")
-    headings = [
-        latex(table.headers[place].name.capitalize()) for place in table.shown_headers
-    ]
+    headings = []
+    for place in table.shown_headers:
+        headings.append(latex(table.headers[place].name.capitalize()))
     for column, width in zip(table.columns, widths, strict=True):
         text = latex(column.heading)
         if width == 2:
@@ -172,13 +183,14 @@ def _head(table: Table, widths: Sequence[int]) -> list[str]:
 
 
 def _body(table: Table, widths: Sequence[int]) -> list[str]:
-    """Return the rows; `widths` are how many columns of LaTeX each column takes."""
+    """Return the rows; `widths` are the numbers of LaTeX columns that each column takes."""
     lines = []
-    references = [row for row in table.rows if row.is_reference]
+    has_rule = False
     for row in table.rows:
-        if references and row is references[0]:
+        if row.is_reference and not has_rule:
             lines.append(r"\midrule")
-        cells = [latex(text) for text in table.title_of(row)]
+            has_rule = True
+        cells = list(map(latex, table.title_of(row)))
         for place, column in enumerate(table.columns):
             cells += _cells(row, place, column, widths[place] == 2)
         lines.append(" & ".join(cells) + r" \\")
@@ -192,12 +204,12 @@ def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
         text = latex(plain_text(cell))
         return [f"{{{text}}}", ""] if aligned else [text]
     text = column.text(cell.value)
-    beside = [
-        rf"{{\scriptsize {latex(piece.text)}}}"
-        for piece in pieces_of(cell, column, "beside")
-    ]
-    marks = [piece.text for piece in pieces_of(cell, column, "mark")]
-    rest = " ".join(beside) + "".join(marks)
+    beside = []
+    for piece in pieces_of(cell, column, "beside"):
+        beside.append(rf"{{\scriptsize {latex(piece.text)}}}")
+    rest = " ".join(beside)
+    for piece in pieces_of(cell, column, "mark"):
+        rest += piece.text
     if not aligned:
         return [f"{text} {rest}".rstrip()]
     number = text.replace(MINUS, "-").replace(",", "")
@@ -207,7 +219,7 @@ def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
 
 
 def _lines_below(table: Table, row: Row, widths: Sequence[int]) -> list[str]:
-    """Return a row for each further quantity that a number of this row has, such as published ones."""
+    """Return further rows for the quantities below the numbers of a row, such as published numbers."""
     lines = []
     for quantity in QUANTITIES:
         if quantity.placing != "below":

@@ -1,4 +1,4 @@
-"""`Table`: rows of estimates, before it has a format."""
+"""`Table`: rows of estimates and texts, independent of a format."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SIGNS = {sign for _, sign in SIGNS}
 
 @attrs.frozen
 class Link:
-    """A text that leads somewhere, such as the status of a run to its report."""
+    """A text with a link, such as the status of a run with a link to its report."""
 
     text: str
     address: str
-    """Relative to the report; empty for a text that leads nowhere."""
+    """Target, relative to the report; empty for a text without a link."""
     kind: str = ""
-    """Class of the page's style."""
+    """CSS class."""
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ Cell: TypeAlias = Estimate | Link | Bars | str | None
 
 
 def plain_text(cell: Link | Bars | str | None) -> str:
-    """Return a cell that is no number as text."""
+    """Return a cell without a number as text."""
     if isinstance(cell, Link):
         return cell.text
     if isinstance(cell, Bars):
@@ -47,11 +47,11 @@ def plain_text(cell: Link | Bars | str | None) -> str:
 
 @attrs.frozen
 class Header:
-    """A column that says what a row is of, such as an axis of the study."""
+    """A leading column of texts that identify the rows, such as an axis of the study."""
 
     name: str
     shown: bool = True
-    """Whether readers see it; programs always do."""
+    """Whether formats for readers show it; CSV and JSON always do."""
 
 
 @attrs.frozen
@@ -59,45 +59,45 @@ class Row:
     """A row of a table."""
 
     headers: tuple[str, ...]
-    """What it is of, one for each header of the table."""
+    """Texts that identify the row, one for each header of the table."""
     cells: tuple[Cell, ...]
-    """One for each column."""
+    """Cells, one for each column."""
     tags: tuple[str, ...] = ()
     """Remarks on the row, such as `baseline`."""
     cell: str = ""
-    """Name of the study's cell that it is of, by which pages filter; empty for a row of several cells."""
+    """Name of the study's cell, by which pages filter rows; empty for a row of several cells."""
     is_reference: bool = False
-    """Whether its numbers are those of a system that cells are compared with."""
+    """Whether its numbers are published numbers of another system."""
 
 
 @attrs.frozen
 class Table:
-    """A table with all that is said about it but the legend of its marks, which is the format's."""
+    """A table with its notes; the legend of marks is added by each format."""
 
     title: str
     headers: tuple[Header, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    """Sentences on the numbers, printed once, below them."""
+    """Sentences on the numbers, printed below them."""
     name: str = ""
-    """Name of its files; empty for a table without any."""
+    """Name of its files; empty for a table without files."""
     baseline: str = ""
     """Name of the row that others are compared with."""
     is_complete: bool = True
-    """Whether all rows have finished; otherwise the best is that of those that have."""
+    """Whether all rows have finished; otherwise the best number is the best of the finished rows."""
     ranked_within: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked, `()` for all rows; None for no ranks."""
     study: str = ""
-    """Name of the study, which its LaTeX labels begin with: those of two studies in one paper differ."""
+    """Name of the study, with which LaTeX labels begin, so that those of two studies in a paper differ."""
     is_one_score: bool = False
-    """Whether all columns are of one score, so that places and ranks are among all numbers."""
+    """Whether all columns have the same score, so that places and ranks are among all numbers."""
     is_heat_map: bool = False
-    """Whether a page shades its numbers, the better the darker."""
+    """Whether a page shades its numbers; better numbers are darker."""
 
     @property
     def shown_headers(self) -> list[int]:
-        """Places of the headers that readers see."""
+        """Indices of the headers that formats for readers show."""
         return [place for place, header in enumerate(self.headers) if header.shown]
 
     def numbers(self) -> Iterator[tuple[Row, Column, Estimate]]:
@@ -108,7 +108,7 @@ class Table:
                     yield row, column, cell
 
     def title_of(self, row: Row) -> list[str]:
-        """Return what readers see of a row before its numbers; tags are behind the last of it."""
+        """Return the texts of a row that readers see before its numbers; tags are behind the last text."""
         texts = [row.headers[place] for place in self.shown_headers]
         if row.tags:
             texts[-1] = f"{texts[-1]} ({'; '.join(row.tags)})".lstrip()
@@ -116,7 +116,10 @@ class Table:
 
 
 def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
-    """Yield what the marks of a table say; `best` and `second` are what a format has for these places."""
+    """Yield sentences that explain the marks of a table.
+
+    `best` and `second` are the names of the format's marks for the best and the second best number.
+    """
     places: set[Place | None] = set()
     has_ranks = False
     has_signs = False
@@ -140,11 +143,12 @@ def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
             among = f", among rows of the same {' and '.join(table.ranked_within)}"
         yield f"Superscripts: the rank in {compared}{among}; equal numbers have the same."
     if has_signs:
-        levels = ", ".join(f"{sign} p < {level}" for level, sign in reversed(SIGNS))
-        against = ""
+        parts = []
+        for level, sign in reversed(SIGNS):
+            parts.append(f"{sign} p < {level}")
         if table.baseline:
-            against = f", against {table.baseline}"
-        yield f"{levels}{against}."
+            parts.append(f"against {table.baseline}")
+        yield f"{', '.join(parts)}."
     yield from _degenerate_legend(table)
 
 
@@ -164,24 +168,25 @@ def _degenerate_legend(table: Table) -> Iterator[str]:
     for row, column, estimate in table.numbers():
         if estimate.degenerate:
             name = row.cell or ", ".join(row.headers)
-            reasons.setdefault(estimate.degenerate, {}).setdefault(name, []).append(
-                column.heading
-            )
+            rows = reasons.setdefault(estimate.degenerate, {})
+            rows.setdefault(name, []).append(column.heading)
     for reason, rows in reasons.items():
-        listed = "; ".join(
-            f"{name}: {', '.join(headings)}" for name, headings in rows.items()
+        places = []
+        for name, headings in rows.items():
+            places.append(f"{name}: {', '.join(headings)}")
+        yield (
+            f"{DEGENERATE} degenerate, neither ranked nor tested ({'; '.join(places)}): "
+            f"{reason}."
         )
-        yield f"{DEGENERATE} degenerate, neither ranked nor tested ({listed}): {reason}."
 
 
 def grouped_headings(columns: Sequence[Column]) -> list[tuple[str, int]]:
-    """Return what stands above the headings: each group with its number of columns; empty without groups."""
+    """Return the headings of groups, each with its number of columns; empty without groups."""
     groups: list[tuple[str, int]] = []
     for column in columns:
         if groups and groups[-1][0] == column.group:
             groups[-1] = (column.group, groups[-1][1] + 1)
         else:
             groups.append((column.group, 1))
-    if all(not name for name, _ in groups):
-        return []
-    return groups
+    has_names = any(name for name, _ in groups)
+    return groups if has_names else []

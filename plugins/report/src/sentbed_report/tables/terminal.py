@@ -1,4 +1,4 @@
-"""Tables as text for a terminal."""
+"""Rendering of tables as text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _PLACES: dict[int | None, str] = {1: "{}*", 2: "{}", None: "{}"}
 
 
 def to_text(table: Table) -> str:
-    """Return aligned columns; `*` stands behind the best of a column."""
+    """Return aligned columns; the best number of a column is marked by `*`."""
     headers = [table.headers[place].name for place in table.shown_headers]
-    lines = [[*headers, *(column.heading for column in table.columns)]]
+    headings = [column.heading for column in table.columns]
+    rows = [[*headers, *headings]]
     for row in table.rows:
-        cells = [
-            _cell(cell, column)
-            for cell, column in zip(row.cells, table.columns, strict=True)
-        ]
-        lines.append([*table.title_of(row), *cells])
-    title = [table.title] if table.title else []
-    return "\n".join(
-        [*title, *aligned(lines, len(headers)), *table.notes, *legend(table, "*"), ""]
-    )
+        rows.append([*table.title_of(row), *map(_cell, row.cells, table.columns)])
+    lines = []
+    if table.title:
+        lines.append(table.title)
+    lines += aligned(rows, len(headers))
+    lines += table.notes
+    lines += legend(table, "*")
+    return "\n".join(lines) + "\n"
 
 
 def _cell(cell: Cell, column: Column) -> str:
@@ -35,7 +35,7 @@ def _cell(cell: Cell, column: Column) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
-    """Yield rows with their columns below each other, the first `left` of them flush left."""
+    """Yield rows with aligned columns; the first `left` columns are left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = []

@@ -10,8 +10,8 @@ import pytest
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
 from sentbed_report.report_json import to_json
+from sentbed_report.run_page.demonstration_search_section import verdict
 from sentbed_report.run_page.run_page import run_page
-from sentbed_report.run_page.search_section import verdict
 from toy_run_report import EMPTY, ranking
 
 

@@ -1,4 +1,4 @@
-"""What the system counts of this process: processor time and peak memory."""
+"""Processor time and peak memory of this process, as the operating system counts them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 import attrs
 
 PROCESS = Path("/proc/self")
-"""Where Linux describes this process."""
+"""Directory in which Linux describes this process."""
 
 
 def processor_seconds() -> float:
-    """Return the seconds of processor time, user and system, of this process and its children that ended."""
+    """Return the processor time in seconds, user and system, of this process and its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -25,10 +25,10 @@ class PeakMemory:
 
     process: Path = PROCESS
     _earlier: int | None = None
-    """Peak of an earlier time, which the system cannot forget."""
+    """Peak before `begin`, if the system cannot reset its counter."""
 
     def begin(self) -> None:
-        """Forget earlier peaks, where the system can (Linux, proc(5) on `clear_refs`)."""
+        """Reset the peak, if the system can (Linux; see `clear_refs` in proc(5))."""
         try:
             (self.process / "clear_refs").write_text("5")
         except OSError:
@@ -37,7 +37,7 @@ class PeakMemory:
             self._earlier = None
 
     def read(self) -> int | None:
-        """Return the peak; None where the system has none, or only one of an earlier time."""
+        """Return the peak since `begin`; None if the system does not know it."""
         peak = _peak(self.process)
         if peak is None:
             return None
@@ -47,12 +47,12 @@ class PeakMemory:
 
 
 def _peak(process: Path) -> int | None:
+    """Return the largest resident set of this process in bytes; None if the system does not know it."""
     try:
-        high_water_mark = re.search(
-            r"^VmHWM:\s*(\d+) kB", (process / "status").read_text(), re.MULTILINE
-        )
+        status = (process / "status").read_text()
     except OSError:
-        high_water_mark = None
+        status = ""
+    high_water_mark = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
     if high_water_mark is not None:
         return int(high_water_mark[1]) * 1024
     try:

