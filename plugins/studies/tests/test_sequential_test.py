@@ -11,7 +11,7 @@ from sentbed_studies.sequential_test import (
     PRIOR_DEGREES,
     PRIOR_DEGREES_OF_PROMPTS,
     SequentialTest,
-    _effective,
+    _effective_cells_less_one,
     pair_variances,
 )
 
@@ -31,11 +31,11 @@ def test_variances_of_pairs_are_those_of_their_differences():
 def test_a_common_variance_that_one_cell_decides_is_known_from_that_cell_alone():
     rng = np.random.default_rng(3)
     alike = rng.normal(size=(8, 400))
-    assert _effective(alike) == pytest.approx(7, rel=0.05)
-    assert _effective(alike * np.array([[100.0], *[[1.0]] * 7])) < 1.5
+    assert _effective_cells_less_one(alike) == pytest.approx(7, rel=0.05)
+    assert _effective_cells_less_one(alike * np.array([[100.0], *[[1.0]] * 7])) < 1.5
     # Two cells have one residual, with either sign.
-    assert _effective(rng.normal(size=(2, 3))) == pytest.approx(1)
-    assert _effective(np.ones((3, 2))) == 2
+    assert _effective_cells_less_one(rng.normal(size=(2, 3))) == pytest.approx(1)
+    assert _effective_cells_less_one(np.ones((3, 2))) == 2
 
 
 def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_and_look():

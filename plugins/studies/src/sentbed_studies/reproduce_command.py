@@ -86,10 +86,9 @@ def reproduce(
     from sentbed.tools import load_plugins
     from sentbed_report.study.read_study_directory import read_data
 
-    from sentbed_studies.published_table_recipes import (
+    from sentbed_studies.paper_recipe_files import find_papers, find_table
+    from sentbed_studies.published_number_verdicts import (
         comparison,
-        find_papers,
-        find_table,
         missed,
         numbers_of,
         published_of,
@@ -142,7 +141,7 @@ def reproduce(
 
 def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
     """Print what this machine lacks for the cells that are named, and their published numbers."""
-    from sentbed_studies.published_table_recipes import published_of, published_table
+    from sentbed_studies.published_number_verdicts import published_of, published_table
     from sentbed_studies.study_plan import listed
 
     selected = study
@@ -157,7 +156,7 @@ def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
 
 def _list_recipes(papers: Path, paper: str) -> None:
     """Print the tables of a paper with their files, or of an empty name the papers with their tables."""
-    from sentbed_studies.published_table_recipes import CHECKS, papers_in, tables_of
+    from sentbed_studies.paper_recipe_files import CHECKS, papers_in, tables_of
 
     if paper:
         tables = tables_of(papers, paper)
@@ -185,7 +184,7 @@ def _verify(
     """Run the checks of a paper, or of all, and print what they take and have shown; return the exit code."""
     from sentbed.tools import load_plugins
 
-    from sentbed_studies.published_table_recipes import find_papers
+    from sentbed_studies.paper_recipe_files import find_papers
     from sentbed_studies.verification import (
         check_table,
         exit_code,

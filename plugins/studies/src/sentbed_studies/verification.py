@@ -17,8 +17,8 @@ from sentbed_report.tables.terminal import aligned
 from sentbed_workbench.resource_plan import Planner
 
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.published_table_recipes import (
-    CHECKS,
+from sentbed_studies.paper_recipe_files import CHECKS
+from sentbed_studies.published_number_verdicts import (
     CONTRADICTED,
     NOT_WITHIN,
     WITHIN,
