@@ -246,11 +246,11 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers, message
         ),
         (
             'path = "p"\nvalues = [1]\nlabels = "x"',
-            "`labels` is to be an array of strings, one a value",
+            "`labels` is to be an array of strings, one for each value",
         ),
         (
             'path = "p"\nvalues = [1]\nlabels = [1]',
-            "`labels` is to be an array of strings, one a value",
+            "`labels` is to be an array of strings, one for each value",
         ),
         (
             'path = "p"\nvalues = [1, 2]\nlabels = ["x"]',
@@ -262,13 +262,16 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers, message
         ),
         (
             'path = "p"\nvalues = [{ x = 1 }]',
-            "the values are tables without `use`; give the axis `labels`, one a value",
+            "the values are tables without `use`; give the axis `labels`, one for each value",
         ),
         (
             'path = "p"\nvalues = [[{ x = 1 }]]',
-            "the values are tables without `use`; give the axis `labels`, one a value",
+            "the values are tables without `use`; give the axis `labels`, one for each value",
         ),
-        ("", "the axis has no labels; give it `path` and `values`, or a table a label"),
+        (
+            "",
+            "the axis has no labels; give it `path` and `values`, or a table for each label",
+        ),
     ],
 )
 def test_what_is_wrong_with_an_axis_is_said_where_it_stands(content, message):
@@ -422,7 +425,7 @@ def test_two_cells_of_one_name_are_refused():
         ),
         (
             'zip = [["size", "lr"]]',
-            "axes that go together have as many labels; `size` 2, `lr` 3 @ s.toml:1 study.zip.0",
+            "axes that go together need equally many labels; found `size` 2, `lr` 3 @ s.toml:1 study.zip.0",
         ),
         (
             'zip = [["lr"], ["lr"]]',
