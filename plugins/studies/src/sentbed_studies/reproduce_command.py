@@ -1,4 +1,4 @@
-"""The command `reproduce`: run a published table's recipe and compare the numbers."""
+"""Command `reproduce`: run the recipe of a published table and compare the numbers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     help="The directory of the papers' recipes.",
 )
 @click.option(
-    "--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default."
+    "--out",
+    type=click.Path(file_okay=False),
+    help="The directory; studies/NAME by default.",
 )
 @workers_option
-@click.option(
-    "--keep-going", is_flag=True, help="Go on with the other cells where one fails."
-)
+@click.option("--keep-going", is_flag=True, help="Run the other cells if one fails.")
 @click.option(
     "--retrain",
     is_flag=True,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check every cell and say what it takes; run nothing.",
+    help="Check every cell and print its time and memory; run nothing.",
 )
 @click.option(
     "--verify",
@@ -67,7 +67,7 @@ def reproduce(
     dry_run: bool,
     verify: bool,
 ) -> None:
-    """Run the recipe of a published table, and print ours, theirs and the difference.
+    """Run the recipe of a published table, and print our numbers, theirs and the differences.
 
     `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` its tables, and
     `sentbed reproduce sentence-t5:table-2 --size base` runs one. `sentbed reproduce --verify sentence-t5`
@@ -109,7 +109,7 @@ def reproduce(
     labels = entries(only)
     file = find_table(papers, paper, table)
     if dry_run:
-        # What is missing here is listed: the paper's numbers and the time need none of it.
+        # With `only=()`, missing files are remarks: numbers and times can be printed without them.
         study = read_study(file, overrides, plugins, only=())
         _print_numbers_and_missing(study, labels)
         study = attrs.evolve(study, remarks=())
@@ -140,14 +140,14 @@ def reproduce(
 
 
 def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
-    """Print what this machine lacks for the cells that are named, and their published numbers."""
+    """Print what this machine lacks for the selected cells, and their published numbers."""
     from sentbed_studies.published_number_verdicts import published_of, published_table
     from sentbed_studies.study_plan import listed
 
     selected = study
     if labels:
         selected = study.only(labels)
-    # First: below the numbers of a paper nobody would look for it.
+    # First, as it would be overlooked below the numbers of a paper.
     for remark in selected.remarks:
         echo(f"missing here: {listed(remark)}")
     for line in (*published_of(study), *published_table(selected)):
@@ -155,7 +155,7 @@ def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
 
 
 def _list_recipes(papers: Path, paper: str) -> None:
-    """Print the tables of a paper with their files, or of an empty name the papers with their tables."""
+    """Print the tables of a paper with their files, or all papers with their tables if `paper` is empty."""
     from sentbed_studies.paper_recipe_files import CHECKS, papers_in, tables_of
 
     if paper:
@@ -181,7 +181,7 @@ def _verify(
     retrain: bool,
     dry_run: bool,
 ) -> int:
-    """Run the checks of a paper, or of all, and print what they take and have shown; return the exit code."""
+    """Run the checks of a paper, or of all papers; print time, memory and results; return the exit code."""
     from sentbed.tools import load_plugins
 
     from sentbed_studies.paper_recipe_files import find_papers
@@ -197,9 +197,10 @@ def _verify(
     parent = Path(out or "studies")
     verifications = []
     for name, file in find_checks(find_papers(recipes), paper).items():
-        verifications.append(
-            read_verification(name, file, parent, overrides, entries(only), plugins)
+        verification = read_verification(
+            name, file, parent, overrides, entries(only), plugins
         )
+        verifications.append(verification)
     checks = {verification.paper: verification.checks for verification in verifications}
     for line in (*missing_lines(checks), *check_table(checks)):
         echo(line)
