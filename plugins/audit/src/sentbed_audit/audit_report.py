@@ -38,7 +38,7 @@ TRAINED_ON = (
     "`training_datasets` in its `model_meta.json`; what a model it was adapted from declares is not counted."
 )
 FEWEST_TASKS = 6
-"""Minimum number of tasks for a test: with five, the p-value is above 5 % even if all differences have one sign."""
+"""Minimum number of tasks for a test: with five, the p-value is above 5 % whatever the differences."""
 
 NEEDED = (
     "Tasks needed: how many tasks like these separate the two in four of five cases, without correction; "

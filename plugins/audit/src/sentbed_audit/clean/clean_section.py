@@ -115,9 +115,9 @@ def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterat
 
 def counts_table(overlap: Overlap) -> Table:
     """Return the number of items of each task, and how many are seen."""
-    rows = [
-        (evaluator, task, *counts_of(seen)) for evaluator, task, seen in overlap.tasks()
-    ]
+    rows = []
+    for evaluator, task, seen in overlap.tasks():
+        rows.append((evaluator, task, *counts_of(seen)))
     columns = [Column(name, form="count") for name in COLUMNS[3:7]]
     return table_of(
         "Items that training texts have", ("evaluator", "task"), columns, rows

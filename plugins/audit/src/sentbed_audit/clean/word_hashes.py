@@ -35,8 +35,8 @@ def words_of(text: str) -> list[str]:
 class WordHashes:
     """Hashes of all words of texts, from which the hashes of texts and runs are computed.
 
-    The hash of the words with hashes h0, h1, ... is h0 + h1 B + h2 B² + ... modulo 2⁶⁴. A word's hash is Python's,
-    which differs between processes: no hash may be stored.
+    The hash of the words with hashes h0, h1, ... is h0 + h1 B + h2 B² + ... modulo 2⁶⁴. The hash of a word is
+    Python's, which differs between processes: no hash may be stored.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
