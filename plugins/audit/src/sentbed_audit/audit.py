@@ -69,11 +69,13 @@ def _restricted(results: Results, column: str, names: Collection[str]) -> Result
     """Return only the results of some tasks or models, or all if `names` is empty. Raises `DataError`."""
     if not names:
         return results
+
     present = {getattr(row, column) for row in results.rows}
     for name in names:
         if name not in present:
             raise DataError(
                 f"no score is of the {column} `{name}`.{suggest(name, sorted(present))}"
             )
+
     rows = [row for row in results.rows if getattr(row, column) in names]
     return attrs.evolve(results, rows=rows)

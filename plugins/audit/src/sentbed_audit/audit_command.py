@@ -67,7 +67,9 @@ def audit(
     if as_json:
         echo(json.dumps(audit_record(result), indent=2, ensure_ascii=False))
         return
+
     for line in answers(result):
         echo(f"{line.question}: {line.answer}")
+
     if page is not None:
         echo(str(page))

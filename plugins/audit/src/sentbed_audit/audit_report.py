@@ -145,6 +145,7 @@ def answers(audit: Audit) -> list[AnswerLine]:
             AnswerLine("Claims", f"None: {audit.problem}."),
             AnswerLine("Mind", mixture),
         ]
+
     counts = pair_counts(claims)
     return [
         AnswerLine("First", _first_sentence(claims)),
@@ -182,6 +183,7 @@ def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
     for way, leader in claims.leaders.items():
         if leader != first:
             others.append(f"{leader} by {way}")
+
     leaders = "The same model is first by every way to rank"
     if others:
         leaders = f"First is {' and '.join(others)}"
@@ -217,6 +219,7 @@ def mixture_sentence(findings: Sequence[Finding]) -> str:
     counts = Counter(finding.kind for finding in findings)
     if not counts:
         return ""
+
     numbers = []
     for kind in SENTENCES:
         if kind in counts:
@@ -253,6 +256,7 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
     by_kind: defaultdict[Kind, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)
+
     kinds = []
     details: list[tuple[str, ...]] = []
     for kind, sentence in SENTENCES.items():
@@ -295,6 +299,7 @@ def _ranking_section(
     ]
     for name in claims.type_means:
         columns.append(Column(name, direction="higher", group="types of tasks"))
+
     columns += [f"ranks in {name}" for name in claims.type_rank_intervals]
     if trained_on:
         columns.append("tasks trained on")

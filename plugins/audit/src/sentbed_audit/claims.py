@@ -152,6 +152,7 @@ def claims_of(
             f"{len(scores)} of {len(comparable.scores)} models have all {comparable.scores.shape[1]} tasks, "
             "expected two or more; name fewer tasks with `--task`"
         )
+
     if scores.to_numpy().max() <= 1:
         scores = 100 * scores
     order = scores.mean(axis=1).sort_values(ascending=False, kind="stable").index
@@ -169,6 +170,7 @@ def claims_of(
     intervals_in_types = {}
     for name, tasks in tasks_of_type.items():
         type_means[name] = scores[tasks].mean(axis=1)
+
     for name, tasks in sorted(tasks_of_type.items()):
         pairs_in_type = compare_all(scores[tasks], revisions[tasks])
         intervals_in_types[name] = tuple(rank_intervals(pairs_in_type.better()))
@@ -274,12 +276,15 @@ def tasks_needed(difference: float, spread: float) -> int | None:
     """
     if not difference or not math.isfinite(difference) or not math.isfinite(spread):
         return None
+
     if spread == 0:
         return 2
+
     effect = abs(difference) / spread
     low, high = 2, MOST_TASKS
     if _power(effect, high) < POWER:
         return None
+
     while low < high:
         middle = (low + high) // 2
         if _power(effect, middle) < POWER:

@@ -54,12 +54,14 @@ def comparable_scores(
     for entry in results.unreadable:
         file = entry.file
         findings.append(Finding("unreadable", "left out", file, entry.reason, (file,)))
+
     frame = results.scores.copy()
     frame["system"] = _system_names(frame)
     findings += _model_revisions(frame)
     system_of: dict[tuple[str, str], str] = {}
     for row in frame.drop_duplicates("system").itertuples():
         system_of[row.model, row.revision] = row.system
+
     if tasks is not None:
         frame = frame[frame["task"].isin(tasks)]
     findings += _formats(frame)
@@ -82,6 +84,7 @@ def comparable_scores(
     for group in duplicates:
         detail = f"has the scores of {first_names(group[1:])}"
         findings.append(Finding("duplicate", "mind", group[0], detail))
+
     trained_on = {}
     for declared in results.declared:
         system = system_of.get((declared.model, declared.revision), "")

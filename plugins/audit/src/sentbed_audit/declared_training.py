@@ -35,6 +35,7 @@ def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | N
     """
     if path.name != FILE or not isinstance(content, Mapping):
         return None
+
     names = content.get(FIELD)
     tasks = {}
     if isinstance(names, Mapping):

@@ -29,6 +29,7 @@ def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Sc
     results = content["results"]
     if not isinstance(results, Mapping) or not results:
         raise ValueError("`results` has no task")
+
     versions = content["versions"]
     software = ""
     if content.get("lm_eval_version"):

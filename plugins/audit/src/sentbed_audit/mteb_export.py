@@ -62,14 +62,17 @@ def export_results(directory: Path, output: Path, model: str) -> list[Path]:
             "the package `mteb` is not installed, and it writes the files; "
             "install it with `pip install 'sentbed-audit[mteb]'`"
         )
+
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
         raise DataError(
             f"found the model {model!r}; expected `OWNER/NAME` of letters, digits, `.`, `_`, `-`"
         )
+
     if not directory.is_dir():
         raise DataError(
             "there is no such directory; name that of a run or study", directory
         )
+
     exported = list(_models(directory, model))
     if not exported:
         raise RunError(
@@ -118,6 +121,7 @@ def _revision(directory: Path) -> str:
     recipe = tomli.loads(read_file(directory / RECIPE).decode())
     for name in (*UNDECISIVE, *_OF_SCORES):
         recipe.pop(name, None)
+
     weights = read_json(directory / MANIFEST).get("weights")
     canonical = json.dumps([recipe, weights], sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:40]

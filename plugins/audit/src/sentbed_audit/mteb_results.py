@@ -65,6 +65,7 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
     task = content.get("task_name") or content.get("mteb_dataset_name")
     if not isinstance(task, str):
         raise ValueError("it names no task")  # noqa: TRY004
+
     if "scores" in content:
         layout, scores = "mteb 1.11", _scores(content)
     else:

@@ -91,9 +91,11 @@ def overlap(
             "there are no training texts to look in; name files with `--training`, or give `--stages` for the "
             "data of the recipe's own stages"
         )
+
     evaluators = []
     for recipe in recipes:
         evaluators += [entry.evaluator for entry in recipe.evaluate]
+
     result = Overlap(evaluators, texts, near)
 
     tables = [counts_table(result)]
@@ -109,9 +111,12 @@ def overlap(
         records = plain([to_records(table) for table in tables])
         echo(json.dumps(records, indent=2, ensure_ascii=False))
         return
+
     for table in tables:
         echo(to_text(table))
+
     for note in notes(result, near, not_counted):
         echo(note)
+
     if page is not None:
         echo(str(page))

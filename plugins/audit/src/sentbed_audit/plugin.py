@@ -52,6 +52,7 @@ def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
     table = run.recipe.table(Clean)
     if table is None or not data.scores:
         return ()
+
     from sentbed_report.score_items import attach_items
 
     from sentbed_audit.clean.clean_section import clean_section

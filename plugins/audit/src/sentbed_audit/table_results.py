@@ -55,6 +55,7 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
     score = float(text("score"))
     if not math.isfinite(score):
         raise ValueError(f"the score is {score}, expected a finite number")
+
     seed = None
     if text("seed"):
         seed = int(text("seed"))

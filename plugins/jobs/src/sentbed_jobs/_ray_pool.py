@@ -82,6 +82,7 @@ class RayPool:
         if ray.is_initialized():
             yield
             return
+
         # No usage statistics, and no warning about later versions at every start.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

@@ -97,6 +97,7 @@ class _Processes:
         process = context.Process(target=_work, args=arguments, daemon=True)
         with _interrupts_blocked():
             process.start()
+
         theirs.close()
         return _Worker(process, ours, slot)
 
@@ -104,6 +105,7 @@ class _Processes:
         """Return the environment variable that limits a worker to its GPUs; empty without GPUs."""
         if not self.gpus:
             return {}
+
         names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         visible = [name for name in names if name]
         first = slot * self.gpus
@@ -161,7 +163,7 @@ def _how(code: int | None) -> str:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Start processes with SIGINT blocked: a terminal sends Ctrl-C to all processes, and the parent ends these."""
+    """Block SIGINT in processes started within: a terminal sends Ctrl-C to all, and the parent ends these."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

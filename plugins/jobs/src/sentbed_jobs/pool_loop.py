@@ -97,14 +97,17 @@ def run_pool(
                 worker = transport.start_worker()
                 busy[worker] = waiting.popleft()
                 transport.submit(worker, tasks[busy[worker]])
+
             for worker, event in transport.wait(list(busy)):
                 number = busy[worker]
                 task = tasks[number]
                 match event:
                     case Progress(amount):
                         on_progress(task, amount)
+
                     case Failed(error, where):
                         raise error from WorkerTraceback(where)
+
                     case Died(how):
                         del busy[worker]
                         transport.shutdown([worker])
@@ -120,6 +123,7 @@ def run_pool(
                             kept = "what the others have finished is kept"
                             raise RunError(f"{task}: {died}; {kept}; {advice}")
                         yield task, on_death(task, f"{died}; {advice}")
+
                     case Done(result):
                         if waiting:
                             busy[worker] = waiting.popleft()

@@ -33,10 +33,12 @@ class ProgressLines:
         now = self.clock()
         if not self._done or now - self._last_line < EVERY:
             return
+
         self._last_line = now
-        elapsed = now - self._start
-        left = elapsed / self._done * (self.total - self._done)
+        seconds = now - self._start
+        seconds_left = seconds / self._done * (self.total - self._done)
+        elapsed = timedelta(seconds=round(seconds))
+        left = timedelta(seconds=round(seconds_left))
         self.say(
-            f"{self.what}: {self._done:,} of {self.total:,}, {timedelta(seconds=round(elapsed))}, "
-            f"about {timedelta(seconds=round(left))} left"
+            f"{self.what}: {self._done:,} of {self.total:,}, {elapsed}, about {left} left"
         )

@@ -163,6 +163,7 @@ def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Enc
         raise RunError(
             f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again"
         )
+
     engine = engine_of(recipe.runtime, plugins)
     encoders = {}
     for name, directory in saved_encoders(run, recipe.encoders).items():

@@ -159,6 +159,7 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
             problems.append(document.problem(message, place))
 
         axes.append(Axis(name, settings, numbers))
+
     if problems:
         raise RecipeError(problems)
     return tuple(axes)
@@ -234,10 +235,12 @@ def _settings_of_paths(
         not isinstance(label, str) for label in labels
     ):
         raise ValueError("`labels` is to be an array of strings, one for each value")
+
     if len(labels) != len(values):
         raise ValueError(
             f"there are {len(values)} values and {len(labels)} labels; give as many of each"
         )
+
     if len(set(labels)) < len(labels):
         raise ValueError(
             f"two values have one label ({', '.join(labels)}); give `labels` that differ"
@@ -264,10 +267,13 @@ def _label(value: Any, document: Document, place: KeyPath) -> str:
                 "the values are tables without `use`; give the axis `labels`, one for each value"
             )
         return str(value["use"])
+
     if isinstance(value, list):
         return " ".join(_labels(value, document, place)) or "none"
+
     if isinstance(value, bool):
         return str(value).lower()
+
     if isinstance(value, float):
         return _number_as_written(value, document, place)
     return str(value)
@@ -278,11 +284,13 @@ def _number_as_written(value: float, document: Document, place: KeyPath) -> str:
     file, line = document.place(place)
     if file is None or line is None:
         return str(value)
+
     try:
         lines = Path(file).read_text("utf-8-sig").splitlines()
     except OSError:
         # The recipe was given as text, or its file was removed.
         return str(value)
+
     for number in _NUMBER.findall("".join(lines[line - 1 : line])):
         if float(number.replace("_", "")) == value:
             return str(number)
@@ -349,6 +357,7 @@ def combinations(
     if not cells:
         message = "`exclude` leaves no cell; take an entry out"
         raise RecipeError([document.problem(message, ("study", "exclude"))])
+
     _require_at_most(len(cells), "cells", MOST_CELLS, document)
     runs = len(cells) * max(len(table.seeds), 1) * max(len(table.prompts), 1)
     _require_at_most(runs, "runs", MOST_RUNS, document)
@@ -429,15 +438,18 @@ def _problems_of_names(
     for name, numbers in table.numbers.items():
         entry = {name: tuple(numbers)}
         yield from unknown_labels(entry, axes, document, ("study", "numbers"))
+
     for key, entries in (("exclude", table.exclude), ("include", table.include)):
         for index, entry in enumerate(entries):
             yield from unknown_labels(entry, axes, document, ("study", key, index))
+
     for index, name in enumerate(table.ranks or ()):
         if name not in names:
             yield document.problem(unknown_axis(name, names), ("study", "ranks", index))
 
     if table.baseline is None:
         return
+
     yield from unknown_labels(table.baseline, axes, document, ("study", "baseline"))
     for name, labels in names.items():
         if name not in table.baseline and len(labels) > 1:

@@ -48,10 +48,12 @@ def branch(
         state, _ = newest_state(context)
     except RunError:
         state = None
+
     if state is None or (state.stage, state.step) != (stages, 0):
         raise RunError(
             f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
         )
+
     text = resolved_toml(recipe, directory)
     facts = {**state.content["facts"], "went_on_from": source.name}
     content = {**state.content, "recipe": text, "facts": facts}

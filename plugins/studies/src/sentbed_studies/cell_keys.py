@@ -118,13 +118,16 @@ class CellKeys:
         """Return a part of a recipe as JSON data; `kind` is its type, `read` the files of its component."""
         if attrs.has(type(part)):
             return self._table(part)
+
         if isinstance(part, Mapping):
             table = {}
             for key, value in part.items():
                 table[str(key)] = self._content(value, kind, read)
             return table
+
         if isinstance(part, list | tuple):
             return [self._content(value, kind, read) for value in part]
+
         if isinstance(part, str) and _is_local(part, kind):
             return self._named(part, read)
         return plain(part)
@@ -144,6 +147,7 @@ class CellKeys:
             value = getattr(part, name)
             if value is not None and not attribute.metadata.get("skip"):
                 fields[name] = self._content(value, kinds[name], read)
+
         table = {"fields": fields, "read": [self._digest(path) for path in read]}
         if isinstance(part, Component):
             table["use"] = cls.name
@@ -202,6 +206,7 @@ def decisive(recipe: Recipe) -> Recipe:
     for key, table in recipe.tables.items():
         if table.traits.decides:
             tables[key] = table
+
     bare = Recipe(recipe.schema, recipe.run, recipe.runtime, recipe.encoders)
     defaults = {key: getattr(bare, key) for key in UNDECISIVE}
     return attrs.evolve(recipe, run=run, tables=tables, **defaults)
@@ -237,9 +242,11 @@ def _hash(path: Path) -> str:
         state = file.stat()
         last_change = max(last_change, state.st_mtime)
         states.append((file, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+
     key = path, tuple(states)
     if key in _hashes:
         return _hashes[key]
+
     digest = sha256(path)
     if time.time() - last_change > _SETTLED:
         _hashes[key] = digest

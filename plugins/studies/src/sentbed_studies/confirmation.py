@@ -61,6 +61,7 @@ def confirmation_of(
     decide = study.table.decide
     if decide is None or not decide.confirm:
         return None
+
     runs = decide.confirm * max(len(study.prompts), 1)
     unknown = Confirmation(runs)
     # With a sampler, `study.json` says whether all cells have been chosen.
@@ -71,11 +72,14 @@ def confirmation_of(
     data = attrs.evolve(read_data(directory), decide=decide)
     if data.sampled is not None and len(data.sampled.names) < data.sampled.cells:
         return unknown
+
     chosen = choose(data)
     if chosen is None or not chosen.complete:
         return unknown
+
     if not chosen.cell:
         return None
+
     fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share)
     left = tuple(task for task in fresh.tasks if not task.is_done(directory))
     return Confirmation(runs, fresh, left)

@@ -42,6 +42,7 @@ def cannot_decide(
         message = f"no cell is evaluated by `{decide.evaluator}`.{suggest(decide.evaluator, names)}"
         yield document.problem(message, (*place, "evaluator"))
         return
+
     if decide.evaluator:
         evaluators = [
             evaluator for evaluator in evaluators if evaluator.name == decide.evaluator
@@ -49,18 +50,22 @@ def cannot_decide(
     unknown = list(_unknown_tasks(decide, evaluators))
     for message in unknown:
         yield document.problem(message, (*place, "tasks"))
+
     if unknown:
         return
+
     if not evaluators:
         yield document.problem(
             "no cell is evaluated after its last stage; add an `[[evaluate]]`", place
         )
         return
+
     # An average may contain any task.
     tasks = () if AVERAGE in decide.tasks else decide.tasks
     data = set()
     for evaluator in evaluators:
         data |= {_data(part) for part in _parts(evaluator, tasks)}
+
     if data == {"test"} and not decide.test_data:
         yield document.problem(_only_test_data(evaluators), place)
     elif data == {"development"} and decide.test_data:
@@ -123,9 +128,11 @@ def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
     tasks = _tasks(evaluator)
     if not tasks:
         return [evaluator]
+
     if "tasks" not in _fields(evaluator):
         is_left_out = deciding and not set(tasks) & set(deciding)
         return [] if is_left_out else [evaluator]
+
     if deciding:
         kept = []
         for task in tasks:

@@ -88,6 +88,7 @@ class DecidingEvidence:
         for cell, seed, prompt in product(cells, seeds, prompts):
             task = tasks[cell, prompt, seed]
             scores[cell][seed, prompt] = self._deciding(task)
+
         usual_tasks = _usual_tasks(scores.values())
 
         values: dict[str, tuple[float, ...]] = {}
@@ -100,23 +101,16 @@ class DecidingEvidence:
             if reason:
                 left[cell] = reason
                 continue
-            by_seed: list[MeanScore | PromptScores] = []
-            numbers: dict[tuple[int, str], float] = {}
-            for seed in seeds:
-                of_prompts = {}
-                for prompt in prompts:
-                    of_run = of_runs[seed, prompt]
-                    has_items &= all(score.items is not None for score in of_run)
-                    numbers[seed, prompt] = mean_of(of_run) or 0.0
-                    of_prompts[prompt] = MeanScore(of_run)
-                by_seed.append(self._mean_over_prompts(of_prompts))
-            means[cell] = by_seed
-            values[cell] = tuple(
-                _mean([numbers[seed, prompt] for prompt in prompts]) for seed in seeds
-            )
-            under_prompts[cell] = tuple(
-                _mean([numbers[seed, prompt] for seed in seeds]) for prompt in prompts
-            )
+            of_seeds: dict[int, list[float]] = {seed: [] for seed in seeds}
+            of_prompts: dict[str, list[float]] = {prompt: [] for prompt in prompts}
+            for (seed, prompt), of_run in of_runs.items():
+                number = mean_of(of_run) or 0.0
+                of_seeds[seed].append(number)
+                of_prompts[prompt].append(number)
+                has_items &= all(score.items is not None for score in of_run)
+            values[cell] = tuple(map(_mean, of_seeds.values()))
+            under_prompts[cell] = tuple(map(_mean, of_prompts.values()))
+            means[cell] = [self._mean_score(of_runs, seed, prompts) for seed in seeds]
 
         is_source = len(prompts) > 1 and self.prompts_are_sample
         scores_of_prompts = under_prompts if is_source else None
@@ -131,6 +125,7 @@ class DecidingEvidence:
             except RunError as error:
                 left[cell] = str(error)
                 del values[cell]
+
         items = partial(item_variances, means, self._components)
         return Evidence(values, items, left, scores_of_prompts)
 
@@ -148,13 +143,17 @@ class DecidingEvidence:
             return "its scores are of other tasks or protocols than those of the other cells"
         return ""
 
-    def _mean_over_prompts(
-        self, of_prompts: Mapping[str, MeanScore]
+    def _mean_score(
+        self,
+        of_runs: Mapping[tuple[int, str], ScoresOfRun],
+        seed: int,
+        prompts: Sequence[str],
     ) -> MeanScore | PromptScores:
-        """Return the deciding score of one seed."""
-        if len(of_prompts) == 1:
-            return next(iter(of_prompts.values()))
-        return PromptScores(dict(of_prompts), self.prompts_are_sample)
+        """Return the deciding score of one seed, with its items."""
+        scores = {prompt: MeanScore(of_runs[seed, prompt]) for prompt in prompts}
+        if len(prompts) == 1:
+            return scores[prompts[0]]
+        return PromptScores(scores, self.prompts_are_sample)
 
     def tasks_of(self, task: Task) -> str:
         """Return the tasks of a finished run, each with whether it is on development or test data, as text."""
@@ -208,13 +207,16 @@ def why_undecided(
     run = f"seed {seed} and prompt {prompt}" if prompt else f"seed {seed}"
     if not scores:
         return f"it has no score that decides under {run}"
+
     missing = missing_tasks(scores, decide)
     if missing:
         return f"it has no score of {missing[0]} under {run}"
+
     # Raises if the scores have no mean.
     mean_of(scores)
     if not all(math.isfinite(score.value) for score in scores):
         return f"a score under {run} is not finite"
+
     for score in scores:
         reason = degenerate_of(score)
         if reason:

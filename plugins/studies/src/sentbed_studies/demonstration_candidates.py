@@ -89,6 +89,7 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
             "a demonstration stands in a template, and the encoder has none; "
             'give it one, such as `prompt = { template = "prompt-eol" }`'
         )
+
     base = resolved.template
     lines = lines_of(path)
     first_line = 1
@@ -117,6 +118,7 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
             raise DataError(str(error), path, number) from error
         field = demonstrations if len(demonstrations) > 1 else demonstrations[0]
         candidates.append(attrs.evolve(bare, demonstration=field))
+
     if not candidates:
         raise DataError("the file has no candidates", path)
     return candidates
@@ -181,6 +183,7 @@ def demonstrations_in(base: Template, whole: Template) -> tuple[Demonstration, .
     """Return the demonstrations for which `base.after` returns `whole`; empty if there are none."""
     if not base.takes_demonstrations:
         return ()
+
     separator = f'".{base.prefix}'
     text_of_all = whole.prefix.removeprefix(base.prefix).removesuffix(separator)
     # The separator may also be part of a single sentence.

@@ -88,6 +88,7 @@ def search(
     if config is None:
         message = "the recipe has no `[search]`; add one, with the evaluator that ranks in `with`"
         raise RecipeError([recipe.document.problem(message, ())])
+
     plugins = plugins or load_plugins()
     directory = Path(out or Path("runs") / f"{recipe.run.name}-search")
     if not (directory / JOURNAL).exists():
@@ -180,9 +181,11 @@ def _sentence_and_word(prompt: Prompt, index: int) -> tuple[str, str]:
     """Return the sentences and words of a prompt's demonstrations as text; the prompt with index 0 has none."""
     if index == 0:
         return "no demonstration", ""
+
     demonstrations = prompt.demonstrations
     if not demonstrations:
         return prompt.template or "", ""
+
     sentences = [demonstration.text for demonstration in demonstrations]
     words = [demonstration.word for demonstration in demonstrations]
     return " / ".join(sentences), " / ".join(words)
@@ -198,6 +201,7 @@ def _ranking(
         candidates.append(
             Candidate(sentence, word, journal.lines[template].score, template)
         )
+
     baseline, *ranked = candidates
     # Candidates without a score are last; ties stay in file order, as the sort is stable.
     ranked.sort(key=lambda candidate: (math.isnan(candidate.score), -candidate.score))
@@ -299,6 +303,7 @@ class _Journal:
             raise RunError(
                 f"`{path}` cannot be read: {reason_of(error)}; {advice}"
             ) from error
+
         whole = content[: content.rfind(b"\n") + 1]
         if not whole:
             if not content.startswith(_BEGINNING[: len(content)]):
@@ -325,11 +330,13 @@ class _Journal:
             RecursionError,
         ) as error:
             raise RunError(unreadable) from error
+
         if differing:
             raise RunError(
                 f"`{path}` is of a search with {' and '.join(differing)}, whose scores cannot stand beside "
                 f"those of this one; {advice}"
             )
+
         if whole != content:
             # The process was killed while it wrote a line: this prompt is scored again.
             os.truncate(path, len(whole))
@@ -358,6 +365,7 @@ class _Journal:
                 f"the evaluator's data is no longer that of the scores in `{self.path}`; "
                 "choose another `--out`, or put the data back"
             )
+
         _append(self.path, line)
         self.lines[prompt] = entry
 

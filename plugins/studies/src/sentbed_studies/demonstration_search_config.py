@@ -73,10 +73,12 @@ class Search(RecipeTable):
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
         if searched is None or not look:
             return
+
         for encoder in recipe.encoders.values():
             if list(misfits(encoder, plugins)):
                 # No candidate would fit an encoder whose parts do not fit together.
                 return
+
         message = self._unfit_candidate(searched, plugins)
         if message:
             yield ("candidates",), message

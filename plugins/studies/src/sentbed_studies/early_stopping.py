@@ -123,12 +123,13 @@ def _sequential_test(
     """Return the test of the cells in `work`, before the first look."""
     compared = {task.cell.name for task in work.tasks}
     plans = [(_runs_of_seeds(before), before.looks) for before in earlier]
+    baseline = study.baseline if stop.worse_than == "baseline" else None
     return SequentialTest(
         tuple(name for name in study.names if name in compared),
         rule.looks,
         stop.error_rate,
         stop.margin,
-        study.baseline if stop.worse_than == "baseline" else None,
+        baseline,
         among=len(study.names),
         promise=stop.promise,
         shares=shares((_runs_of_seeds(rule), rule.looks), plans),
@@ -190,9 +191,11 @@ def needless_runs(
     """
     if study.table.stop is None:
         return ()
+
     decisions = read_decisions(directory)
     if decisions is None or decisions.rule != rule_of(study, study.table.stop):
         return ()
+
     names = [*decisions.at_work, *(claim.cell for claim in decisions.claims)]
     needless: list[Task] = []
     for name in dict.fromkeys(names):

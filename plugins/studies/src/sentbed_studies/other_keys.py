@@ -59,6 +59,7 @@ def _added(runs: Sequence[KeptRun]) -> Iterator[str]:
 
     for names, number in added.items():
         yield f"evaluated, not trained again: {count(number, 'finished run')}, with {names}"
+
     if trained_again:
         yield (
             f"to be trained again (`--retrain`): {count(trained_again, 'finished run')}, which have kept no "
@@ -105,6 +106,7 @@ def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
             f"left out: scores of {runs_of_scores}, computed under other keys: {_listed(differing)}; "
             "they stay on disk"
         )
+
     if dropped:
         runs_of_scores = count(dropped, "finished run")
         yield (
@@ -201,6 +203,7 @@ def _flat(content: Any) -> Any:
     """Return a content in which each table has its `fields` as keys, and its `read` as `files`."""
     if isinstance(content, list):
         return [_flat(value) for value in content]
+
     if not isinstance(content, Mapping):
         return content
 
@@ -208,8 +211,10 @@ def _flat(content: Any) -> Any:
     for key, value in content.items():
         if key not in ("fields", "read"):
             table[key] = _flat(value)
+
     for key, value in content.get("fields", {}).items():
         table[key] = _flat(value)
+
     if content.get("read"):
         table["files"] = content["read"]
     return table

@@ -37,11 +37,13 @@ def find_papers(directory: str | Path | None = None) -> Path:
                 f"there is no directory `{directory}`; name the one that holds the papers' recipes"
             )
         return Path(directory)
+
     current = Path.cwd()
     above = [parent / PLACE for parent in (current, *current.parents)]
     for place in (*above, INSTALLED, CLONED):
         if place.is_dir():
             return place
+
     raise RunError(
         f"there is no `{PLACE}` here or above; name the directory of the papers' recipes (`--recipes`)"
     )
@@ -72,6 +74,7 @@ def tables_of(papers: Path, paper: str) -> dict[str, Path]:
         raise RunError(
             f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}"
         )
+
     tables = {}
     for kind in KINDS:
         files = (papers / paper).glob(f"{kind}-*.toml")

@@ -68,6 +68,7 @@ class PowerTable:
         yield from aligned([("seeds", "smallest difference"), *rows], left=0)
         for difference, needed in self.needed.items():
             yield f"difference {difference:g}: {_answer(needed, 'seed')}"
+
         for difference, needed in self.prompts_needed.items():
             seeds_of_study = count(self.seeds, "seed")
             answer = _answer(needed, "prompt")
@@ -132,6 +133,7 @@ def power_of_study(
             f"of {data.name}, no cell has been compared with another under two seeds or more, so that it is "
             "not known how much seeds differ; run more seeds, or give the spread with `--seed-std`"
         )
+
     tables = []
     for table in observed:
         title = f"{title_of(table.summary)}, against {baseline}"
@@ -174,6 +176,7 @@ def _table(
         smallest[number] = smallest_difference(
             spread, number, power, level, comparisons
         )
+
     needed = {}
     for difference in differences:
         needed[difference] = seeds_needed(spread, difference, power, level, comparisons)

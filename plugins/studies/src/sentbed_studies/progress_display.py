@@ -52,12 +52,14 @@ class Watched:
         """Return the line of a run; None if it is not running."""
         if run.directory in self._finished:
             return None
+
         status = manifest_status(self.directory / run.directory)
         if status == "finished":
             self._finished.add(run.directory)
         if status != "running":
             # Not cached in `_finished`: it may be resumed.
             return None
+
         log = self._logs.setdefault(
             run.directory, RunLog(self.directory / run.directory)
         )
@@ -109,6 +111,7 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
         ):
             yield say
         return
+
     stop = threading.Event()
 
     def print_lines() -> None:

@@ -54,6 +54,7 @@ def published_table(study: Study) -> Iterator[str]:
                 remarks.append(f"{CONTRADICTED}: {title}, {cell}: {reason}")
             for key, value in numbers.items():
                 rows.append((cell, key, f"{value:g}", tolerance))
+
     if len(rows) > 1:
         yield from aligned(rows, left=2)
     yield from remarks
@@ -65,6 +66,7 @@ def numbers_of(data: StudyData) -> tuple[Number, ...]:
     for cell in data.cells:
         if any(run.status == "finished" for run in cell.runs):
             finished.add(cell.name)
+
     # Without a baseline there is no resampling.
     summaries = summarise(attrs.evolve(data, baseline=None))
     numbers = published_numbers(data, summaries)
@@ -76,8 +78,10 @@ def verdict(number: Number) -> str:
     row = number.row
     if row.found is None:
         return NOT_MEASURED if row.fits == 1 else f"the key fits {row.fits} scores"
+
     if row.contradicted:
         return CONTRADICTED
+
     if row.tolerance is None:
         return "shown only"
     return WITHIN if row.met else NOT_WITHIN
@@ -106,6 +110,7 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
         if word == CONTRADICTED:
             reason = f"{CONTRADICTED}: {row.source}, {number.cell}: {row.contradicted}"
             reasons[reason] = None
+
     yield from aligned(rows, left=2)
 
     line = f"{verdicts[WITHIN]} of {count(decided, 'number')} within their tolerance"

@@ -56,6 +56,7 @@ def read_published(
             systems += _systems(name, reference, document, place)
         except RecipeError as error:
             problems += error.problems
+
     if problems:
         raise RecipeError(problems)
     return tuple(systems)
@@ -171,6 +172,7 @@ def _chosen(
                 f"{listed(revisions)}"
             )
         problems.append(document.problem(message, (*place, "models", number)))
+
     if problems:
         raise RecipeError(problems)
     return chosen
@@ -188,6 +190,7 @@ def _faults(
     for row in chain.from_iterable(chosen.values()):
         splits.setdefault(row.task, set()).add(row.split)
         layouts.add(row.layout)
+
     for task, name in reference.tasks.items():
         place_of_task = (*place, "tasks", task)
         if task not in splits:
@@ -199,6 +202,7 @@ def _faults(
                 "take it out"
             )
             yield document.problem(message, place_of_task)
+
     if "table" in layouts and reference.unit is None:
         message = (
             'a CSV does not say what its scores are; set `unit = "share"` where they are shares of 1, or '

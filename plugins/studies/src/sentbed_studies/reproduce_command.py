@@ -122,8 +122,10 @@ def reproduce(
     plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():
         echo(line, err=not dry_run)
+
     if dry_run:
         return
+
     if not keep_going:
         plan.require_usable_data()
     result = run_plan(
@@ -134,6 +136,7 @@ def reproduce(
     numbers = numbers_of(data)
     for line in comparison(numbers):
         echo(line)
+
     echo(report)
     if result.failed or missed(numbers):
         sys.exit(FAILED)
@@ -150,6 +153,7 @@ def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
     # First, as it would be overlooked below the numbers of a paper.
     for remark in selected.remarks:
         echo(f"missing here: {listed(remark)}")
+
     for line in (*published_of(study), *published_table(selected)):
         echo(line)
 
@@ -201,9 +205,11 @@ def _verify(
             name, file, parent, overrides, entries(only), plugins
         )
         verifications.append(verification)
+
     checks = {verification.paper: verification.checks for verification in verifications}
     for line in (*missing_lines(checks), *check_table(checks)):
         echo(line)
+
     if dry_run:
         return 0
 

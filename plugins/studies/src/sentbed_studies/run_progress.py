@@ -73,8 +73,10 @@ class RunLog:
         """Return the progress, or None without a log; `seconds` is the expected time of the whole run."""
         for line in self._new_lines():
             self._read_event(json.loads(line))
+
         if self.began is None:
             return None
+
         if now is None:
             now = time.time()
         elapsed = max(0.0, now - self.began)
@@ -93,9 +95,11 @@ class RunLog:
         first, last = self._first_step, self._last_step
         if first is None or last is None or self._stage_steps is None:
             return None
+
         steps = last["step"] - first["step"]
         if steps <= 0:
             return None
+
         seconds_per_step = (last["time"] - first["time"]) / steps
         return float(seconds_per_step * (self._stage_steps - last["step"]))
 
@@ -112,6 +116,7 @@ class RunLog:
                     text = log.read()
         except (OSError, DataError):
             return []
+
         # The last line may be incomplete.
         complete = text[len(self._last_line) : text.rfind(b"\n") + 1]
         lines = complete.splitlines(keepends=True)

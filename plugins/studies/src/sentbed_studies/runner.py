@@ -195,6 +195,7 @@ def run_study(  # noqa: PLR0913 - keywords
     for run in kept_runs(directory, work):
         if run.is_to_be_trained_again:
             to_train_again.append(run.task)
+
     if to_train_again and not retrain:
         raise RunError(
             f"{count(len(to_train_again), 'run')} of `{directory}` have kept no encoder, so that evaluations "
@@ -255,6 +256,7 @@ def _parts(
             seeds_done,
         )
         return
+
     seeds = study.seeds[seeds_done:]
     rest = [task.cell for task in work.tasks if task.cell.seed in seeds]
     if rest:
@@ -270,6 +272,7 @@ def _confirm(
     )
     if confirmation is None or confirmation.work is None:
         return
+
     work = confirmation.work
     note_confirmation(runner.directory, work)
     runner.say(
@@ -294,6 +297,7 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> None:
         # Trackers record the cells only.
         recipe = attrs.evolve(_single_run(prefix.recipe), tracker=())
         by_depth.setdefault(prefix.depth, []).append(Bundle((Job(prefix, recipe),)))
+
     for depth in sorted(by_depth):
         runner.do(by_depth[depth])
 
@@ -306,6 +310,7 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> None:
             recipe = attrs.evolve(recipe, run=run)
             jobs.append(Job(task, recipe, study.table.keep))
         bundles.append(Bundle(tuple(jobs)))
+
     runner.do(bundles)
 
 
@@ -454,6 +459,7 @@ class _Runner:
             if not self.keep_going:
                 raise self._error(outcome)
             return
+
         if time_left is not None:
             line += f"; about {time_left} left"
         self.say(line)
@@ -550,6 +556,7 @@ def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
     """Run the evaluations of a cell that its finished run lacks."""
     if not isinstance(job.run, Task):
         return
+
     recipe = job.recipe
     if recipe.table(Search) is not None:
         # The recipe in the run's directory has the demonstrations that the search chose.
@@ -597,6 +604,7 @@ def _run(
 
     for temporary in run.parent.glob(f".{run.name}.*"):
         remove_directory(temporary)
+
     if not _can_be_resumed(run, job):
         remove_directory(run)
         if job.run.above is not None:
@@ -610,9 +618,11 @@ def _run(
     if (run / MANIFEST).is_file():
         _resume(plugins, job, run, recipe)
         return
+
     new_directory(run)
     for name, text in files.items():
         write_atomic(run / name, text)
+
     context = RunContext(recipe.run.name, run, recipe, stages=job.stages)
     if kept is not None:
         context.share = partial(share_passes, recipe, later, kept=kept)

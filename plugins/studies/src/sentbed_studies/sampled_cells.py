@@ -79,6 +79,7 @@ def points(study: Study) -> list[Mapping[str, Any]]:
     for axis in study.axes:
         if axis.numbers is not None:
             numbers[axis.name] = dict(zip(axis.labels, axis.numbers, strict=True))
+
     cells: dict[str, Mapping[str, Any]] = {}
     for cell in study.cells:
         point: dict[str, Any] = dict(cell.labels)
@@ -101,6 +102,7 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
         task = tasks[name]
         if not task.is_done(directory):
             return None
+
         scores = deciding_scores(read_task(task, directory).scores, decide)
         score = mean_of(scores)
         missing = missing_tasks(scores, decide)
@@ -110,6 +112,7 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
                 f"the run `{directory / task.directory}` has no score{of_tasks} to choose further cells by; "
                 "let `[study.decide]` name tasks that it has, or evaluate on development data"
             )
+
         if not math.isfinite(score) or any(map(degenerate_of, scores)):
             return None
         return score

@@ -183,6 +183,7 @@ class SequentialTest:
                     min(1.0, p_value),
                 )
             )
+
         self.claims += claims
         return tuple(claims)
 
@@ -251,6 +252,7 @@ def _effective_cells_less_one(scores: Floats) -> float:
     squares = (residuals**2).sum(1)
     if not squares.any():
         return cells - 1.0
+
     effective = float(squares.sum() ** 2 / (squares**2).sum())
     return max(1.0, (cells - 1) / cells * effective)
 

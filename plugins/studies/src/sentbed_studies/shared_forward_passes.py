@@ -47,11 +47,14 @@ def can_share(a: Recipe, b: Recipe) -> bool:
             return False
         if any(table.traits.no_run for table in recipe.tables.values()):
             return False
+
     if a.runtime != b.runtime or list(a.encoders) != list(b.encoders):
         return False
+
     for name, encoder in a.encoders.items():
         if not _have_same_states(encoder, b.encoders[name]):
             return False
+
     if is_from_files(a):
         return True
     # Random weights depend on the seed, and a trained tokenizer depends on the texts of the evaluations.
@@ -63,11 +66,14 @@ def _have_same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
     # The texts of a transform would be encoded here for each recipe, and again in its own run.
     if _is_fitted_on_texts(a) or _is_fitted_on_texts(b):
         return False
+
     # A pass encodes the texts with one prompt.
     if len(a.prompts) != 1 or a.resolved_prompts != b.resolved_prompts:
         return False
+
     if a.task_prompts or b.task_prompts:
         return False
+
     if a.backbone != b.backbone or a.max_length != b.max_length:
         return False
     return _needs_of_backbone(a) == _needs_of_backbone(b)
@@ -130,6 +136,7 @@ def share_passes(
                 built[name] = encoder
         if len(built) == len(passes):
             kept.add(other, built)
+
     if not isinstance(store, VectorCache):
         return store
     return SharedCache(
@@ -240,8 +247,10 @@ class SharedCache(VectorCache):
                 continue
             chosen.append((space, encoder))
             size = size_with_other
+
         if not chosen:
             return None
+
         try:
             vectors = shared.encode(texts, [encoder for _, encoder in chosen], progress)
         except Exception as error:  # noqa: BLE001 - an error of another encoder is reported by its own run
@@ -273,8 +282,10 @@ class SharedBackbone:
         """
         if recipe.pooler.traits.output == "tokens":
             return None
+
         if self.encoder.placed.beside(()) is None:
             return None
+
         recipe = self_contained(recipe)
         engine, backbone = self.encoder.engine, self.encoder.backbone
         engine.seed(seed)
@@ -319,6 +330,7 @@ class SharedBackbone:
         space_of_encoder, *spaces = self._spaces
         if space_of_encoder is None or not spaces:
             return []
+
         distinct = {}
         for space, encoder in zip(spaces, self.others, strict=True):
             if space is not None and space.name != space_of_encoder.name:

@@ -156,6 +156,7 @@ def plan_work(cells: Sequence[Cell], keys: CellKeys, share: bool = True) -> Work
     bundles = []
     for indices in indices_of_bundles:
         bundles.append(tuple(tasks[index] for index in indices))
+
     shorter_first = sorted(prefixes, key=lambda prefix: prefix.depth)
     return Work(tuple(shorter_first), tuple(bundles))
 
@@ -205,6 +206,7 @@ def _keys_of_prefixes(recipe: Recipe, keys: CellKeys) -> list[Key]:
     if recipe.table(Search) is not None:
         # The search, before the first stage, is not part of a prefix.
         return []
+
     texts = _texts(recipe)
     prefix_keys = []
     for count in range(1, len(recipe.stage) + 1):
@@ -232,6 +234,7 @@ def _as_trained(recipe: Recipe) -> Recipe:
     """
     if recipe.evaluate:
         return recipe
+
     frozen: set[str] = set()
     used: set[str] = set()
     for stage in recipe.stage:

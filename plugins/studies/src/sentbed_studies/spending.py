@@ -35,6 +35,7 @@ def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
         for seeds in _looks(other):
             if seeds not in planned and seeds not in added:
                 added.append(seeds)
+
     total = sum((len(seeds) - 1) ** 2 for seeds in planned)
     result = {}
     for seeds in _looks(plan):

@@ -133,6 +133,7 @@ class Study:
         if self.table.sampler is not None:
             message = "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out"
             raise RecipeError([self.document.problem(message, ("study", "sampler"))])
+
         entries = with_labels_of_axes(entries, self.axes)
         cells = tuple(cell for cell in self.cells if matches_any(cell.labels, entries))
         if not cells:
@@ -316,6 +317,7 @@ def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
         for problem in unknown_labels(labels, axes, Document({}), ("--only",)):
             path = problem.path.replace("--only.", "--only ", 1)
             problems.append(attrs.evolve(problem, path=path))
+
     _require_none(problems)
     return written
 
@@ -325,6 +327,7 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
     if "study" not in document.data:
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
         raise RecipeError([document.problem(message, ("study",))])
+
     content = document.data["study"]
     table, problems = structure(
         content, StudyTable, document, plugins, base, rename=((), ("study",))
@@ -346,6 +349,7 @@ def cell_document(
         if label not in document.places:
             label = ("study", "axes", axis, "values")
         places[path] = document.place(label)
+
     for path, place in combination.prompt_places.items():
         places[path] = document.place(place)
 
@@ -401,6 +405,7 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
     if name not in by_name:
         message = unknown_cell(name, list(by_name))
         raise RecipeError([document.problem(message, ("study",))])
+
     _require_none(refused_overrides(document, every))
 
     combination = by_name[name]
@@ -442,6 +447,7 @@ class _CellReader:
                 recipes[prompt.label] = recipe
             for problem in problems:
                 labels.setdefault(problem, []).append(prompt.label)
+
         if not labels:
             return recipes, ()
 
@@ -463,6 +469,7 @@ class _CellReader:
             check(recipe, self.plugins, look)
         except RecipeError as error:
             problems += error.problems
+
         if problems:
             return None, problems
 
@@ -487,6 +494,7 @@ def _cannot_stop(study: Study) -> Iterator[Problem]:
     stop = study.table.stop
     if stop is None:
         return
+
     place = ("study", "stop")
     seeds = len(set(study.table.seeds))
     if seeds <= stop.first_look:
@@ -564,6 +572,7 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
             if name not in cells:
                 place = ("study", "expected", title, "cells", name)
                 yield problem(unknown_cell(name, cells), place)
+
     for system, reference in study.table.references.items():
         place_of_reference = ("study", "references", system)
         for message in _faults_of_reference(reference):

@@ -132,6 +132,7 @@ def run(
     )
     for line in plan.lines():
         echo(line, err=not dry_run)
+
     if on_this_machine and not keep_going:
         plan.require_usable_data()
     if dry_run:
@@ -155,12 +156,14 @@ def run(
 
     for outcome in result.failed:
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
+
     report = plan.directory / "report.html"
     if not result.worked and not is_older(report, plan.directory, plan.work):
         command = f"`sentbed study report {plan.directory}`"
         echo(f"nothing was left to run; {command} writes the report anew", err=True)
         echo(report)
         return
+
     echo(write_reports(plan.directory, _say))
     if result.failed:
         sys.exit(FAILED)
@@ -240,6 +243,7 @@ def status(directory: str, as_json: bool) -> None:
     if as_json:
         echo(json.dumps(status.table(), indent=2))
         return
+
     for line in status.lines():
         echo(line)
 
@@ -355,23 +359,28 @@ def plot(
         raise click.UsageError(
             "`-o FILE` and `--out DIRECTORY` both say where to write: take one of them out"
         )
+
     if file is not None and len(names) != 1:
         raise click.UsageError(
             f"`-o FILE` is the file of one figure, and {len(names) or 'all'} are to be written: name one, or "
             "say the directory of their files with `--out DIRECTORY`"
         )
+
     loaded = load_study(directory)
     figures = study_figures(loaded.data, loaded.tables, task)
     if not figures and not names:
         raise RunError(f"the study in `{directory}` has no figures; {NOTHING}")
+
     if only_list:
         longest = max(map(len, figures), default=0)
         for name, figure in figures.items():
             echo(f"{name:{longest}}  {figure.title}")
         return
+
     chosen = {}
     for name in names or figures:
         chosen[name] = figure_named(figures, name, task, loaded.tables)
+
     for name, plot in chosen.items():
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
         if file is not None:
@@ -452,6 +461,7 @@ def power(
         raise click.UsageError(
             "give either DIRECTORY, or `--seed-std` and `--item-std`"
         )
+
     if directories:
         data = runs_as_study([*map(Path, directories)])
         tables = power_of_study(data, seeds, difference, power_, level, cells)

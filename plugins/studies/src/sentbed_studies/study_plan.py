@@ -69,6 +69,7 @@ class StudyPlan:
         kept = [run for run in self.kept if run.task not in self.needless]
         for line in kept_lines(kept, self.directory):
             yield f"  {line}"
+
         yield from self._shared_work()
         yield from self._time()
 
@@ -111,9 +112,11 @@ class StudyPlan:
         for run in self.kept:
             if run.status is None and run.task not in self.needless:
                 unstarted.append(run.task)
+
         for prefix in needed(self.directory, work, unstarted):
             runs = count(work.sharing(prefix), "run")
             yield f"  shared: {prefix}, trained once for {at_most}{runs}"
+
         for bundle in work.bundles:
             if len(bundle) > 1:
                 runs = f"{at_most}{len(bundle)} runs"
@@ -135,6 +138,7 @@ class StudyPlan:
         time = left.in_words()
         if time is None:
             return
+
         yield f"  time left: {more_than}{time} on this machine, {count(left.workers, 'cell')} at a time"
 
         threads = _threads(self.work)
@@ -217,8 +221,10 @@ def workers_for(work: Work, left: TimeLeft) -> int:
     memory = memory_limit() or physical_memory()
     if threads is None or not left.memory or memory is None:
         return 1
+
     if seconds is None or seconds[1] < 3 * START:
         return 1
+
     by_memory = int(MEMORY_SHARE * memory // left.memory)
     return max(1, min(_cores() // threads, by_memory, len(work.bundles)))
 
@@ -258,10 +264,13 @@ def _description(study: Study) -> Iterator[str]:
     excluded: dict[str, list[str]] = {}
     for cell in study.excluded:
         excluded.setdefault(" ".join(cell.reasons), []).append(cell.name)
+
     for reason, names in excluded.items():
         yield f"  left out: {'; '.join(names)}: {reason}"
+
     for message in labels_that_are_equal(study.axes):
         yield f"  remark: {message}"
+
     for remark in study.remarks:
         yield f"  not here, and not asked for now: {listed(remark)}"
 
@@ -283,6 +292,7 @@ def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
             f"the chosen cell is run with {seeds} after all others; which one that is is not known yet, and "
             f"the estimate counts {runs}"
         )
+
     cell = confirmation.work.tasks[0].cell.name
     if not confirmation.left:
         return f"the chosen cell, {cell}, was run with {seeds}"

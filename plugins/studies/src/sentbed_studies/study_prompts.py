@@ -69,6 +69,7 @@ def read_prompts(
             prompts += _prompts_of(content, place, document, base)
         except (ValueError, SentbedError, OSError) as error:
             problems.append(document.problem(str(error), place))
+
     if not problems and table.prompts:
         problems += _problems_among_prompts(prompts, document)
         problems += _problems_with_axes(prompts, axes, document)
@@ -93,6 +94,7 @@ def _prompts_of(
     label = content.get("label")
     if label is not None and not isinstance(label, str):
         raise ValueError(f"the `label` is {label!r:.80}, expected a string")
+
     if "file" in rest and "line" not in rest and label is None:
         yield from _prompts_of_file(rest, place, document, base)
         return
@@ -104,6 +106,7 @@ def _prompts_of(
     if not isinstance(label, str):
         message = "the prompt has no `label`, and no `template` to be called by; give it a `label`"
         raise ValueError(message)  # noqa: TRY004 - a fault of the recipe
+
     yield StudyPrompt(_checked_label(label), _settings(rest), place)
 
 
@@ -114,6 +117,7 @@ def _prompts_of_file(
     location = content["file"]
     if not isinstance(location, str):
         raise ValueError(f"the `file` is {location!r:.80}, expected a path")  # noqa: TRY004 - of the recipe
+
     if ":" in location:
         path = locate(location)
     else:
@@ -146,6 +150,7 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
                 f"the prompt sets `{path}`, and a prompt is a part of an encoder, such as "
                 "`encoders.NAME.prompt`: scores of unlike evaluations or trainings are not averaged"
             )
+
     keys = {key: content[key] for key in _KEYS if key in content}
     if keys:
         settings[PROMPT_PATH] = keys

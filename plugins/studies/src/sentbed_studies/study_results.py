@@ -181,7 +181,9 @@ class LoadedStudy:
         costs = self._numbered_costs(["encoder"])
         columns = []
         for name, repetition in zip(costs["column"], costs["repetition"], strict=True):
-            columns.append(f"{name} {repetition + 1}" if repetition else name)
+            number = f" {repetition + 1}" if repetition else ""
+            columns.append(f"{name}{number}")
+
         costs["column"] = columns
         keys = ["cell", *self._prompt_column, "seed", "encoder"]
         wide = costs.pivot(index=keys, columns="column", values="value").reset_index()
@@ -196,9 +198,12 @@ class LoadedStudy:
         """
         costs = self.numbers[self.numbers["axis"] == "cost"].copy()
         taken = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
-        costs["column"] = [
-            f"cost {task}" if task in taken else task for task in costs["task"]
-        ]
+        names = []
+        for task in costs["task"]:
+            name = f"cost {task}" if task in taken else task
+            names.append(name)
+
+        costs["column"] = names
         columns = ["cell", *self._prompt_column, "seed", *keys, "column"]
         costs["repetition"] = costs.groupby(columns, observed=True).cumcount()
         return costs
@@ -259,6 +264,7 @@ class LoadedStudy:
                 values["mean_rank"] = mean_rank
                 values["task_letters"] = task_letters
                 rows.append(values)
+
         columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]
         return with_axis_categories(pandas.DataFrame(rows, columns=columns), self.data)
 
@@ -304,6 +310,7 @@ class LoadedStudy:
         figure = plot.figure(width, height, theme)
         if file is None:
             return figure
+
         remark = write_figure(figure, Path(file), plot.title, dpi)
         if remark:
             warnings.warn(remark, stacklevel=2)

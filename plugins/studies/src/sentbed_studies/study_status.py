@@ -128,6 +128,7 @@ class StudyStatus:
         """A sentence on `seconds_left`; None if they are unknown, or nothing is left."""
         if self.seconds_left is None or self.finished == self.total:
             return None
+
         at_a_time = "with one run at a time"
         if self.at_work:
             at_a_time = f"as now with {count(len(self.at_work), 'run')} at a time"
@@ -182,6 +183,7 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
     for cell in data.cells:
         runs += cell.runs
         fresh += cell.confirmation
+
     runs += fresh
 
     unchosen = 0
@@ -192,6 +194,7 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
     for run in runs:
         if run.status == "finished" and run.seconds is not None:
             times.append(run.seconds)
+
     mean = sum(times) / len(times) if times else None
 
     statuses = []

@@ -117,6 +117,7 @@ class TimeLeft:
         """Return the planned seconds of runs, corrected by the finished runs as `of` says."""
         if not self.took:
             return runs
+
         scale = self._scale()
         measured = self._representative()
         mean = sum(measured.values()) / len(measured)
@@ -170,8 +171,10 @@ class TimeLeft:
         alone = self.of_all(alone=True)
         if whole is None or alone is None:
             return None
+
         if _middle(whole) >= _middle(alone):
             return _in_words(whole)
+
         saved = share(1 - _middle(whole) / _middle(alone))
         return f"{_in_words(whole)}; {_in_words(alone)} without sharing, which saves {saved}"
 
@@ -197,6 +200,7 @@ class TimeLeft:
             if planned is not None:
                 measured_total += seconds
                 planned_total += _middle(planned)
+
         if not planned_total:
             return None
         return measured_total / planned_total
@@ -274,11 +278,13 @@ def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
     for task in work.tasks:
         if task.directory in left.pending:
             seconds_of_cells.append(left.pending.pop(task.directory))
+
     finished = len(work.tasks) - len(seconds_of_cells)
     left.unchosen = [_mean(seconds_of_cells)] * max(0, number_of_runs - finished)
     # Shared stages stay pending, but it is unknown which of them the chosen cells need.
     for run, seconds in left.pending.items():
         left.pending[run] = _times(seconds, share_of_runs)
+
     left.whole = _times(left.whole, share_of_runs)
     left.alone = _times(left.alone, share_of_runs)
 
@@ -388,6 +394,7 @@ class _Plans:
             peaks.append(planned.peak or 0)
             validations = self._of_validations(recipe, stage, planned)
             seconds.append(_sum([planned.seconds, *validations]))
+
         self.memory = max(peaks)
         return seconds
 

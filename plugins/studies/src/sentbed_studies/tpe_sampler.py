@@ -74,12 +74,14 @@ class TPE(CellSampler):
             else:
                 labels[axis] = of_axis
                 space[axis] = CategoricalDistribution(range(len(of_axis)))
+
         places = []
         for labels_of_cell in cells:
             place = {}
             for axis, of_axis in labels.items():
                 place[axis] = of_axis.index(labels_of_cell[axis])
             places.append(place)
+
         rng = np.random.default_rng([seed, len(scores)])
         # Optuna would log a line for each cell.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -101,6 +103,7 @@ class TPE(CellSampler):
         for cell, score in scores.items():
             if score is not None:
                 add(cell, TrialState.COMPLETE, score)
+
         free = [
             cell for cell in rng.permutation(len(cells)).tolist() if cell not in scores
         ]

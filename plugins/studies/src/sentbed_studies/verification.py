@@ -128,9 +128,11 @@ class Verification:
         for check in self.checks:
             if not check.lacking and not check.finished:
                 runnable.add(check.name)
+
         only = [cell.labels for cell in self.study.cells if cell.name in runnable]
         if not only:
             return {}
+
         plan = plan_study(
             self.study, self.directory, plugins, only=only, workers=workers
         )
@@ -178,6 +180,7 @@ def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
     for remark in study.remarks:
         for cell in remark.cells:
             lacking.setdefault(cell, []).append(remark.message)
+
     checks = []
     for task in work.tasks:
         left = time_left(work.of([task.cell]), directory, planner)
@@ -195,6 +198,7 @@ def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
                 lacking="; ".join(lacking.get(task.cell.name, ())),
             )
         )
+
     # The order of `work` depends on what is shared.
     checks.sort(key=lambda check: study.names.index(check.name))
     for excluded in study.excluded:

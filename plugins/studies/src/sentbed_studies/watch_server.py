@@ -106,6 +106,7 @@ class WatchedStudy:
         with self._lock:
             status = status_of_study(self._read(), self._logs)
             fingerprint = self._fingerprint
+
         lines = [f"{status.finished} of {status.total} runs finished"]
         lines += [str(run) for run in status.runs if run.is_at_work]
         if status.time_left is not None:
@@ -214,10 +215,12 @@ class _Handler(BaseHTTPRequestHandler):
         if page is not None:
             self._answer(HTTPStatus.OK, HTML, page)
             return
+
         report = self.server.study.run_report(path)
         if report is not None:
             self._answer(HTTPStatus.OK, HTML, report, SANDBOX)
             return
+
         message = (
             "there are only /, /state, the pages of items and the reports of runs\n"
         )
@@ -240,6 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Allow"] = "GET"
         for name, value in headers.items():
             self.send_header(name, value)
+
         self.end_headers()
         self.wfile.write(content)
 

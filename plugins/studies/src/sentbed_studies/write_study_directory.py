@@ -165,10 +165,12 @@ def _record(study: Study, work: Work) -> StudyRecord:
     for axis in study.axes:
         paths = axis.paths(study.document)
         axes.append(AxisInfo(axis.name, axis.labels, axis.numbers, paths))
+
     references = {}
     for name, reference in table.references.items():
         if reference.results is None:
             references[name] = reference
+
     stop = None if table.stop is None else attrs.asdict(table.stop)
     sampler = None if table.sampler is None else unstructure(table.sampler)
     return StudyRecord(
@@ -202,10 +204,12 @@ def _recipe(study: Study, directory: Path) -> str:
     for name in (document.file, *(file for file, _ in document.places.values())):
         if name:
             files[Path(name).resolve()] = None
+
     comment = ""
     for file in files:
         relative = Path(os.path.relpath(file, directory.resolve()))
         comment += f"# From {relative.as_posix()}\n"
+
     if comment:
         comment += (
             "# A relative path starts from the directory of the file that says it.\n"

@@ -100,17 +100,23 @@ class ConsoleTracker:
         self._stop()
         if self._console is None:
             return
+
         table = Table(box=None, padding=(0, 2, 0, 2))
         for name in ("task", "metric", "protocol"):
             table.add_column(name)
+
         table.add_column("value", justify="right")
+
         for score in evaluation.scores:
             names = map(printable, (score.task, score.metric, score.protocol_name))
             table.add_row(*names, f"{score.value:.2f}")
+
         self._console.print(table)
+
         skipped: dict[str, None] = {}
         for score in evaluation.scores:
             skipped |= dict.fromkeys(score.skipped)
+
         if skipped:
             self._say(
                 f"left out, since their data is missing (`skip_missing`): {', '.join(skipped)}"
@@ -121,6 +127,7 @@ class ConsoleTracker:
         """Open the bar."""
         if self._console is None:
             return
+
         self._stop()
         self._score = ""
         self._say(f"training stage {stage}: {total_steps} steps")
@@ -167,10 +174,10 @@ class ConsoleTracker:
             speed = self._progress.tasks[0].speed
             rate = f"{speed:.2f} steps/s" if speed else ""
             self._progress.update(self._task, completed=step, rate=rate, live=live)
-        else:
-            self._say_sometimes(
-                f"{stage}: step {step} of {total_steps}, {live}{self._time(step, total_steps)}"
-            )
+            return
+
+        times = self._time(step, total_steps)
+        self._say_sometimes(f"{stage}: step {step} of {total_steps}, {live}{times}")
 
     @hookimpl
     def validated(self, step: int, score: float, best: bool) -> None:
@@ -190,6 +197,7 @@ class ConsoleTracker:
         for score in scores[:SCORES_PER_LINE]:
             digits = score_digits([score.value])
             parts.append(f"{score.task} {score.metric} {score.value:.{digits}f}")
+
         if len(scores) > SCORES_PER_LINE:
             parts.append(f"and {len(scores) - SCORES_PER_LINE} more")
         self._say(f"step {step}: {encoder}: {', '.join(parts)}")
@@ -240,9 +248,12 @@ class ConsoleTracker:
         _, done_before, start = self._pace
         if done <= done_before:
             return ""
-        elapsed = time.monotonic() - start
-        left = elapsed / (done - done_before) * (total - done)
-        return f", {timedelta(seconds=round(elapsed))}, about {timedelta(seconds=round(left))} left"
+
+        seconds = time.monotonic() - start
+        seconds_left = seconds / (done - done_before) * (total - done)
+        elapsed = timedelta(seconds=round(seconds))
+        left = timedelta(seconds=round(seconds_left))
+        return f", {elapsed}, about {left} left"
 
     def _say_sometimes(self, text: str) -> None:
         """Print a progress line, unless the last one is less than `LINE_EVERY_SECONDS` old."""

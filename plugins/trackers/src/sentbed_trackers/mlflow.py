@@ -132,10 +132,12 @@ class MLflowTracker(SeriesTracker):
         """Queue the points to be sent, except those that MLflow has."""
         if self._outbox is None:
             return
+
         now = int(time.time() * 1000)
         points = []
         for name, value in values.items():
             points.append(Point(_permitted(name), float(value), now, step))
+
         self._outbox.put(filter(self._is_new, points))
 
     def _is_new(self, point: Point) -> bool:
@@ -149,6 +151,7 @@ class MLflowTracker(SeriesTracker):
         local = f"sqlite:///{run.directory.resolve().parent / 'mlflow.db'}"
         uri = self._settings.uri or os.environ.get("MLFLOW_TRACKING_URI") or local
         pending: Sequence[Sequence[Any]] = ()
+
         try:
             from mlflow import MlflowClient
 
@@ -163,6 +166,7 @@ class MLflowTracker(SeriesTracker):
                 f"MLflow cannot be used at `{_without_credentials(uri)}`: {reason}; "
                 f"check `uri` and the service, or take the tracker out of the recipe"
             ) from error
+
         self._outbox = Outbox(self._send, "MLflow")
         points = [Point(*values) for values in pending]
         self._outbox.put(filter(self._is_new, points))
@@ -177,20 +181,22 @@ class MLflowTracker(SeriesTracker):
             experiment_id = experiment.experiment_id
         else:
             experiment_id = client.create_experiment(settings.experiment)
-        started = client.create_run(
-            experiment_id,
-            run_name=settings.run_name or run.directory.resolve().name,
-            tags={"sentbed.directory": str(run.directory.resolve()), **settings.tags},
-        )
+
+        directory = run.directory.resolve()
+        tags = {"sentbed.directory": str(directory), **settings.tags}
+        name = settings.run_name or directory.name
+        started = client.create_run(experiment_id, run_name=name, tags=tags)
         self._id = started.info.run_id
         self._last_steps = {}
 
         recipe = run.directory / "resolved.toml"
         if not recipe.is_file():
             return
+
         values = {}
         for path, value in _flat(tomllib.loads(recipe.read_text(encoding="utf-8"))):
             values[_permitted(path)] = value[:_LONGEST_PARAMETER]
+
         parameters = [Param(path, value) for path, value in values.items()]
         for first in range(0, len(parameters), _PARAMETERS_PER_CALL):
             batch = parameters[first : first + _PARAMETERS_PER_CALL]
@@ -208,6 +214,7 @@ class MLflowTracker(SeriesTracker):
                 raise
             _LOG.warning("MLflow no longer has the run `%s`; a new one is made", run_id)
             return False
+
         self._id = run_id
         self._last_steps = {}
         for name in names:
@@ -219,9 +226,7 @@ class MLflowTracker(SeriesTracker):
         from mlflow.entities import Metric
         from mlflow.exceptions import MlflowException
 
-        metrics = []
-        for point in points:
-            metrics.append(Metric(point.name, point.value, point.time, point.step))
+        metrics = [Metric(*attrs.astuple(point)) for point in points]
         try:
             self._client.log_batch(self._id, metrics=metrics)
         except MlflowException as error:

@@ -78,13 +78,14 @@ class Outbox(Generic[T]):
                 last = self._last
                 self._sending = self._waiting[:BATCH]
                 del self._waiting[:BATCH]
+
             try:
                 if self._sending:
                     self._send(self._sending)
                 elif last is not None:
                     last()
                     return
-            except Exception as error:  # noqa: BLE001 - whatever a service does, the run must go on
+            except Exception as error:  # noqa: BLE001 - no failure of the service may end the run
                 if not failed:
                     _LOG.warning(
                         "%s does not answer (%s); the run goes on, what it shows is kept and sent later",

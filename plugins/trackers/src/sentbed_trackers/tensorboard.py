@@ -91,6 +91,7 @@ class TensorBoardTracker(SeriesTracker):
         """Return the lengths of the event files."""
         if self._path is None:
             return None
+
         self._try("flush")
         lengths = {}
         for file in self._path.glob(_FILES):
@@ -116,6 +117,7 @@ class TensorBoardTracker(SeriesTracker):
         summary = Summary()
         for name, value in values.items():
             summary.value.extend(scalar_pb(name, float(value)).value)
+
         self._add(step, summary)
 
     def _place(self, run: Run) -> Path:

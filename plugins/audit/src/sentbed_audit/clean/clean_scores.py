@@ -42,15 +42,18 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     items = score.items
     if items is None:
         return CleanScore(score, seen, None, None, None)
+
     is_kept = _without_small_groups(items, seen.clean)
     if is_kept.sum() < FEWEST_ITEMS:
         return CleanScore(score, seen, None, None, None)
+
     kept = _select(items, is_kept)
     of_clean = kept.value()
     difference = of_clean - items.value()
     clean = attrs.evolve(score, value=of_clean, items=kept)
     if callable(items.statistic):
         return CleanScore(score, seen, clean, difference, None)
+
     estimate = paired_difference(items, is_kept, difference)
     return CleanScore(score, seen, clean, difference, estimate.interval(CONFIDENCE))
 

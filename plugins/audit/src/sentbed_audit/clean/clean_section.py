@@ -68,7 +68,9 @@ def clean_section(
         digits = score_digits([score.value])
         rounded: list[float | None] = []
         for number in (score.value, of_clean, row.difference, low, high):
-            rounded.append(None if number is None else round(number, digits))
+            if number is not None:
+                number = round(number, digits)  # noqa: PLW2901
+            rounded.append(number)
         names = score.encoder, score.task, score.metric
         rows.append((*names, *counts_of(row.seen), *rounded))
     return ReportSection(
@@ -106,6 +108,7 @@ def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterat
     names = set()
     for score in not_counted:
         names.add(f"{score.evaluator} {score.task} ({score.metric})")
+
     if names:
         yield (
             f"Not counted, as they have no items, or it is not known which texts these have: "
@@ -133,6 +136,7 @@ def scores_table(rows: Iterable[tuple[str, CleanScore]]) -> Table:
         of_clean = None if row.clean is None else row.clean.value
         difference = Estimate(value=row.difference, interval=row.interval)
         table_rows.append((*names, score.value, of_clean, difference))
+
     columns = (
         Column("score"),
         Column("on clean items"),

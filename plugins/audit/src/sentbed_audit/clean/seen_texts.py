@@ -129,6 +129,7 @@ class _Marks:
 
         if not len(self._keys):
             return
+
         hashes = hashes[self._may_be_there[hashes >> np.uint64(64 - _BITS)]]
         place = np.searchsorted(self._keys, hashes)
         place[place == len(self._keys)] = 0

@@ -49,10 +49,12 @@ def texts_of_file(path: Path) -> Iterator[str]:
             'by a data component, such as `data = [{ use = "pairs", path = "..." }]` in `[clean]`',
             path,
         )
+
     lines = _lines(path)
     if name.endswith(".csv"):
         yield from _fields(lines, path)
         return
+
     for number, line in enumerate(lines, start=1):
         if name.endswith(".jsonl"):
             yield from _strings(json_object(line, path, number))
