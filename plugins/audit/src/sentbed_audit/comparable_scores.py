@@ -97,7 +97,7 @@ def comparable_scores(
 
 
 def _system_names(frame: pandas.DataFrame) -> pandas.Series:
-    """Return the name of each row's model, with the revision if results of several revisions are there."""
+    """Return the name of each row's model, with the revision if there are several."""
     revisions = frame.groupby("model")["revision"].transform("nunique")
     short = frame["revision"].str.slice(0, 12).replace("", "unknown")
     return frame["model"].where(revisions == 1, frame["model"] + "@" + short)
@@ -147,7 +147,7 @@ def _on_one_condition(
 def _compared_rows(
     rows: pandas.DataFrame, task: BenchmarkTask | None, findings: list[Finding]
 ) -> pandas.DataFrame:
-    """Return the compared rows of one task: as its benchmark says, or what most models have."""
+    """Return the compared rows of one task: those of its benchmark, or those that most models have."""
     metric = _most_common(rows, "metric")
     findings += _without(rows, "metric", [metric])
     rows = rows[rows["metric"] == metric]

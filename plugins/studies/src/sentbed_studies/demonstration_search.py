@@ -284,7 +284,7 @@ def _number(value: Any) -> float:
 
 @attrs.frozen(eq=False)
 class _Journal:
-    """Journal of scored prompts: a header with hashes of what determines scores, then a line per prompt."""
+    """Journal of scored prompts: a header with hashes of all that determines scores, then a line per prompt."""
 
     path: Path
     started: str

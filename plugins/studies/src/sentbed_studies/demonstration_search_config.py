@@ -84,7 +84,7 @@ class Search(RecipeTable):
             yield ("candidates",), message
 
     def _unfit_candidate(self, encoder: EncoderRecipe, plugins: Plugins) -> str:
-        """Return what is wrong with the first candidate that does not fit; empty if all do."""
+        """Return the problem of the first candidate that does not fit; empty if all fit."""
         try:
             candidates = candidate_prompts(
                 self.candidates, encoder.prompts, encoder.pooler

@@ -123,7 +123,7 @@ def _distinct_settings(
     combinations: Sequence[Combination],
     names_of: Callable[[str], Names],
 ) -> dict[tuple[_Setter, ...], dict[str, Any]]:
-    """Return the labels that set the value of an override in a cell -> what they set (path -> value)."""
+    """Return the labels that set the value of an override in a cell -> their settings (path -> value)."""
     distinct = {}
     for combination in combinations:
         setters = []

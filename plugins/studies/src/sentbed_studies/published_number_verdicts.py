@@ -25,7 +25,7 @@ another paper gives another number; see `Published.contradicted`."""
 
 
 def published_of(study: Study) -> Iterator[str]:
-    """Yield a line per published table of a study: how many numbers, on which hardware."""
+    """Yield a line for each published table of a study: number of values, hardware and hours."""
     for title, published in study.table.expected.items():
         line = f"{title}: {sum(map(len, published.cells.values()))} numbers"
         if published.hardware:

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 import click
-from sentbed.tools import FAILED, echo, set_option
+from sentbed.tools import FAILED, echo
 
-from sentbed_studies.study_command import entries, run_plan, workers_option
+from sentbed_studies.study_command import (
+    entries,
+    keep_going_option,
+    only_option,
+    override_option,
+    retrain_option,
+    run_plan,
+    workers_option,
+)
 
 if TYPE_CHECKING:
     from sentbed_studies.study import Entries, Study
@@ -23,10 +31,8 @@ if TYPE_CHECKING:
 @click.option(
     "--size", help="Only the cells of this label of the axis `size`, such as `base`."
 )
-@click.option(
-    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
-)
-@set_option("Override a value in every cell; one that an axis varies is refused.")
+@only_option
+@override_option
 @click.option(
     "--recipes",
     type=click.Path(file_okay=False),
@@ -38,12 +44,8 @@ if TYPE_CHECKING:
     help="The directory; studies/NAME by default.",
 )
 @workers_option
-@click.option("--keep-going", is_flag=True, help="Run the other cells if one fails.")
-@click.option(
-    "--retrain",
-    is_flag=True,
-    help="Train cells again that lack an evaluation and have kept no encoder.",
-)
+@keep_going_option
+@retrain_option
 @click.option(
     "--dry-run",
     is_flag=True,

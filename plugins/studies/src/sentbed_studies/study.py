@@ -583,7 +583,7 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
 
 
 def _faults_of_reference(reference: Reference) -> Iterator[str]:
-    """Yield what is wrong with the keys of a reference."""
+    """Yield a message for each problem with the keys of a reference."""
     sources = {
         "cell": reference.cell,
         "scores": reference.scores,

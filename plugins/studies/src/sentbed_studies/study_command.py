@@ -32,6 +32,20 @@ class _DefaultsToRun(click.Group):
         return super().resolve_command(ctx, args)
 
 
+only_option = click.option(
+    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
+)
+override_option = set_option(
+    "Override a value in every cell; one that an axis varies is refused."
+)
+keep_going_option = click.option(
+    "--keep-going", is_flag=True, help="Run the other cells if one fails."
+)
+retrain_option = click.option(
+    "--retrain",
+    is_flag=True,
+    help="Train cells again that lack an evaluation and have kept no encoder.",
+)
 workers_option = click.option(
     "--workers",
     type=click.IntRange(1),
@@ -49,7 +63,7 @@ def study() -> None:
 
 @study.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
-@set_option("Override a value in every cell; one that an axis varies is refused.")
+@override_option
 @click.option(
     "--out",
     type=click.Path(file_okay=False),
@@ -58,15 +72,9 @@ def study() -> None:
 @click.option(
     "--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing."
 )
-@click.option(
-    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
-)
-@click.option("--keep-going", is_flag=True, help="Run the other cells if one fails.")
-@click.option(
-    "--retrain",
-    is_flag=True,
-    help="Train cells again that lack an evaluation and have kept no encoder.",
-)
+@only_option
+@keep_going_option
+@retrain_option
 @click.option(
     "--no-share",
     is_flag=True,

@@ -230,7 +230,7 @@ def workers_for(work: Work, left: TimeLeft) -> int:
 
 
 def _threads(work: Work) -> int | None:
-    """Return the largest number of threads of a cell; None if a cell has no such number, or there is none."""
+    """Return the largest number of threads of a cell; None if a cell does not set it, or there is no cell."""
     most = None
     for task in work.tasks:
         threads = unstructure(task.cell.recipe.runtime).get("threads")

@@ -243,7 +243,7 @@ def _run(task: Task) -> RunRecord:
 
 
 def _compared(recipe: Recipe) -> Any:
-    """Return what is compared of the recipes of cells: all but seed and study, with relative paths."""
+    """Return a cell's recipe for comparison with that of the baseline: without seed and study, relative paths."""
     file = recipe.document.file
     base = Path(file).resolve().parent if file else None
     table = unstructure(recipe.without(StudyTable), base)
