@@ -229,7 +229,7 @@ class SequentialTest:
         return _PairVariances(moderated / count, degrees_of_pairs)
 
 
-def _best(cells: Sequence[int], differences: Floats) -> int:
+def _best(cells: NDArray[np.intp], differences: Floats) -> int:
     """Return the one of `cells` with the largest difference."""
     return int(max(cells, key=lambda cell: differences[cell]))
 

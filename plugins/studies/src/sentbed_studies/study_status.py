@@ -155,7 +155,8 @@ class StudyStatus:
     def table(self) -> dict[str, Any]:
         """Return the status as a JSON object."""
         data = self.data
-        decisions = sampled = None
+        decisions = None
+        sampled = None
         if data.decisions is not None:
             decisions = plain(attrs.asdict(data.decisions))
         if data.sampled is not None:
