@@ -166,7 +166,7 @@ def _load(command, given, place, plugins):
     """Load the recipe of a command as the command does, but for a look at this machine."""
     settings = given.get("overrides", ())
     if command == "reproduce":
-        from sentbed_studies.published_table_recipes import find_table
+        from sentbed_studies.paper_recipe_files import find_table
 
         paper, _, table = (given["what"] or "").partition(":")
         if table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 
@@ -85,8 +86,9 @@ def test_a_score_is_the_mean_over_subsets_and_who_lacks_one_is_left_out(
     write_folder(tmp_path, models=30)
     for model in range(30):
         subsets = [entry(0.5, "en"), entry(0.2, "de")]
-        # A subset that few models have does not count.
-        subsets += [entry(0.9, "fr")] if model < 3 else []
+        if model < 3:
+            # A subset that few models have does not count.
+            subsets.append(entry(0.9, "fr"))
         write_mteb_file(
             tmp_path, f"org/model{model}", "Languages", 0, scores={"test": subsets}
         )
@@ -125,12 +127,8 @@ def test_files_that_contradict_each_other_are_left_out(tmp_path):
 
 def test_seeds_and_items_of_a_table_are_averaged(tmp_path):
     lines = ["model,task,seed,score"]
-    lines += [
-        f"{model},{task},{seed},{0.1 * seed}"
-        for model in "ab"
-        for task in "TU"
-        for seed in (1, 2)
-    ]
+    for model, task, seed in itertools.product("ab", "TU", (1, 2)):
+        lines.append(f"{model},{task},{seed},{0.1 * seed}")
     (tmp_path / "scores.csv").write_text("\n".join(lines))
     np.testing.assert_allclose(compared(tmp_path).scores.to_numpy(), 0.15)
 

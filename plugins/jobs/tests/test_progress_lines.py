@@ -4,24 +4,24 @@ from sentbed_jobs.progress_lines import EVERY, ProgressLines
 
 
 def test_a_line_now_and_then_says_what_is_done_and_what_is_left():
-    now, said = 100.0, []
-    lines = ProgressLines("encode", 4000, said.append, clock=lambda: now)
+    now, printed = 100.0, []
+    lines = ProgressLines("encode", 4000, printed.append, clock=lambda: now)
     lines.advance(500)
-    assert said == []
+    assert printed == []
     now += EVERY
     lines.advance(500)
-    assert said == ["encode: 1,000 of 4,000, 0:00:15, about 0:00:45 left"]
+    assert printed == ["encode: 1,000 of 4,000, 0:00:15, about 0:00:45 left"]
     now += EVERY / 2
     lines.advance(1000)
-    assert len(said) == 1
+    assert len(printed) == 1
     now += EVERY
     lines.advance(1000)
-    assert said[1:] == ["encode: 3,000 of 4,000, 0:00:38, about 0:00:12 left"]
+    assert printed[1:] == ["encode: 3,000 of 4,000, 0:00:38, about 0:00:12 left"]
 
 
 def test_nothing_is_said_before_anything_is_done():
-    now, said = 0.0, []
-    lines = ProgressLines("encode", 10, said.append, clock=lambda: now)
+    now, printed = 0.0, []
+    lines = ProgressLines("encode", 10, printed.append, clock=lambda: now)
     now = 2 * EVERY
     lines.advance(0)
-    assert said == []
+    assert printed == []

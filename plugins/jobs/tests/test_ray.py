@@ -15,7 +15,7 @@ from toy_work import Doubling
 
 ray = pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
 
-from sentbed_jobs._ray_pool import RayPool, reserved  # noqa: E402 - it needs ray
+from sentbed_jobs._ray_pool import RayPool, actor_resources  # noqa: E402 - it needs ray
 
 pytestmark = pytest.mark.slow
 """A cluster is started."""
@@ -121,7 +121,7 @@ def test_more_workers_than_the_cluster_has_places_for_are_refused(work):
 )
 def test_workers_get_equal_parts_that_have_a_place(nodes, workers, gpus, cpus):
     resources = [{"CPU": float(count), "GPU": 2.0} for count in nodes]
-    assert reserved(resources, workers, None, gpus) == {
+    assert actor_resources(resources, workers, None, gpus) == {
         "num_cpus": cpus,
         "num_gpus": gpus,
     }

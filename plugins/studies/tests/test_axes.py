@@ -44,8 +44,8 @@ def read(text):
 
 
 def axis(content):
-    (found,) = read(f"[study.axes.a]\n{content}\n")[1]
-    return found
+    (only_axis,) = read(f"[study.axes.a]\n{content}\n")[1]
+    return only_axis
 
 
 def cells(text):
@@ -102,30 +102,32 @@ def test_labels_of_numbers_are_written_as_in_the_file(values, labels, tmp_path):
     file.write_text(text)
     document = parse(text.encode(), str(file))
     table = StudyTable(axes=document.data["study"]["axes"])
-    (found,) = read_axes(table, document)
-    assert list(found.labels) == labels
+    (only_axis,) = read_axes(table, document)
+    assert list(only_axis.labels) == labels
     # A value of the command line has no line, and the label that Python gives it.
-    (found,) = read_axes(table, Document(document.data))
-    assert found.settings[found.labels[0]] == {
+    (only_axis,) = read_axes(table, Document(document.data))
+    assert only_axis.settings[only_axis.labels[0]] == {
         "p": document.data["study"]["axes"]["a"]["values"][0]
     }
 
 
 def test_labels_may_be_given():
-    found = axis('path = "p"\nvalues = [{ x = 1 }, { x = 2 }]\nlabels = ["one", "two"]')
-    assert found.settings == {"one": {"p": {"x": 1}}, "two": {"p": {"x": 2}}}
+    only_axis = axis(
+        'path = "p"\nvalues = [{ x = 1 }, { x = 2 }]\nlabels = ["one", "two"]'
+    )
+    assert only_axis.settings == {"one": {"p": {"x": 1}}, "two": {"p": {"x": 2}}}
 
 
 def test_an_axis_may_set_several_paths_to_the_same_value():
-    found = axis('path = ["a.b", "c"]\nvalues = [1, 2]')
-    assert found.settings == {"1": {"a.b": 1, "c": 1}, "2": {"a.b": 2, "c": 2}}
+    only_axis = axis('path = ["a.b", "c"]\nvalues = [1, 2]')
+    assert only_axis.settings == {"1": {"a.b": 1, "c": 1}, "2": {"a.b": 2, "c": 2}}
 
 
 def test_a_label_may_set_several_paths_to_values_of_their_own_or_nothing():
-    found = axis(
+    only_axis = axis(
         'x = { "a.b" = 1, "c.d" = { use = "u" } }\ny = {}\n"a label" = { d = [1] }'
     )
-    assert found.settings == {
+    assert only_axis.settings == {
         "x": {"a.b": 1, "c.d": {"use": "u"}},
         "y": {},
         "a label": {"d": [1]},
@@ -172,8 +174,8 @@ def test_the_paths_of_an_axis_are_those_of_the_recipe_with_stages_by_name():
 
 
 def test_a_label_may_have_the_name_of_a_key():
-    found = axis("path = { a = 1 }\nvalues = { a = 2 }")
-    assert found.settings == {"path": {"a": 1}, "values": {"a": 2}}
+    only_axis = axis("path = { a = 1 }\nvalues = { a = 2 }")
+    assert only_axis.settings == {"path": {"a": 1}, "values": {"a": 2}}
 
 
 @pytest.mark.parametrize(
@@ -202,8 +204,8 @@ large = { p = "t5-large" }
 
 
 def test_labels_have_the_numbers_that_the_recipe_gives_them():
-    (found,) = read(SIZES + "size = { large = 335e6, base = 110e6 }")[1]
-    assert (found.labels, found.numbers) == (("base", "large"), (110e6, 335e6))
+    (only_axis,) = read(SIZES + "size = { large = 335e6, base = 110e6 }")[1]
+    assert (only_axis.labels, only_axis.numbers) == (("base", "large"), (110e6, 335e6))
 
 
 @pytest.mark.parametrize(
@@ -246,11 +248,11 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers, message
         ),
         (
             'path = "p"\nvalues = [1]\nlabels = "x"',
-            "`labels` is to be an array of strings, one a value",
+            "`labels` is to be an array of strings, one for each value",
         ),
         (
             'path = "p"\nvalues = [1]\nlabels = [1]',
-            "`labels` is to be an array of strings, one a value",
+            "`labels` is to be an array of strings, one for each value",
         ),
         (
             'path = "p"\nvalues = [1, 2]\nlabels = ["x"]',
@@ -262,13 +264,16 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers, message
         ),
         (
             'path = "p"\nvalues = [{ x = 1 }]',
-            "the values are tables without `use`; give the axis `labels`, one a value",
+            "the values are tables without `use`; give the axis `labels`, one for each value",
         ),
         (
             'path = "p"\nvalues = [[{ x = 1 }]]',
-            "the values are tables without `use`; give the axis `labels`, one a value",
+            "the values are tables without `use`; give the axis `labels`, one for each value",
         ),
-        ("", "the axis has no labels; give it `path` and `values`, or a table a label"),
+        (
+            "",
+            "the axis has no labels; give it `path` and `values`, or a table for each label",
+        ),
     ],
 )
 def test_what_is_wrong_with_an_axis_is_said_where_it_stands(content, message):
@@ -305,10 +310,10 @@ def test_what_a_cell_cannot_have_is_no_axis(path, reason):
 
 
 def test_the_faults_of_all_axes_are_reported_at_once():
-    found = problems(
+    messages = problems(
         '[study.axes.a]\npath = "p"\n[study.axes.b]\n[study.axes.c]\nx = {}\n'
     )
-    assert [problem.rpartition(" @ ")[2] for problem in found] == [
+    assert [problem.rpartition(" @ ")[2] for problem in messages] == [
         "s.toml:1 study.axes.a",
         "s.toml:3 study.axes.b",
     ]
@@ -326,13 +331,13 @@ def test_every_combination_is_a_cell_and_the_last_axis_changes_fastest():
         "large, 0.2",
         "large, 0.3",
     ]
-    found = cells(TWO)[4]
-    assert found.labels == {"size": "large", "lr": "0.2"}
-    assert found.settings == {
+    cell = cells(TWO)[4]
+    assert cell.labels == {"size": "large", "lr": "0.2"}
+    assert cell.settings == {
         "encoder.backbone.size": "large",
         "stage.0.optimizer.lr": 0.2,
     }
-    assert found.axes == {"encoder.backbone.size": "size", "stage.0.optimizer.lr": "lr"}
+    assert cell.axes == {"encoder.backbone.size": "size", "stage.0.optimizer.lr": "lr"}
 
 
 def test_a_later_axis_has_the_last_word_on_a_path():
@@ -354,8 +359,8 @@ def test_zipped_axes_go_together_label_by_label_in_the_order_of_the_axes():
 
 
 def test_ranks_are_within_axes_that_there_are():
-    (found,) = problems(f'study.ranks = ["sise"]\n{TWO}')
-    assert found.startswith("there is no axis `sise`. Did you mean `size`?")
+    (problem,) = problems(f'study.ranks = ["sise"]\n{TWO}')
+    assert problem.startswith("there is no axis `sise`. Did you mean `size`?")
     assert len(names(f'study.ranks = ["size"]\nstudy.colour = "STSB"\n{TWO}')) == 6
 
 
@@ -422,7 +427,7 @@ def test_two_cells_of_one_name_are_refused():
         ),
         (
             'zip = [["size", "lr"]]',
-            "axes that go together have as many labels; `size` 2, `lr` 3 @ s.toml:1 study.zip.0",
+            "axes that go together need equally many labels; found `size` 2, `lr` 3 @ s.toml:1 study.zip.0",
         ),
         (
             'zip = [["lr"], ["lr"]]',
@@ -489,10 +494,10 @@ MANY = "".join(map(AXIS.format, range(19)))
 )
 def test_a_study_has_so_many_cells_and_runs_that_it_can_end(text, message):
     start = time.process_time()
-    (found,) = problems(text)
+    (problem,) = problems(text)
     assert time.process_time() - start < 2
-    assert found.startswith(f"the axes {message}")
-    assert "zip" in found
+    assert problem.startswith(f"the axes {message}")
+    assert "zip" in problem
 
 
 def test_what_exclude_takes_out_is_no_cell():

@@ -119,12 +119,12 @@ def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     study = read_study(put("study.toml", TOWERS + axes))
     run_study(study, directory)
     data = read_data(directory)
-    found = select(data, summarise(data))
-    assert found is not None
-    assert found.fresh_seeds == (3, 4)
-    assert found.confidence == 0.95
+    selection = select(data, summarise(data))
+    assert selection is not None
+    assert selection.fresh_seeds == (3, 4)
+    assert selection.confidence == 0.95
     fresh = [(cell.name, run.seed) for cell in data.cells for run in cell.confirmation]
-    assert fresh == [(found.cell, 3), (found.cell, 4)]
+    assert fresh == [(selection.cell, 3), (selection.cell, 4)]
     assert runs(directory) == {(cell, seed) for cell in study.names for seed in (1, 2)}
     table = status_of(data).table()
     number = 2 * len(study.names) + 2
@@ -136,27 +136,28 @@ def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     first, *_ = lines = list(status_of(data).lines())
     assert first.endswith(f": {number} runs: {number} finished")
     assert [line.split(":")[0].strip() for line in lines[-2:]] == [
-        f"{found.cell}, fresh seed {seed}" for seed in (3, 4)
+        f"{selection.cell}, fresh seed {seed}" for seed in (3, 4)
     ]
     # Started again, nothing is run again.
-    said = []
-    run_study(study, directory, say=said.append)
-    assert not any(line.endswith(" s") for line in said)
-    assert any("fresh seeds" in line for line in said)
+    lines = []
+    run_study(study, directory, say=lines.append)
+    assert not any(line.endswith(" s") for line in lines)
+    assert any("fresh seeds" in line for line in lines)
 
 
 def test_worse_cells_get_no_further_seeds(study, directory):
-    said = []
-    run_study(study, directory, say=said.append)
-    found = decided(directory)
-    assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
+    lines = []
+    run_study(study, directory, say=lines.append)
+    decisions = decided(directory)
+    assert {claim.cell for claim in decisions.claims} == {"0.02, 0.0", "0.02, 0.5"}
     assert all(
-        one.than.startswith("0.5") and one.p_value < 0.05 for one in found.claims
+        claim.than.startswith("0.5") and claim.p_value < 0.05
+        for claim in decisions.claims
     )
-    assert found.at_work == ("0.5, 0.0", "0.5, 0.5")
-    assert found.ended
-    assert found.winner is None
-    stopped = {one.cell: one.seeds for one in found.claims}
+    assert decisions.at_work == ("0.5, 0.0", "0.5, 0.5")
+    assert decisions.ended
+    assert decisions.winner is None
+    stopped = {claim.cell: claim.seeds for claim in decisions.claims}
     expected = {
         (cell, seed)
         for cell in study.names
@@ -164,14 +165,16 @@ def test_worse_cells_get_no_further_seeds(study, directory):
     }
     assert runs(directory) == expected
     assert read_data(directory).needless == 20 - len(expected) > 0
-    for one in found.claims:
+    for claim in decisions.claims:
         assert any(
-            line.startswith(f"{one.cell}: stopped after {one.seeds} seeds: worse than")
-            for line in said
+            line.startswith(
+                f"{claim.cell}: stopped after {claim.seeds} seeds: worse than"
+            )
+            for line in lines
         )
     # Every run is counted once, and those that are not done are taken from the whole.
-    assert progress(said)[-1] == f"{len(expected)} of {len(expected)}"
-    assert len(progress(said)) == len(expected)
+    assert progress(lines)[-1] == f"{len(expected)} of {len(expected)}"
+    assert len(progress(lines)) == len(expected)
 
 
 def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
@@ -187,8 +190,8 @@ def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
         full.names, (2, 3, 4, 5), shares=shares((full.seeds, (2, 3, 4, 5)))
     )
     for look in test.looks:
-        known = evidence.of(test.at_work, full.seeds[:look])
-        test.look(known.values, known.items)
+        facts = evidence.of(test.at_work, full.seeds[:look])
+        test.look(facts.values, facts.items)
     assert tuple(test.claims) == decided(whole).claims
 
 
@@ -205,9 +208,9 @@ def test_an_interrupted_study_decides_the_same(after, study, whole, directory):
     run_study(study, directory)
     assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
     assert runs(directory) == runs(whole)
-    said = []
-    run_study(study, directory, say=said.append)
-    assert not [line for line in said if "finished in" in line]
+    lines = []
+    run_study(study, directory, say=lines.append)
+    assert not [line for line in lines if "finished in" in line]
     assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
 
 
@@ -233,21 +236,21 @@ def test_a_sampled_study_stops_among_the_cells_that_were_sampled(
         changed.read_text() + '[study.sampler]\nuse = "nearby"\ncells = 3\nbatch = 2\n'
     )
     study = read_study(changed)
-    said = []
-    run_study(study, directory, say=said.append)
-    found = decided(directory)
+    lines = []
+    run_study(study, directory, say=lines.append)
+    decisions = decided(directory)
     data = read_data(directory)
     assert data.sampled is not None
     # Claims on cells that the sampler left out were possible, too.
-    assert (len(data.cells), len(found.rule.cells)) == (3, 4)
-    assert {one.cell for one in found.claims} <= {*data.sampled.names}
-    assert found.claims
+    assert (len(data.cells), len(decisions.rule.cells)) == (3, 4)
+    assert {claim.cell for claim in decisions.claims} <= {*data.sampled.names}
+    assert decisions.claims
     assert data.finished == data.total == 15 - data.needless < 15
-    assert progress(said)[-1] == f"{data.total} of {data.total}"
+    assert progress(lines)[-1] == f"{data.total} of {data.total}"
 
     run_until(study, tmp_path / "again", 4)
     run_study(study, tmp_path / "again")
-    assert decided(tmp_path / "again") == found
+    assert decided(tmp_path / "again") == decisions
     assert runs(tmp_path / "again") == runs(directory)
 
 
@@ -262,9 +265,9 @@ def test_a_winner_ends_the_study(study, directory):
         _changed(study, "values = [0.0, 0.5]", "values = [0.0]"), plugins=load_plugins()
     )
     run_study(study, directory)
-    found = decided(directory)
-    assert found.winner == "0.5, 0.0"
-    assert found.ended
+    decisions = decided(directory)
+    assert decisions.winner == "0.5, 0.0"
+    assert decisions.ended
     needless = read_data(directory).needless
     assert len(runs(directory)) == 10 - needless < 10
     write_reports(directory)
@@ -289,9 +292,9 @@ def test_against_the_baseline_better_cells_go_on(study, directory):
         )
     )
     run_study(study, directory)
-    found = decided(directory)
-    assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
-    assert {one.than for one in found.claims} == {study.baseline}
+    decisions = decided(directory)
+    assert {claim.cell for claim in decisions.claims} == {"0.02, 0.0", "0.02, 0.5"}
+    assert {claim.than for claim in decisions.claims} == {study.baseline}
 
 
 def test_a_failed_cell_is_not_compared_and_says_why(study, directory, fail):
@@ -299,11 +302,11 @@ def test_a_failed_cell_is_not_compared_and_says_why(study, directory, fail):
         lambda job: RunError("no") if str(job).startswith("0.02, 0.5, seed 2") else None
     )
     result = run_study(study, directory, keep_going=True)
-    assert [str(one.job) for one in result.failed] == ["0.02, 0.5, seed 2"]
-    found = decided(directory)
-    assert {one.cell for one in found.claims} == {"0.02, 0.0"}
-    assert found.left == {"0.02, 0.5": "it has no score that decides under seed 2"}
-    assert "0.02, 0.5" in found.at_work
+    assert [str(outcome.job) for outcome in result.failed] == ["0.02, 0.5, seed 2"]
+    decisions = decided(directory)
+    assert {claim.cell for claim in decisions.claims} == {"0.02, 0.0"}
+    assert decisions.left == {"0.02, 0.5": "it has no score that decides under seed 2"}
+    assert "0.02, 0.5" in decisions.at_work
 
 
 @pytest.mark.slow
@@ -442,12 +445,12 @@ def test_what_cannot_stop_anything_is_refused(old, new, message, put):
 def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(study, whole):
     needless = read_data(whole).needless
     words = ["study", str(study.document.file), "--dry-run", "--out", str(whole)]
-    said = CliRunner().invoke(main, words).output.splitlines()
-    assert said[0] == (
+    lines = CliRunner().invoke(main, words).output.splitlines()
+    assert lines[0] == (
         f"study towers: 4 cells x 5 seeds = 20 runs, {20 - needless} finished, {needless} not needed"
     )
-    assert any(line.startswith("  decided: ") and "0.5, 0.0" in line for line in said)
-    assert not any("time left" in line or "shared" in line for line in said)
+    assert any(line.startswith("  decided: ") and "0.5, 0.0" in line for line in lines)
+    assert not any("time left" in line or "shared" in line for line in lines)
     # Named cells are run with all seeds.
     assert (
         "not needed"
@@ -487,11 +490,11 @@ def test_the_status_says_what_was_decided(whole):
     line = CliRunner().invoke(main, words).output.splitlines()[1]
     assert f" {needless} runs of 20 " in line
     assert "0.5, 0.0" in line
-    found = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)
-    assert [one["cell"] for one in found["decisions"]["claims"]] == [
+    status = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)
+    assert [claim["cell"] for claim in status["decisions"]["claims"]] == [
         claim.cell for claim in decided(whole).claims
     ]
-    assert found["sampled"] is None
+    assert status["sampled"] is None
 
 
 def test_the_plan_says_what_stops(study, tmp_path):

@@ -61,8 +61,8 @@ def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference():
 
 
 def test_by_default_one_comparison_under_a_few_numbers_of_seeds():
-    found = power_of_spread(1.0, 0.0)
-    assert (found.comparisons, [*found.smallest], found.needed) == (
+    table = power_of_spread(1.0, 0.0)
+    assert (table.comparisons, [*table.smallest], table.needed) == (
         1,
         [2, 3, 5, 10],
         {},
@@ -104,22 +104,22 @@ def test_a_study_gives_its_own_spread_seeds_and_comparisons(
     study_of,
 ):
     data = study_of(NUMBERS, baseline="base")
-    (found,) = LoadedStudy(data).power(differences=[1.0])
-    assert (found.comparisons, [*found.smallest]) == (2, [3, 6, 12])
+    (table,) = LoadedStudy(data).power(differences=[1.0])
+    assert (table.comparisons, [*table.smallest]) == (2, [3, 6, 12])
     # `high` differs by 1, 0.7, 0.9, `same` by 0.1, -0.1, 0.1: both have two degrees.
     expected = ((0.14 / 3) / 2 + (0.08 / 3) / 2) / 2
-    assert found.spread.seed_std == pytest.approx(expected**0.5)
-    assert found.needed[1.0] == seeds_needed(found.spread, 1.0, comparisons=2)
-    assert str(found).startswith("transfer, p: MR (accuracy), against base\n")
+    assert table.spread.seed_std == pytest.approx(expected**0.5)
+    assert table.needed[1.0] == seeds_needed(table.spread, 1.0, comparisons=2)
+    assert str(table).startswith("transfer, p: MR (accuracy), against base\n")
     (other,) = LoadedStudy(data).power([4], power=0.5, level=0.01)
-    assert other.smallest == {4: smallest_difference(found.spread, 4, 0.5, 0.01, 2)}
+    assert other.smallest == {4: smallest_difference(table.spread, 4, 0.5, 0.01, 2)}
 
 
 def test_without_a_baseline_the_spread_is_that_of_differences_from_the_first_cell(
     study_of,
 ):
-    (found,) = power_of_study(study_of(NUMBERS))
-    assert found == power_of_study(study_of(NUMBERS, baseline="base"))[0]
+    (table,) = power_of_study(study_of(NUMBERS))
+    assert table == power_of_study(study_of(NUMBERS, baseline="base"))[0]
 
 
 def test_one_seed_shows_no_spread(study_of):
@@ -143,11 +143,11 @@ def test_the_command_takes_the_spread_of_a_study_on_disk_and_the_study_keeps_its
 ):
     quicken(monkeypatch)
     run_study(read_study(put("study.toml", TOWERS + AXES)), tmp_path / "study")
-    found = load_study(tmp_path / "study")
-    assert found.data.equivalence == 0.25
-    tables = found.power(differences=[100.0])
+    loaded = load_study(tmp_path / "study")
+    assert loaded.data.equivalence == 0.25
+    tables = loaded.power(differences=[100.0])
     assert [table.comparisons for table in tables] == [1] * sum(
-        one.columns[-1].ranked for one in found.tables
+        one.columns[-1].ranked for one in loaded.tables
     )
     result = power(str(tmp_path / "study"), "--difference", "100")
     assert result.exit_code == 0, result.output

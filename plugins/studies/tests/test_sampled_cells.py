@@ -124,8 +124,8 @@ def test_what_a_sampler_must_not_return_is_said(returned, study, monkeypatch):
 
 
 def test_a_study_runs_the_sampled_cells_with_all_seeds(study, directory, tmp_path):
-    said = []
-    run_study(study, directory, say=said.append)
+    output = []
+    run_study(study, directory, say=output.append)
     data = read_data(directory)
     assert data.sampled is not None
     assert str(data.sampled) == "5 of 8 cells were sampled by nearby, seed 0"
@@ -134,7 +134,7 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(study, directory, tmp_pat
     assert run_directories(directory) == {
         (name, seed) for name in data.sampled.names for seed in (1, 2)
     }
-    assert "10 of 10: " in said[-1]
+    assert "10 of 10: " in output[-1]
     # The choice is the one that these scores lead to.
     scores = {
         cell.name: mean_of(deciding_scores(cell.runs[0].scores, Decide()))
@@ -319,14 +319,16 @@ def command(*words):
 
 
 def test_the_plan_says_how_many_cells_are_run_of_how_many(study, put, directory):
-    said = command(
+    output = command(
         put("study.toml", TOWERS + AXES), "--dry-run", "--out", directory
     ).splitlines()
-    assert said[0] == "study towers: 5 of 8 cells x 2 seeds = 10 runs, 0 finished"
+    assert output[0] == "study towers: 5 of 8 cells x 2 seeds = 10 runs, 0 finished"
     assert (
-        said[1] == "  cells: sampled by nearby, seed 0, 2 cells at a time with seed 1"
+        output[1] == "  cells: sampled by nearby, seed 0, 2 cells at a time with seed 1"
     )
-    assert "  shared: the shared stages pairs, trained once for at most 4 runs" in said
+    assert (
+        "  shared: the shared stages pairs, trained once for at most 4 runs" in output
+    )
 
 
 def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study, directory):
@@ -347,12 +349,12 @@ def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study, dir
 
 def test_the_status_and_the_report_say_which_cells_were_sampled(study, directory):
     run_study(study, directory)
-    said = command("status", directory).splitlines()
-    assert said[:2] == [
+    output = command("status", directory).splitlines()
+    assert output[:2] == [
         "study towers: 10 runs: 10 finished",
         "  5 of 8 cells were sampled by nearby, seed 0",
     ]
-    assert not any("waiting" in line for line in said)
+    assert not any("waiting" in line for line in output)
     assert json.loads(command("status", directory, "--json"))["total"] == 10
     found = json.loads(command("status", directory, "--json"))["sampled"]
     assert found["names"] == [*chosen(directory)]
@@ -367,9 +369,9 @@ def test_a_study_that_has_just_begun_has_its_first_batch(study, directory, fail)
     with pytest.raises(KeyboardInterrupt):
         run_study(study, directory)
     assert chosen(directory) == ("0.5, 0.0", "0.125, 0.5")
-    said = command("status", directory).splitlines()
-    assert said[0].startswith("study towers: 10 runs: ")
-    assert said[0].endswith(", 6 of cells that are not chosen yet")
+    output = command("status", directory).splitlines()
+    assert output[0].startswith("study towers: 10 runs: ")
+    assert output[0].endswith(", 6 of cells that are not chosen yet")
     assert json.loads(command("status", directory, "--json"))["total"] == 10
     assert write_reports(directory).is_file()
 

@@ -64,29 +64,29 @@ def rates(found):
 def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(
     study,
 ):
-    found = study(f"{LOSSES}[study]\nseeds = [3, 1, 3]\n", "stage.0.batch_size=2")
-    assert [str(cell) for cell in found.cells] == [
+    expanded = study(f"{LOSSES}[study]\nseeds = [3, 1, 3]\n", "stage.0.batch_size=2")
+    assert [str(cell) for cell in expanded.cells] == [
         f"{rate}, {loss}, seed {seed}"
         for rate in (0.1, 0.2)
         for loss in ("pull", "chase")
         for seed in (3, 1)
     ]
-    assert rates(found) == [0.1] * 4 + [0.2] * 4
-    assert [cell.recipe.stage[0].loss.name for cell in found.cells[:4]] == [
+    assert rates(expanded) == [0.1] * 4 + [0.2] * 4
+    assert [cell.recipe.stage[0].loss.name for cell in expanded.cells[:4]] == [
         "pull",
         "pull",
         "chase",
         "chase",
     ]
-    assert [cell.recipe.run.seed for cell in found.cells] == [3, 1] * 4
-    assert found.cells[2].labels == {"rate": "0.1", "loss": "chase"}
-    assert (found.name, found.seeds, found.baseline, found.excluded) == (
+    assert [cell.recipe.run.seed for cell in expanded.cells] == [3, 1] * 4
+    assert expanded.cells[2].labels == {"rate": "0.1", "loss": "chase"}
+    assert (expanded.name, expanded.seeds, expanded.baseline, expanded.excluded) == (
         "toy-run",
         (3, 1),
         None,
         (),
     )
-    assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
+    assert expanded.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
 
 
 def test_without_seeds_a_cell_has_the_seed_of_the_recipe(study):
@@ -109,11 +109,11 @@ def test_a_cell_is_the_recipe_with_the_same_overrides(study, plugins, put):
 
 
 def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study):
-    (found,) = problems(study, LOSSES, "stage.0.optimizer.lr=9")
-    assert found.startswith(
+    (message,) = problems(study, LOSSES, "stage.0.optimizer.lr=9")
+    assert message.startswith(
         "found the override `stage.0.optimizer.lr`, but its value is that of the axis `rate` "
     )
-    assert "(0.1, 0.2), and not the same in all cells" in found
+    assert "(0.1, 0.2), and not the same in all cells" in message
 
 
 def test_what_is_placed_elsewhere_takes_all_below_it_along():
@@ -163,17 +163,17 @@ def test_an_override_reaches_the_stage_that_an_axis_brings_along(study, path):
 def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study):
     text = f'{STAGE_AXIS}[study.axes.rows]\npath = "stage.pull.data.rows"\nvalues = [7, 9]\n'
     text = text.replace('none = { stage = [], "evaluate.0.at" = ["end"] }\n', "")
-    found = study(text, 'stage.pull.data={ use = "words", rows = 5 }').cells
-    data = [cell.recipe.stage[0].data for cell in found]
+    cells = study(text, 'stage.pull.data={ use = "words", rows = 5 }').cells
+    data = [cell.recipe.stage[0].data for cell in cells]
     assert [one.rows for one in data] == [7, 9, 7, 9]
 
 
 def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study):
     text = STAGE_AXIS.replace("epochs = 1", "epochs = 2")
-    found = study(text, "stage.pull.epochs=", "stage.pull.steps=3")
+    expanded = study(text, "stage.pull.epochs=", "stage.pull.steps=3")
     assert [
         [(stage.epochs, stage.steps) for stage in cell.recipe.stage]
-        for cell in found.cells
+        for cell in expanded.cells
     ] == [
         [],
         [(None, 3)],
@@ -184,13 +184,13 @@ def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study):
 def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_one_value(
     study, plugins
 ):
-    (found,) = problems(study, STAGE_AXIS, "stage.pull.epochs=3")
-    assert found.startswith(
+    (message,) = problems(study, STAGE_AXIS, "stage.pull.epochs=3")
+    assert message.startswith(
         "found the override `stage.pull.epochs`, but its value is that of the axis `training` ("
     )
     assert (
         "set it in the axis (`--set study.axes.training.short.stage.pull.epochs=...`)"
-        in found
+        in message
     )
     inside = study(STAGE_AXIS, "study.axes.training.short.stage.pull.epochs=3")
     assert [[stage.epochs for stage in cell.recipe.stage] for cell in inside.cells] == [
@@ -219,18 +219,18 @@ def test_an_override_that_reaches_no_cell_is_refused(study, plugins):
 
 
 def test_an_override_can_change_the_study(study):
-    found = study(
+    expanded = study(
         LOSSES,
         "study.axes.rate.values=[0.4]",
         "study.seeds=[5]",
         "study.axes.loss.chase=",
     )
-    assert [str(cell) for cell in found.cells] == ["0.4, pull, seed 5"]
+    assert [str(cell) for cell in expanded.cells] == ["0.4, pull, seed 5"]
 
 
 def test_a_recipe_that_only_its_cells_complete_is_enough(study):
-    found = study(LOSSES, "stage.0.optimizer.lr=", "stage.0.loss=")
-    assert found.names == ("0.1, pull", "0.2, pull")
+    expanded = study(LOSSES, "stage.0.optimizer.lr=", "stage.0.loss=")
+    assert expanded.names == ("0.1, pull", "0.2, pull")
 
 
 def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study):
@@ -243,11 +243,11 @@ def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study):
 
 
 def test_cells_do_not_share_what_an_axis_sets(study):
-    found = study(LOSSES, "stage.0.batch_size=2")
-    data = [cell.recipe.document.data["stage"][0] for cell in found.cells]
+    expanded = study(LOSSES, "stage.0.batch_size=2")
+    data = [cell.recipe.document.data["stage"][0] for cell in expanded.cells]
     assert [stage["loss"].get("most") for stage in data] == [None, 3, None, 3]
     assert [stage["optimizer"]["lr"] for stage in data] == [0.1, 0.1, 0.2, 0.2]
-    assert found.document.data["stage"][0]["optimizer"]["lr"] == 0.5
+    assert expanded.document.data["stage"][0]["optimizer"]["lr"] == 0.5
 
 
 def test_a_fault_of_the_table_is_reported_at_its_line(study):
@@ -276,9 +276,9 @@ def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(study, pl
 def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(
     study,
 ):
-    found = study(LOSSES)
-    assert found.names == ("0.1, pull", "0.2, pull")
-    assert [(one.name, one.reasons) for one in found.excluded] == [
+    expanded = study(LOSSES)
+    assert expanded.names == ("0.1, pull", "0.2, pull")
+    assert [(cell.name, cell.reasons) for cell in expanded.excluded] == [
         (name, ("a batch of 4 is more than 3; make it smaller",))
         for name in ("0.1, chase", "0.2, chase")
     ]
@@ -286,15 +286,15 @@ def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(
 
 def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study):
     text = '[study.axes.loss]\npath = "stage.0.loss.use"\nvalues = ["pull", "sort"]\n'
-    found = study(text)
-    assert found.names == ("pull",)
-    ((reason,),) = [one.reasons for one in found.excluded]
+    expanded = study(text)
+    assert expanded.names == ("pull",)
+    ((reason,),) = [cell.reasons for cell in expanded.excluded]
     assert reason.startswith("the loss `sort` needs the column `label`")
 
 
 def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study):
-    found = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
-    assert sorted(found) == [
+    messages = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
+    assert sorted(messages) == [
         "found 1.5, expected a whole number @ --set stage.pull.batch_size",
         "unknown key `sede`. Did you mean `seed`? @ --set run.sede",
     ]
@@ -373,9 +373,9 @@ def test_a_study_that_cannot_work_is_refused_with_the_reason_and_its_place(
 
 def test_a_misfit_beside_a_fault_is_no_fault(study):
     text = f'{LOSSES}[study.axes.at]\nx = {{ "evaluate.0.second" = "nobody" }}\n'
-    found = problems(study, text)
-    assert len(found) == 2
-    assert not any("a batch of 4" in problem for problem in found)
+    messages = problems(study, text)
+    assert len(messages) == 2
+    assert not any("a batch of 4" in problem for problem in messages)
 
 
 def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study):
@@ -389,8 +389,8 @@ def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study):
         f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n'
         for n, path in enumerate(paths)
     )
-    found = problems(study, "\n" + "".join(axes))
-    assert sorted(one.split(" of the cell")[0] for one in found) == [
+    messages = problems(study, "\n" + "".join(axes))
+    assert sorted(text.split(" of the cell")[0] for text in messages) == [
         "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
         "are `pull`; name one of them "
         "@ s.toml:30 stage.pul.epochs",
@@ -416,15 +416,15 @@ def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
     path = put("s.toml", RECIPE + ELSEWHERE)
     with pytest.raises(RecipeError, match=r"there is no file .*gone.txt"):
         read_study(path, (), plugins, only=[{"data": "lines"}])
-    found = read_study(path, (), plugins, only=[{"data": "words"}])
-    assert found.names == ("words", "lines")
-    (remark,) = found.remarks
+    expanded = read_study(path, (), plugins, only=[{"data": "words"}])
+    assert expanded.names == ("words", "lines")
+    (remark,) = expanded.remarks
     assert remark.cells == ("lines",)
     assert re.fullmatch(
         r"there is no file `.*gone.txt`; check the path @ .*s.toml:30 .*",
         remark.message,
     )
-    assert found.only([{"data": "words"}]).remarks == ()
+    assert expanded.only([{"data": "words"}]).remarks == ()
 
 
 def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(put, plugins):
@@ -513,16 +513,18 @@ def test_an_unknown_cell_of_a_name_like_no_other_gets_the_first_one():
 
 
 def test_only_keeps_the_cells_that_agree_with_an_entry(study):
-    found = study(LOSSES, "stage.0.batch_size=2")
-    kept = found.only([{"rate": "0.1", "loss": "chase"}, {"rate": ("0.2",)}])
+    expanded = study(LOSSES, "stage.0.batch_size=2")
+    kept = expanded.only([{"rate": "0.1", "loss": "chase"}, {"rate": ("0.2",)}])
     assert kept.names == ("0.1, chase", "0.2, pull", "0.2, chase")
-    assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
+    assert expanded.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
 
 
 @pytest.mark.parametrize("label", ["1e-1", "0.1", "0.10", "+.1"])
 def test_only_takes_a_number_however_it_is_written(label, study):
-    found = study(LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2")
-    assert found.only([{"rate": label}]).names == ("1e-1, pull", "1e-1, chase")
+    expanded = study(
+        LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2"
+    )
+    assert expanded.only([{"rate": label}]).names == ("1e-1, pull", "1e-1, chase")
 
 
 def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study):
@@ -532,21 +534,21 @@ def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study):
 
 
 def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study):
-    found = study(LOSSES)
+    expanded = study(LOSSES)
     with pytest.raises(
         RecipeError, match=r"the axis `rate` has no label `0.4`"
     ) as caught:
-        found.only([{"rate": "0.4"}, {"los": "pull"}])
+        expanded.only([{"rate": "0.4"}, {"los": "pull"}])
     assert len(caught.value.problems) == 2
     with pytest.raises(
         RecipeError, match="no cell of the study is among those asked for"
     ):
-        found.only([{"loss": "chase"}])
+        expanded.only([{"loss": "chase"}])
 
 
 def test_a_cell_document_has_no_study_and_places_what_axes_set(study):
-    found = study(LOSSES, "stage.0.batch_size=2")
-    document = found.cells[-1].recipe.document
+    expanded = study(LOSSES, "stage.0.batch_size=2")
+    document = expanded.cells[-1].recipe.document
     assert "study" not in document.data
     places = [
         ("stage", 0, "loss"),
@@ -595,9 +597,9 @@ def test_the_cells_of_a_study_know_nothing_of_its_references(study):
 def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
     study,
 ):
-    found = study(LOSSES)
+    expanded = study(LOSSES)
     with pytest.raises(RecipeError) as caught:
-        require_cells_of_labels(found)
+        require_cells_of_labels(expanded)
     (problem,) = caught.value.problems
     assert str(problem) == (
         "no cell with the label `chase` of the axis `loss` can work: a batch of 4 is more than 3; make it "

@@ -129,7 +129,7 @@ def test_figures_are_listed_and_written(place, tmp_path):
         (
             ["effects", "-o", "a.pdf", "--out", "b"],
             2,
-            r"say the same twice: take one of them out",
+            r"both say where to write: take one of them out",
         ),
     ],
 )

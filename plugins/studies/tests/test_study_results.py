@@ -16,12 +16,12 @@ from sentbed_studies.study_results import LoadedStudy, load_study
 
 
 def run(cell, seed, **scores):
-    said = {"encoder": {}, "evaluator": {"id": "p"}}
-    found = tuple(
-        Score(task, "accuracy", value, said, "en", "transfer")
+    protocol = {"encoder": {}, "evaluator": {"id": "p"}}
+    of_run = tuple(
+        Score(task, "accuracy", value, protocol, "en", "transfer")
         for task, value in scores.items()
     )
-    return CellRun(cell, seed, "finished" if scores else "waiting", scores=found)
+    return CellRun(cell, seed, "finished" if scores else "waiting", scores=of_run)
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def renamed(data, *names):
 
 
 def test_scores_are_a_tidy_table(data):
-    found = LoadedStudy(data).scores
-    assert [*found.columns] == [
+    frame = LoadedStudy(data).scores
+    assert [*frame.columns] == [
         *(
             "cell",
             "pooler",
@@ -77,8 +77,8 @@ def test_scores_are_a_tidy_table(data):
         ),
         *("value", "direction", "degenerate"),
     ]
-    assert len(found) == 2 * 2 * 2 + 2
-    assert found.iloc[3].to_dict() == {
+    assert len(frame) == 2 * 2 * 2 + 2
+    assert frame.iloc[3].to_dict() == {
         "cell": "mean, 1e-3",
         "pooler": "mean",
         "axis seed": "1e-3",
@@ -93,21 +93,21 @@ def test_scores_are_a_tidy_table(data):
         "degenerate": "",
     }
     means = (
-        found[found.task == "MR"]
+        frame[frame.task == "MR"]
         .groupby(["pooler", "axis seed"], observed=True)
         .value.mean()
     )
     # In the order of the recipe, not of the alphabet; labels stay as they were written.
     assert [*means.index] == [("mean", "1e-3"), ("mean", "1e9"), ("first", "1e-3")]
     assert [*means] == [71.0, 72.0, 72.0]
-    assert (found.value.dtype, found.seed.dtype) == ("float64", "int64")
+    assert (frame.value.dtype, frame.seed.dtype) == ("float64", "int64")
 
 
 def costing(data, other="value"):
     """The study with costs in every finished run, one of them measured twice."""
 
     def with_costs(one):
-        said = {"encoder": {}, "evaluator": {"id": "c"}}
+        protocol = {"encoder": {}, "evaluator": {"id": "c"}}
         costs = (
             ("passes", 1.0),
             (other, 2.0),
@@ -115,7 +115,7 @@ def costing(data, other="value"):
             ("passes", 3.0),
         )
         added = (
-            Score(task, "a", value, said, "en", "c", direction="lower", axis="cost")
+            Score(task, "a", value, protocol, "en", "c", direction="lower", axis="cost")
             for task, value in costs
         )
         return attrs.evolve(one, scores=(*one.scores, *added)) if one.scores else one
@@ -127,15 +127,15 @@ def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(
     data,
 ):
     study = LoadedStudy(costing(data, "pooler"))
-    found = study.costs
+    frame = study.costs
     place = ["cell", "pooler", "axis seed", "seed", "encoder", "evaluator"]
-    assert [*found.columns] == [*place, "passes", "cost pooler", "tokens"]
+    assert [*frame.columns] == [*place, "passes", "cost pooler", "tokens"]
     # Five runs have finished; what is measured twice has two rows.
-    assert len(found) == 2 * 5
-    whole = found[found.tokens.notna()]
+    assert len(frame) == 2 * 5
+    whole = frame[frame.tokens.notna()]
     assert [*whole.passes] == [1.0] * 5
     assert [*whole.tokens] == [10.0, 20.0, 10.0, 20.0, 10.0]
-    assert [*found[found.tokens.isna()].passes] == [3.0] * 5
+    assert [*frame[frame.tokens.isna()].passes] == [3.0] * 5
     # Beside the scores of the same run.
     mr = study.scores[study.scores.task == "MR"].merge(
         whole, on=["cell", "pooler", "axis seed", "seed"]
@@ -146,21 +146,21 @@ def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(
 
 def test_groups_have_a_row_for_each_cell_of_a_table(data):
     study = LoadedStudy(data)
-    found = study.groups
+    frame = study.groups
     groups = study.tables[0].groups
     assert groups is not None
-    assert [*found.columns[:3]] == ["cell", "pooler", "axis seed"]
-    assert "seed" not in found.columns
+    assert [*frame.columns[:3]] == ["cell", "pooler", "axis seed"]
+    assert "seed" not in frame.columns
     # The other two differ by 0.5 under both seeds.
     assert groups.left == (("first, 1e-3", "it has not finished"),)
     assert groups.reason == "the seeds change nothing, and the score has no items"
-    assert len(found) == len(groups.rows) == 0
+    assert len(frame) == len(groups.rows) == 0
     noisy = attrs.evolve(
         data.cells[1].runs[0], scores=run("mean, 1e9", 1, MR=70.5, CR=84.0).scores
     )
     cell = attrs.evolve(data.cells[1], runs=(noisy, data.cells[1].runs[1]))
-    found = LoadedStudy(attrs.evolve(data, cells=(data.cells[0], cell))).groups
-    assert found[["cell", "mean", "letters", "lowest_rank", "highest_rank"]].to_dict(
+    frame = LoadedStudy(attrs.evolve(data, cells=(data.cells[0], cell))).groups
+    assert frame[["cell", "mean", "letters", "lowest_rank", "highest_rank"]].to_dict(
         "list"
     ) == {
         "cell": ["mean, 1e9", "mean, 1e-3"],
@@ -169,8 +169,8 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data):
         "lowest_rank": [1, 1],
         "highest_rank": [2, 2],
     }
-    assert found.from_best.tolist() == [0.0, -1.375]
-    assert found.mean_rank.isna().all()
+    assert frame.from_best.tolist() == [0.0, -1.375]
+    assert frame.mean_rank.isna().all()
 
 
 @pytest.mark.parametrize("name", ["pooler", "mean", "seed", "status", "letters", "std"])
@@ -248,15 +248,15 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
         "cells": [],
         "excluded": [],
     }
-    said = {
+    record = {
         "expected": {},
         "order": [],
         "ranks": ranks,
         "colour": "STSB",
         "cost": "passes",
     }
-    said["groups"] = False
-    (tmp_path / "study.json").write_text(json.dumps({**content, **said}))
+    record["groups"] = False
+    (tmp_path / "study.json").write_text(json.dumps({**content, **record}))
     data = read_data(tmp_path)
     assert (data.ranks, data.colour, data.cost, data.groups) == (
         expected,
@@ -268,8 +268,8 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
 
 def test_scores_and_costs_stand_side_by_side(data):
     study = LoadedStudy(costing(data))
-    found = study.tidy
-    assert [*found.columns] == [
+    frame = study.tidy
+    assert [*frame.columns] == [
         *study.scores.columns,
         "passes",
         "cost value",
@@ -277,11 +277,11 @@ def test_scores_and_costs_stand_side_by_side(data):
         "passes 2",
     ]
     # Five runs of two tasks; the costs are in columns of their own.
-    assert len(found) == 5 * 2
-    assert [*found[found.task == "MR"].tokens] == [10.0, 20.0, 10.0, 20.0, 10.0]
-    assert {*found.passes} == {1.0}
-    assert {*found["passes 2"]} == {3.0}
-    assert {*found["cost value"]} == {2.0}
+    assert len(frame) == 5 * 2
+    assert [*frame[frame.task == "MR"].tokens] == [10.0, 20.0, 10.0, 20.0, 10.0]
+    assert {*frame.passes} == {1.0}
+    assert {*frame["passes 2"]} == {3.0}
+    assert {*frame["cost value"]} == {2.0}
     assert [*study.costs.columns[-3:]] == ["passes", "cost value", "tokens"]
     assert LoadedStudy(data).tidy.equals(LoadedStudy(data).scores)
 
@@ -290,8 +290,8 @@ def test_costs_of_one_encoder_are_not_those_of_another(data):
     cell = costing(data).cells[0]
     before = attrs.evolve(cell.runs[0].scores[0], encoder="en@start")
     runs = (attrs.evolve(cell.runs[0], scores=(before, *cell.runs[0].scores)),)
-    found = LoadedStudy(attrs.evolve(data, cells=(attrs.evolve(cell, runs=runs),))).tidy
-    assert found.set_index("encoder").passes.isna().to_dict() == {
+    frame = LoadedStudy(attrs.evolve(data, cells=(attrs.evolve(cell, runs=runs),))).tidy
+    assert frame.set_index("encoder").passes.isna().to_dict() == {
         "en@start": True,
         "en": False,
     }
@@ -325,10 +325,10 @@ def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data):
         cost = RecordedCost(RunCost(seconds=one.seed * 7.0))
         return attrs.evolve(one, cost=cost) if one.cell == name else one
 
-    found = LoadedStudy(with_runs(data, with_cost)).tidy
-    first = found[found.cell == name]
+    frame = LoadedStudy(with_runs(data, with_cost)).tidy
+    first = frame[frame.cell == name]
     assert [*first["run-seconds"]] == [7.0, 7.0, 14.0, 14.0]
-    assert found[found.cell != name]["run-seconds"].isna().all()
+    assert frame[frame.cell != name]["run-seconds"].isna().all()
 
 
 def test_an_axis_that_changes_no_score_is_found(data):

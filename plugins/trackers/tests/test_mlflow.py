@@ -72,12 +72,12 @@ def permitted(series):
 def test_mlflow_reads_everything_that_the_run_has_shown(
     follow, settings, series, same, tmp_path
 ):
-    told = follow(settings.build()).start().scores("en@start", 40.0)
+    events = follow(settings.build()).start().scores("en@start", 40.0)
     for stage in ("nli", "align"):
-        told.watch(stage, 0).steps(stage, 1, 3).looks(stage, 3)
-    told.scores("en", 70.0).finish()
-    run, found = read(settings)
-    same(found, permitted(series(3)))
+        events.watch(stage, 0).steps(stage, 1, 3).looks(stage, 3)
+    events.scores("en", 70.0).finish()
+    run, recorded = read(settings)
+    same(recorded, permitted(series(3)))
     assert (run.info.status, run.info.run_name) == ("FINISHED", "run")
     assert run.data.params == {
         "schema": "1",
@@ -93,7 +93,7 @@ def test_mlflow_reads_everything_that_the_run_has_shown(
     }
     assert run.data.tags["paper"] == "table 5"
     assert run.data.tags["sentbed.directory"] == str(tmp_path / "run")
-    assert told.facts["mlflow"] == {
+    assert events.facts["mlflow"] == {
         "experiment": settings.experiment,
         "run_id": run.info.run_id,
     }
@@ -118,8 +118,8 @@ def test_a_resumed_run_goes_on_in_its_run_and_has_nothing_twice(
     resumed = follow(settings.build()).resume(states)
     assert read(settings)[0].info.status == "RUNNING"
     resumed.steps("align", 2, 3).looks("align", 3).scores("en", 70.0).finish()
-    run, found = read(settings)
-    same(found, permitted(series(3)))
+    run, recorded = read(settings)
+    same(recorded, permitted(series(3)))
     assert run.info.status == "FINISHED"
 
 
@@ -140,9 +140,9 @@ def test_what_had_not_arrived_at_the_checkpoint_is_sent_by_the_resumed_run(
 
 
 def test_a_run_that_mlflow_has_lost_is_made_anew(follow, settings, caplog):
-    told = follow(settings.build())
-    key = next(iter(told.start().states()))
-    told.finish()
+    events = follow(settings.build())
+    key = next(iter(events.start().states()))
+    events.finish()
     lost = {key: {"run_id": "0" * 32, "pending": [["nli/loss", 1.0, 1, 1]]}}
     again = follow(settings.build()).resume(lost).steps("nli", 2, 2).finish()
     assert "MLflow no longer has the run" in caplog.text
@@ -167,7 +167,7 @@ def test_a_service_that_fails_in_between_costs_nothing(
 
     monkeypatch.setattr(outbox, "RETRY_SECONDS", 0.01)
     tracker = settings.build()
-    told = follow(tracker).start().steps("nli", 1, 1)
+    events = follow(tracker).start().steps("nli", 1, 1)
     with monkeypatch.context() as patch:
         tried = []
 
@@ -176,9 +176,9 @@ def test_a_service_that_fails_in_between_costs_nothing(
             raise ConnectionError("no route to host")
 
         patch.setattr(MlflowClient, "log_batch", down)
-        told.steps("nli", 2, 3)
+        events.steps("nli", 2, 3)
         wait_for(lambda: len(tried) >= 3)
-    told.finish()
+    events.finish()
     assert [step for step, _ in read(settings)[1]["nli/loss"]] == [1, 2, 3]
     assert (
         sum(
@@ -193,24 +193,24 @@ def test_numbers_that_mlflow_refuses_are_dropped_and_the_rest_arrives(
     follow, settings, caplog
 ):
     tracker = settings.build()
-    told = follow(tracker).start()
+    events = follow(tracker).start()
     tracker.put(1, {"": 1.0})
     wait_for(lambda: bool(caplog.messages))
-    told.steps("nli", 1, 1).finish()
+    events.steps("nli", 1, 1).finish()
     assert "MLflow refuses 1 numbers" in caplog.text
     assert [step for step, _ in read(settings)[1]["nli/loss"]] == [1]
 
 
 def test_a_service_that_is_not_there_is_an_error_at_the_start(follow, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    told = follow(MLflow(uri="http://me:secret@127.0.0.1:9").build())
+    events = follow(MLflow(uri="http://me:secret@127.0.0.1:9").build())
     with pytest.raises(
         RunError, match=r"MLflow cannot be used at `http://127\.0\.0\.1:9`: "
     ) as caught:
-        told.start()
+        events.start()
     assert "take the tracker out of the recipe" in str(caught.value)
     assert "secret" not in str(caught.value).partition(": ")[0]
-    assert told.fail(caught.value).states() == {}
+    assert events.fail(caught.value).states() == {}
 
 
 @pytest.mark.slow

@@ -1,1 +1,1 @@
-"""Audit of results: what may be compared, and what may be claimed."""
+"""Audit of results: which scores may be compared, and which models differ."""

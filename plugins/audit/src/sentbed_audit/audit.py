@@ -1,4 +1,4 @@
-"""`audit_results`: from paths to what may be compared and claimed."""
+"""`audit_results`: read results, select the scores that may be compared, and test which models differ."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sentbed_audit.read_results import Results, read_results
 
 @attrs.frozen(eq=False)
 class Audit:
-    """All that an audit has found."""
+    """Result of an audit."""
 
     name: str
     results: Results
     comparable: ComparableScores
     claims: Claims | None
     problem: str = ""
-    """Why nothing can be claimed."""
+    """Why `claims` is None; otherwise empty."""
 
 
 def audit_results(
@@ -36,8 +36,8 @@ def audit_results(
 ) -> Audit:
     """Read results and return their audit.
 
-    `benchmark` names the tasks, splits and subsets that are compared, `tasks` and `models` some of them; with
-    `ignore_data`, scores on different revisions of the data are paired, too.
+    `benchmark` names the benchmark whose tasks, splits and subsets are compared; `tasks` and `models` restrict
+    the comparison. With `ignore_data`, scores on different revisions of the data are paired, too.
 
     Raises:
         DataError: if a path, benchmark, task or model does not exist.
@@ -66,14 +66,16 @@ def audit_results(
 
 
 def _restricted(results: Results, column: str, names: Collection[str]) -> Results:
-    """Return the results of some tasks or models; of all where none is named."""
+    """Return only the results of some tasks or models, or all if `names` is empty. Raises `DataError`."""
     if not names:
         return results
+
     present = {getattr(row, column) for row in results.rows}
     for name in names:
         if name not in present:
             raise DataError(
                 f"no score is of the {column} `{name}`.{suggest(name, sorted(present))}"
             )
+
     rows = [row for row in results.rows if getattr(row, column) in names]
     return attrs.evolve(results, rows=rows)

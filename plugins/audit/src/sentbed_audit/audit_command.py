@@ -1,4 +1,4 @@
-"""The command `audit`."""
+"""Command `audit`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def audit(
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Say what may be compared in the results in PATHS, and what may be claimed from them.
+    """Show which results in PATHS may be compared, and which models differ.
 
     PATHS are folders or archives of MTEB's result files, directories of runs or studies, result files of
     lm-eval, or CSV files with the columns model, task and score. Nothing is downloaded, no model is loaded.
@@ -67,7 +67,9 @@ def audit(
     if as_json:
         echo(json.dumps(audit_record(result), indent=2, ensure_ascii=False))
         return
+
     for line in answers(result):
         echo(f"{line.question}: {line.answer}")
+
     if page is not None:
         echo(str(page))

@@ -1,4 +1,4 @@
-"""The report of an audit: a page, the frame of all scores, and JSON."""
+"""Report of an audit: a page, a CSV file of all scores, and JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sentbed_audit.claims import Claims, Neighbours, WithoutPart
 from sentbed_audit.findings import SENTENCES, Finding, Kind
 
 MOST_DETAILS = 300
-"""Findings that the page lists; `audit.json` has all of them."""
+"""Maximum number of findings on the page; `audit.json` has all of them."""
 
 METHOD = (
     "Pairs of models are compared by Wilcoxon's signed-rank test over the tasks that both have on the same "
@@ -38,7 +38,7 @@ TRAINED_ON = (
     "`training_datasets` in its `model_meta.json`; what a model it was adapted from declares is not counted."
 )
 FEWEST_TASKS = 6
-"""Of five differences, also all on one side have a p-value above 5 %."""
+"""Minimum number of tasks for a test: with five, the p-value is above 5 % whatever the differences."""
 
 NEEDED = (
     "Tasks needed: how many tasks like these separate the two in four of five cases, without correction; "
@@ -63,7 +63,7 @@ def write_audit(directory: Path, audit: Audit) -> Path:
 
 
 def audit_record(audit: Audit) -> Any:
-    """Return an audit as what JSON holds."""
+    """Return an audit as a JSON object."""
     record: dict[str, Any] = {
         "files": audit.results.files,
         "scores": len(audit.results.scores),
@@ -135,17 +135,17 @@ def pair_counts(claims: Claims) -> dict[str, int]:
 
 
 def answers(audit: Audit) -> list[AnswerLine]:
-    """Return what the audit says at the top."""
-    mixture = (
-        mixture_sentence(audit.comparable.findings)
-        or "No mixture of conditions was found."
-    )
+    """Return the lines at the top of the report."""
+    mixture = mixture_sentence(audit.comparable.findings)
+    if not mixture:
+        mixture = "No mixture of conditions was found."
     claims = audit.claims
     if claims is None:
         return [
             AnswerLine("Claims", f"None: {audit.problem}."),
             AnswerLine("Mind", mixture),
         ]
+
     counts = pair_counts(claims)
     return [
         AnswerLine("First", _first_sentence(claims)),
@@ -183,6 +183,7 @@ def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
     for way, leader in claims.leaders.items():
         if leader != first:
             others.append(f"{leader} by {way}")
+
     leaders = "The same model is first by every way to rank"
     if others:
         leaders = f"First is {' and '.join(others)}"
@@ -214,10 +215,11 @@ def _deciding_parts(changes: Sequence[WithoutPart], first: str) -> list[str]:
 
 
 def mixture_sentence(findings: Sequence[Finding]) -> str:
-    """Return how many findings there are of each kind, as a sentence; empty where there are none."""
+    """Return the number of findings of each kind as a sentence; empty if there are none."""
     counts = Counter(finding.kind for finding in findings)
     if not counts:
         return ""
+
     numbers = []
     for kind in SENTENCES:
         if kind in counts:
@@ -254,6 +256,7 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
     by_kind: defaultdict[Kind, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)
+
     kinds = []
     details: list[tuple[str, ...]] = []
     for kind, sentence in SENTENCES.items():
@@ -294,10 +297,9 @@ def _ranking_section(
         "ranks",
         Column("mean rank", direction="lower"),
     ]
-    columns += [
-        Column(name, direction="higher", group="types of tasks")
-        for name in claims.type_means
-    ]
+    for name in claims.type_means:
+        columns.append(Column(name, direction="higher", group="types of tasks"))
+
     columns += [f"ranks in {name}" for name in claims.type_rank_intervals]
     if trained_on:
         columns.append("tasks trained on")
@@ -308,10 +310,8 @@ def _ranking_section(
         row.append(_interval(claims.rank_intervals[place]))
         row.append(float(claims.mean_ranks.iloc[place]))
         row += map(float, claims.type_means.iloc[place])
-        row += [
-            _interval(intervals[place])
-            for intervals in claims.type_rank_intervals.values()
-        ]
+        for intervals in claims.type_rank_intervals.values():
+            row.append(_interval(intervals[place]))
         if trained_on:
             row.append(_tasks_trained_on(trained_on.get(str(model))))
         rows.append(row)

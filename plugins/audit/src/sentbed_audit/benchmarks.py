@@ -1,4 +1,4 @@
-"""Benchmarks: which splits and subsets of which tasks count, and the types of tasks."""
+"""Tasks of benchmarks, with their splits, subsets and types."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ class BenchmarkTask:
 
 @cache
 def benchmarks() -> Mapping[str, Mapping[str, BenchmarkTask]]:
-    """Return the benchmarks by name, as MTEB 2.26 defines them."""
-    text = (
-        resources.files("sentbed_audit").joinpath("benchmarks.json").read_text("utf-8")
-    )
+    """Return name of a benchmark -> its tasks by name, as MTEB 2.26 defines them."""
+    file = resources.files("sentbed_audit").joinpath("benchmarks.json")
     tables = {}
-    for name, tasks in json.loads(text).items():
+    for name, tasks in json.loads(file.read_text("utf-8")).items():
         table = {}
         for task in tasks:
             splits, subsets = tuple(task["splits"]), tuple(task["subsets"])
@@ -41,7 +39,7 @@ def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
     """Return the tasks of a benchmark.
 
     Raises:
-        DataError: if there is none of that name.
+        DataError: if there is no benchmark of that name.
     """
     tables = benchmarks()
     if name not in tables:
@@ -53,7 +51,7 @@ def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
 
 
 def task_types() -> dict[str, str]:
-    """Return the type of each task of all benchmarks, by name."""
+    """Return task -> type for the tasks of all benchmarks."""
     types = {}
     for tasks in benchmarks().values():
         for name, task in tasks.items():

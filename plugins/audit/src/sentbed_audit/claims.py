@@ -1,9 +1,9 @@
-"""What may be claimed from a table of scores: which rows differ over the tasks, and what a ranking hangs on.
+"""Claims that a table of scores allows: which models differ over the tasks, and on what the ranking depends.
 
-Tasks are the sample: every test asks whether other tasks of the kind would give the same order. Two rows are
-compared by Wilcoxon's signed-rank test over the tasks that both have on the same revision of the data; the
-p-values of all pairs are corrected by Holm's method. Intervals of ranks follow from the pairs that differ
-(Klein, Wright and Wieczorek, 2020). Tasks that resemble each other make all of this too certain.
+Tasks are the sample: every test asks whether other tasks of this kind would give the same order. Two models,
+the rows of the table, are compared by Wilcoxon's signed-rank test over the tasks that both have on the same
+revision of the data; the p-values of all pairs are corrected by Holm's method. Intervals of ranks follow from
+the pairs that differ (Klein, Wright and Wieczorek, 2020). If tasks resemble each other, p-values are too small.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from sentbed_audit.signed_ranks import signed_rank_p_values
 
 POWER = 0.8
 EFFICIENCY = 3 / math.pi
-"""Of Wilcoxon's test beside the t-test, for normal differences (Lehmann, 1975)."""
+"""Asymptotic efficiency of Wilcoxon's test relative to the t-test, for normal differences (Lehmann, 1975)."""
 
 MOST_TASKS = 10_000
-"""Tasks beyond which no number of them is given."""
+"""Largest number of tasks that `tasks_needed` returns."""
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class Pairs:
     """Comparisons of all pairs of rows, in the order of the table. All arrays are `(rows, rows)`."""
 
     differences: Floats
-    """Mean over the shared tasks of row less column."""
+    """Mean over the shared tasks of the row's score minus the column's."""
     spreads: Floats
     """Standard deviation of the differences over these tasks."""
     tasks: NDArray[np.int64]
@@ -50,10 +50,10 @@ class Pairs:
     """Number of these tasks on which the row is better than the column."""
     p_values: Floats
     corrected: Floats
-    """P-values of all pairs by Holm's method."""
+    """P-values, corrected by Holm's method over all pairs."""
 
     def better(self, corrected: bool = True) -> NDArray[np.bool_]:
-        """Return which rows are significantly better than which others, the columns."""
+        """Return whether each row is significantly better than each column, `(rows, rows)`."""
         p_values = self.p_values
         if corrected:
             p_values = self.corrected
@@ -62,7 +62,7 @@ class Pairs:
 
 @attrs.frozen
 class Neighbours:
-    """Two rows that follow each other in the ranking by mean."""
+    """Two models that follow each other in the ranking by mean."""
 
     first: str
     second: str
@@ -70,44 +70,44 @@ class Neighbours:
     p_value: float
     corrected: float
     tasks: int
-    """Tasks that they share."""
+    """Number of tasks that both have."""
     wins: int
-    """Tasks on which the first is better."""
+    """Number of tasks on which the first is better."""
     tasks_needed: int | None
-    """Tasks like these that would separate them in four of five cases; None for more than 10,000."""
+    """Number of such tasks that finds the difference with a power of 0.8; None for more than 10,000."""
 
     @property
     def is_conflict(self) -> bool:
-        """Whether the first has the better mean and loses on more tasks than it wins."""
+        """Whether the first, which has the better mean, is better on less than half of the tasks."""
         return 2 * self.wins < self.tasks
 
 
 @attrs.frozen
 class WithoutPart:
-    """The ranking by mean without a task, a type of tasks or duplicates."""
+    """Changes of the ranking by mean if a task, a type of tasks or duplicates are left out."""
 
     left_out: str
     first: str
-    """Row that is first then."""
+    """Model that is then first."""
     rank_changes: int
-    """Rows whose rank is another one."""
+    """Number of models whose rank changes."""
     largest_move: int
-    """Ranks that a row moves at most."""
+    """Largest change of a rank."""
     tau: float
-    """Kendall's correlation with the whole ranking."""
+    """Kendall's rank correlation with the whole ranking."""
 
 
 @attrs.frozen(eq=False)
 class Claims:
-    """What may be claimed."""
+    """Rankings and tests of the models that have all tasks."""
 
     scores: pandas.DataFrame
-    """Rows with all tasks, the best mean first, times 100 where all scores are shares."""
+    """Scores `(models, tasks)`, the best mean first; times 100 if all are at most 1."""
     means: pandas.Series
     mean_ranks: pandas.Series
     """Mean over tasks of the rank, 1 for the best."""
     type_means: pandas.DataFrame
-    """Mean of each type of tasks, a column a type; empty where types are not known."""
+    """Mean over the tasks of each type, one column per type; empty if types are unknown."""
     rank_intervals: tuple[tuple[int, int], ...]
     type_rank_intervals: Mapping[str, tuple[tuple[int, int], ...]]
     """Intervals of ranks within each type of tasks."""
@@ -117,11 +117,11 @@ class Claims:
     without_type: tuple[WithoutPart, ...]
     without_duplicates: tuple[WithoutPart, ...]
     types: Mapping[str, str]
-    """Type of each task, where it is known."""
+    """Task -> type, for tasks whose type is known."""
 
     @property
     def leaders(self) -> dict[str, str]:
-        """The first row by each way to rank."""
+        """Way to rank -> the first model."""
         leaders = {}
         leaders["mean over tasks"] = str(self.means.index[0])
         leaders["mean rank"] = str(self.mean_ranks.idxmin())
@@ -132,16 +132,16 @@ class Claims:
 
     @property
     def not_told_apart_from_first(self) -> int:
-        """Number of rows that do not differ from the first one."""
+        """Number of models that do not differ significantly from the first one."""
         return int((~self.pairs.better()[0]).sum()) - 1
 
 
 def claims_of(
     comparable: ComparableScores, types: Mapping[str, str], ignore_data: bool = False
 ) -> Claims:
-    """Return what may be claimed from the rows that have all tasks.
+    """Return rankings and tests of the models that have all tasks.
 
-    `types` are those of tasks; with `ignore_data`, scores on different revisions of the data are paired, too.
+    `types` is task -> type. With `ignore_data`, scores on different revisions of the data are paired, too.
 
     Raises:
         ValueError: if fewer than two rows have all tasks.
@@ -152,6 +152,7 @@ def claims_of(
             f"{len(scores)} of {len(comparable.scores)} models have all {comparable.scores.shape[1]} tasks, "
             "expected two or more; name fewer tasks with `--task`"
         )
+
     if scores.to_numpy().max() <= 1:
         scores = 100 * scores
     order = scores.mean(axis=1).sort_values(ascending=False, kind="stable").index
@@ -169,6 +170,7 @@ def claims_of(
     intervals_in_types = {}
     for name, tasks in tasks_of_type.items():
         type_means[name] = scores[tasks].mean(axis=1)
+
     for name, tasks in sorted(tasks_of_type.items()):
         pairs_in_type = compare_all(scores[tasks], revisions[tasks])
         intervals_in_types[name] = tuple(rank_intervals(pairs_in_type.better()))
@@ -222,7 +224,7 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
 
 
 def _matrix(rows: int, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
-    """Return values of all pairs as a matrix; `below` its diagonal are those of the second with the first."""
+    """Return the values of all pairs as a symmetric or antisymmetric matrix, from both triangles."""
     matrix = np.zeros((rows, rows), above.dtype)
     firsts, seconds = np.triu_indices(rows, 1)
     matrix[firsts, seconds] = above
@@ -231,7 +233,7 @@ def _matrix(rows: int, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]
 
 
 def _codes(revisions: pandas.DataFrame) -> NDArray[np.int64]:
-    """Return a number for each revision of a task's data, the same for the same one."""
+    """Return an integer for each revision of a task's data, equal for equal revisions."""
     codes: NDArray[np.int64] = revisions.apply(
         lambda column: pandas.factorize(column)[0]
     ).to_numpy(np.int64)
@@ -239,14 +241,13 @@ def _codes(revisions: pandas.DataFrame) -> NDArray[np.int64]:
 
 
 def corrected_p_values(p_values: Floats) -> Floats:
-    """Return p-values corrected by Holm's method; NaN stays, and counts as no test."""
+    """Return p-values corrected by Holm's method; a NaN stays NaN, and does not count as a test."""
     corrected = np.full(len(p_values), np.nan)
-    tested = np.flatnonzero(np.isfinite(p_values))
-    corrected_by_place = holm(
-        dict(zip(tested.tolist(), p_values[tested].tolist(), strict=True))
-    )
-    for place, p_value in corrected_by_place.items():
-        corrected[place] = p_value
+    tested = np.flatnonzero(np.isfinite(p_values)).tolist()
+    for index, p_value in holm(
+        {index: float(p_values[index]) for index in tested}
+    ).items():
+        corrected[index] = p_value
     return corrected
 
 
@@ -267,20 +268,23 @@ def _neighbours(names: Sequence[str], pairs: Pairs) -> Iterator[Neighbours]:
 
 
 def tasks_needed(difference: float, spread: float) -> int | None:
-    """Return how many tasks separate two rows with a power of 0.8 at 5 %, two-sided.
+    """Return how many tasks find a difference with a power of 0.8 at the two-sided level of 5 %.
 
     `difference` is the mean of the differences over tasks, `spread` their standard deviation. The number is
-    that of the paired t-test, divided by the efficiency of Wilcoxon's. None for more than 10,000, or without
-    a difference.
+    that of the paired t-test divided by the efficiency of Wilcoxon's test. None for more than 10,000, or if
+    there is no difference.
     """
     if not difference or not math.isfinite(difference) or not math.isfinite(spread):
         return None
+
     if spread == 0:
         return 2
+
     effect = abs(difference) / spread
     low, high = 2, MOST_TASKS
     if _power(effect, high) < POWER:
         return None
+
     while low < high:
         middle = (low + high) // 2
         if _power(effect, middle) < POWER:
@@ -304,7 +308,7 @@ def _power(effect: float, tasks: int) -> float:
 def without_columns(
     scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]
 ) -> Iterator[WithoutPart]:
-    """Yield the ranking by mean without each part, a list of tasks, where a task is left."""
+    """Yield the changes of the ranking without the tasks of each part, unless no task would be left."""
     ranks = scores.mean(axis=1).rank(ascending=False)
     for name, tasks in parts.items():
         rest = scores.drop(columns=list(tasks))
@@ -315,7 +319,7 @@ def without_columns(
 def _without_duplicates(
     scores: pandas.DataFrame, duplicates: Sequence[Sequence[str]]
 ) -> Iterator[WithoutPart]:
-    """Yield the ranking by mean without all but one row of each group of duplicates."""
+    """Yield the changes of the ranking if only the first model of each group of duplicates stays."""
     for group in duplicates:
         present = [name for name in group if name in scores.index]
         if len(present) > 1:
@@ -325,7 +329,7 @@ def _without_duplicates(
 
 
 def _changed(name: str, ranks: pandas.Series, means: pandas.Series) -> WithoutPart:
-    """Return how the ranking by these means differs from these ranks."""
+    """Return the changes of the ranking from `ranks` to those by `means`."""
     moves = (means.rank(ascending=False) - ranks).abs()
     tau: Any = stats.kendalltau(ranks, -means).statistic
     first = str(means.idxmax())

@@ -1,7 +1,7 @@
-"""Which scores may be compared: one number for each model and task, under one condition.
+"""Selects the scores that may be compared: one number per model and task, in the same metric, split and subsets.
 
-A task's scores are compared on one metric and split and over the same subsets. Where a benchmark is named,
-they are the benchmark's, otherwise those that most models have. The rest is left out, each with a finding.
+The metric is the one that most models have; splits and subsets are those of the benchmark, if there is one,
+and otherwise those that most models have. Each score that is left out gives a `Finding`.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ from sentbed_audit.findings import Finding, Kind
 from sentbed_audit.read_results import Results
 
 COMMON = 0.95
-"""Share of the models with a task's most common subset that must have another one for it to count."""
+"""A subset of a task is compared if at least this share of the models with its most common subset have it."""
 
 OTHER_SCALE = 20.0
-"""Multiple of the median of a task from which a score is on another scale."""
+"""Scores above this multiple of the median of their task are taken to be on another scale."""
 
 FEWEST_SHARED = 5
-"""Tasks that two models must share before equal scores make them duplicates."""
+"""Minimum number of shared tasks on which the scores of duplicates are equal."""
 
 KEY = ["system", "task"]
 
 
 @attrs.frozen(eq=False)
 class ComparableScores:
-    """What is compared: a row a model and revision, a column a task."""
+    """Scores that may be compared: one row per model and revision, one column per task."""
 
     scores: pandas.DataFrame
-    """Mean over subsets and seeds; NaN where there is no score that may be compared."""
+    """Mean over subsets and seeds; NaN if there is no score that may be compared."""
     revisions: pandas.DataFrame
-    """Revision of the data behind each score, of the same shape; empty where it is not known."""
+    """Revision of the data of each score, of the same shape; empty if unknown."""
     findings: tuple[Finding, ...]
     duplicates: tuple[tuple[str, ...], ...]
-    """Groups of rows with the same scores."""
+    """Groups of models with equal scores."""
     trained_on: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    """Row -> those of the compared tasks that the model declares as trained on; only of models that declare
-    any training data."""
+    """Model -> the compared tasks that it declares as training data; only models that declare any."""
 
 
 def comparable_scores(
     results: Results, tasks: Mapping[str, BenchmarkTask] | None = None
 ) -> ComparableScores:
-    """Return what may be compared in results; `tasks` are those of a benchmark."""
+    """Return the scores of results that may be compared; `tasks` are those of a benchmark."""
     findings = []
     for entry in results.unreadable:
-        findings.append(
-            Finding("unreadable", "left out", entry.file, entry.reason, (entry.file,))
-        )
+        file = entry.file
+        findings.append(Finding("unreadable", "left out", file, entry.reason, (file,)))
+
     frame = results.scores.copy()
     frame["system"] = _system_names(frame)
     findings += _model_revisions(frame)
     system_of: dict[tuple[str, str], str] = {}
     for row in frame.drop_duplicates("system").itertuples():
         system_of[row.model, row.revision] = row.system
+
     if tasks is not None:
         frame = frame[frame["task"].isin(tasks)]
     findings += _formats(frame)
@@ -82,27 +82,22 @@ def comparable_scores(
     findings += _missing_tasks(scores)
     duplicates = _duplicates(scores)
     for group in duplicates:
-        findings.append(
-            Finding(
-                "duplicate",
-                "mind",
-                group[0],
-                f"has the scores of {first_names(group[1:])}",
-            )
-        )
+        detail = f"has the scores of {first_names(group[1:])}"
+        findings.append(Finding("duplicate", "mind", group[0], detail))
+
     trained_on = {}
     for declared in results.declared:
         system = system_of.get((declared.model, declared.revision), "")
-        if system in scores.index:
-            trained_on[system] = tuple(
-                task for task in compared_tasks if task in declared.tasks
-            )
-            findings += _trained_on(system, trained_on[system], declared)
+        if system not in scores.index:
+            continue
+        seen_tasks = tuple(task for task in compared_tasks if task in declared.tasks)
+        trained_on[system] = seen_tasks
+        findings += _trained_on(system, seen_tasks, declared)
     return ComparableScores(scores, revisions, tuple(findings), duplicates, trained_on)
 
 
 def _system_names(frame: pandas.DataFrame) -> pandas.Series:
-    """Return a name for each model and revision: the revision is part of it where a model has several."""
+    """Return the name of each row's model, with the revision if there are several."""
     revisions = frame.groupby("model")["revision"].transform("nunique")
     short = frame["revision"].str.slice(0, 12).replace("", "unknown")
     return frame["model"].where(revisions == 1, frame["model"] + "@" + short)
@@ -135,10 +130,10 @@ def _on_one_condition(
     tasks: Mapping[str, BenchmarkTask] | None,
     findings: list[Finding],
 ) -> pandas.DataFrame:
-    """Return the rows whose metric, split and subset are compared, of models that have all subsets."""
+    """Return the rows with the compared metric, split and subsets, of models that have all subsets."""
     is_finite = np.isfinite(frame["score"])
     findings += _left_out("not finite", frame[~is_finite], "is no finite number")
-    # An empty part: there may be no other.
+    # The first, empty part is for the case that there is no other.
     parts = [frame[:0]]
     for task, rows in frame[is_finite].groupby("task", sort=False):
         benchmark_task = None
@@ -152,7 +147,7 @@ def _on_one_condition(
 def _compared_rows(
     rows: pandas.DataFrame, task: BenchmarkTask | None, findings: list[Finding]
 ) -> pandas.DataFrame:
-    """Return the rows of one task that are compared: by its benchmark, or those that most models have."""
+    """Return the compared rows of one task: those of its benchmark, or those that most models have."""
     metric = _most_common(rows, "metric")
     findings += _without(rows, "metric", [metric])
     rows = rows[rows["metric"] == metric]
@@ -172,7 +167,7 @@ def _compared_rows(
 
 
 def _most_common(rows: pandas.DataFrame, column: str) -> str:
-    """Return the value that most models have; of several, `test` or the first in the alphabet."""
+    """Return the value that most models have; among ties, `test` or the alphabetically first."""
     counts = rows.groupby(column)["system"].nunique()
     most_common = sorted(counts[counts == counts.max()].index)
     if "test" in most_common:
@@ -195,7 +190,7 @@ def _without(
 
 
 def _common_subsets(rows: pandas.DataFrame) -> list[str]:
-    """Return the subsets that nearly all models have which have the most common one."""
+    """Return the subsets that nearly as many models have as the most common one; see `COMMON`."""
     counts = rows.groupby("subset")["system"].nunique()
     return sorted(counts[counts >= COMMON * counts.max()].index)
 
@@ -215,7 +210,7 @@ def _with_all_subsets(
 
 
 def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
-    """Return one row for each model and task: the mean over subsets and seeds."""
+    """Return one row per model and task: the mean over subsets and seeds."""
     frame = frame.drop_duplicates(
         [*KEY, "split", "subset", "seed", "score", "data_revision", "file"]
     )
@@ -237,7 +232,7 @@ def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.Dat
 def _one_score_each(
     frame: pandas.DataFrame, findings: list[Finding]
 ) -> pandas.DataFrame:
-    """Return the rows without those models and tasks for which files of one seed and subset disagree."""
+    """Return the rows without the models and tasks for which files of one seed and subset disagree."""
     same = [*KEY, "split", "subset", "seed", "layout"]
     from_files = frame[frame["layout"] != "table"]
     groups = from_files.groupby(same, dropna=False)["score"]
@@ -311,7 +306,7 @@ def _trained_on(
 
 
 def _duplicates(scores: pandas.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """Return groups of rows whose scores are equal on all tasks that both have, at least five of them."""
+    """Return groups of models whose scores are equal on all tasks that they share, at least five."""
     values = scores.to_numpy()
     names = list(map(str, scores.index))
     grouped: set[int] = set()

@@ -1,4 +1,4 @@
-"""What a model says it was trained on: `training_datasets` in the `model_meta.json` of its results."""
+"""Training data that a model declares: `training_datasets` in the `model_meta.json` of its results."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ FIELD = "training_datasets"
 
 @attrs.frozen
 class DeclaredTraining:
-    """Tasks of MTEB whose data a model was trained on, as far as its file says."""
+    """Tasks of MTEB that a model declares as training data."""
 
     model: str
     revision: str
     tasks: Mapping[str, str]
-    """Task -> the splits that are named; empty where the file names none."""
+    """Task -> the splits, as text; empty if the file names none."""
     file: str
 
 
 def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | None:
-    """Return what the description of a model declares; None if it declares nothing.
+    """Return the training data that a `model_meta.json` declares; None if it declares nothing.
 
-    MTEB writes names of tasks as a list, and wrote a table of their splits. An empty list declares that none
-    of its tasks was trained on.
+    MTEB writes a list of tasks; earlier versions wrote a table of their splits. An empty list declares that
+    the model was trained on none of them.
     """
     if path.name != FILE or not isinstance(content, Mapping):
         return None
+
     names = content.get(FIELD)
     tasks = {}
     if isinstance(names, Mapping):
@@ -51,5 +52,5 @@ def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | N
 
 
 def _shown(name: Any) -> str:
-    """Return a name as tables of scores have it."""
+    """Return a name in the form that it has in `ScoreRow`."""
     return printable(str(name)[:LONGEST_NAME])

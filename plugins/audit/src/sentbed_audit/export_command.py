@@ -1,4 +1,4 @@
-"""The command `export-mteb`."""
+"""Command `export-mteb`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def export_mteb(directory: str, output: str, model: str | None) -> None:
 
     name = model or f"sentbed/{reduced(Path(directory).resolve().name)}"
     files = export_results(Path(directory), Path(output), name)
-    echo(
-        f"{len(files)} results of {len({file.parent for file in files})} model revisions"
-    )
+    revisions = {file.parent for file in files}
+    echo(f"{len(files)} results of {len(revisions)} model revisions")
     echo(output)

@@ -1,4 +1,4 @@
-"""`Finding`: something in results that a reader must know before comparing them."""
+"""`Finding`: a problem of results that limits how they can be compared."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Kind: TypeAlias = Literal[
 ]
 
 Consequence: TypeAlias = Literal["left out", "not paired", "mind"]
-"""`left out`: the scores are compared with no others; `not paired`: not with those of another condition;
-`mind`: they are compared, and the reader decides."""
+"""Consequence of a finding. `left out`: the scores are not compared at all. `not paired`: they are compared
+only with scores on the same revision of the data. `mind`: they are compared, and the report warns the reader."""
 
 SENTENCES: dict[Kind, str] = {
     "unreadable": "Files that are no results, or damaged ones.",
     "not finite": "Scores that are no finite number.",
     "scale": "Scores on another scale than the others of their task, such as per cent among shares.",
-    "two scores": "Files that say different things of one model and task.",
+    "two scores": "Files with different scores of one model and task.",
     "metric": "Scores in another metric than most of their task.",
     "split": "Scores on another split than most of their task.",
     "subset": "Scores without a subset (a language) that the others of their task average over.",
@@ -43,16 +43,16 @@ SENTENCES: dict[Kind, str] = {
     "format": "Files of before MTEB 1.11, whose main score is found by its name.",
     "trained on": "Tasks whose data a model declares among its training data.",
 }
-"""What each kind of finding is, in the order of the report."""
+"""Description of each kind of finding, in the order of the report."""
 
 
 @attrs.frozen
 class Finding:
-    """One finding, with the files that show it."""
+    """One finding, with the files that it concerns."""
 
     kind: Kind
     consequence: Consequence
     subject: str
-    """The model or task that it is about."""
+    """Model or task that it concerns; the file, if it cannot be read."""
     detail: str
     files: tuple[str, ...] = ()

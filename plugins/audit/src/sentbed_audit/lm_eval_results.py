@@ -1,7 +1,7 @@
-"""Result files of lm-evaluation-harness: one JSON file with the scores of all tasks of a run.
+"""Reads result files of lm-evaluation-harness: one JSON file with the scores of all tasks of a run.
 
-`results` has a table for each task, whose keys are a metric and a filter (`acc,none`); beside each stands its
-standard error (`acc_stderr,none`).
+`results` has a table for each task, whose keys are a metric and a filter (`acc,none`); each metric also has
+its standard error (`acc_stderr,none`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from sentbed_audit.score_rows import ScoreRow
 
 def is_lm_eval_result(content: Any) -> bool:
     """Whether the content of a JSON file is a result of lm-eval."""
-    return (
-        isinstance(content, Mapping) and "results" in content and "versions" in content
-    )
+    if not isinstance(content, Mapping):
+        return False
+    return "results" in content and "versions" in content
 
 
 def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[ScoreRow]:
@@ -29,20 +29,17 @@ def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Sc
     results = content["results"]
     if not isinstance(results, Mapping) or not results:
         raise ValueError("`results` has no task")
+
     versions = content["versions"]
     software = ""
-    if release := content.get("lm_eval_version"):
-        software = f"lm-eval {release}"
+    if content.get("lm_eval_version"):
+        software = f"lm-eval {content['lm_eval_version']}"
     for task, numbers in results.items():
         if not isinstance(numbers, Mapping):
             raise ValueError(f"`results.{task}` is no table")  # noqa: TRY004
         for metric, value in numbers.items():
-            is_error = "_stderr" in metric
-            if (
-                is_error
-                or isinstance(value, bool)
-                or not isinstance(value, int | float)
-            ):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if "_stderr" in metric or not is_number:
                 continue
             yield ScoreRow(
                 model=str(content.get("model_name") or path.parent.name or path.stem),

@@ -1,4 +1,4 @@
-"""Scores of the evaluator `mteb` as result files of MTEB, which its `ResultCache` reads."""
+"""Writes scores of the evaluator `mteb` as MTEB's result files, which its `ResultCache` reads."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 EVALUATOR = "mteb"
 RECIPE = "resolved.toml"
 _OF_SCORES = ("evaluate", "report", "study")
-"""Tables of a recipe that do not change an encoder, but what is said of it."""
+"""Tables of a recipe that do not affect the encoder."""
 
 AGGREGATE_REVISION = "1"
-"""What MTEB gives as the revision of a task that is the mean of others."""
+"""MTEB's revision of a task that is the mean of others."""
 
 
 @attrs.frozen
 class ModelScores:
-    """What is written to one folder `MODEL/REVISION`."""
+    """Content of one folder `MODEL/REVISION`."""
 
     name: str
     """`OWNER/NAME`."""
@@ -46,12 +46,12 @@ class ModelScores:
 def export_results(directory: Path, output: Path, model: str) -> list[Path]:
     """Write the scores of a run or study as `output/results/MODEL/REVISION/TASK.json`.
 
-    `model` is `OWNER/NAME`. The name of a study's cell, the label of its prompt, and the name of the encoder
-    where a run has several, are added to it. The revision is a hash of the run's recipe, with its seed. A
-    score is the main score of a split and subset, as a share of 1; MTEB's further metrics are not kept.
+    `model` is `OWNER/NAME`; the name of a study's cell, the label of its prompt and, if a run has several
+    encoders, the name of the encoder are appended. The revision is a hash of the run's recipe, with its seed.
+    Only the main score of each split and subset is written, between 0 and 1, without MTEB's further metrics.
 
     Returns:
-        The files of results, a task each.
+        The files, one per task and model.
 
     Raises:
         DataError: if `model` is not `OWNER/NAME`, or the directory does not exist.
@@ -62,14 +62,17 @@ def export_results(directory: Path, output: Path, model: str) -> list[Path]:
             "the package `mteb` is not installed, and it writes the files; "
             "install it with `pip install 'sentbed-audit[mteb]'`"
         )
+
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
         raise DataError(
             f"found the model {model!r}; expected `OWNER/NAME` of letters, digits, `.`, `_`, `-`"
         )
+
     if not directory.is_dir():
         raise DataError(
             "there is no such directory; name that of a run or study", directory
         )
+
     exported = list(_models(directory, model))
     if not exported:
         raise RunError(
@@ -84,23 +87,18 @@ def _models(directory: Path, model: str) -> Iterator[ModelScores]:
     if (directory / "study.json").is_file():
         data = read_data(directory)
         taken: set[str] = set()
-        names = {
-            cell.name: unique_name(f"{model}-{reduced(cell.name)}", taken)
-            for cell in data.cells
-        }
         for cell in data.cells:
+            name_of_cell = unique_name(f"{model}-{reduced(cell.name)}", taken)
             for run in cell.runs:
-                if run.directory is not None:
-                    name = names[cell.name]
-                    if run.prompt:
-                        name += f"-{reduced(run.prompt)}"
-                    yield from _models_of_run(
-                        directory / run.directory, run.scores, name
-                    )
-    else:
-        yield from _models_of_run(
-            directory, read_run(directory, "", 0, directory).scores, model
-        )
+                if run.directory is None:
+                    continue
+                name = name_of_cell
+                if run.prompt:
+                    name += f"-{reduced(run.prompt)}"
+                yield from _models_of_run(directory / run.directory, run.scores, name)
+        return
+    run = read_run(directory, "", 0, directory)
+    yield from _models_of_run(directory, run.scores, model)
 
 
 def _models_of_run(
@@ -119,17 +117,18 @@ def _models_of_run(
 
 
 def _revision(directory: Path) -> str:
-    """Return a hash of all that decides a run's encoders; runs that differ in evaluators only share it."""
+    """Return a hash of everything that determines a run's encoders, without its evaluators."""
     recipe = tomli.loads(read_file(directory / RECIPE).decode())
     for name in (*UNDECISIVE, *_OF_SCORES):
         recipe.pop(name, None)
+
     weights = read_json(directory / MANIFEST).get("weights")
     canonical = json.dumps([recipe, weights], sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:40]
 
 
 def reduced(name: str) -> str:
-    """Return a name with the characters that MTEB has in the names of models."""
+    """Return a name with only the characters that MTEB allows in names of models."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-") or "cell"
 
 
@@ -155,7 +154,7 @@ def _write(models: Iterable[ModelScores], output: Path) -> Iterator[Path]:
 
 
 def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
-    """Yield the result of each task; means over tasks are none of MTEB's."""
+    """Yield the result of each task, without means over tasks that are not MTEB's."""
     from mteb import TaskResult
 
     scores_of_task: dict[str, list[Score]] = {}
@@ -168,7 +167,7 @@ def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
         if not isinstance(revision, str):
             revision = AGGREGATE_REVISION
         entries: dict[str, list[Mapping[str, Any]]] = {}
-        # A task of one split and subset has its main score alone.
+        # A task with a single split and subset has only its main score.
         for part in parts or [main]:
             split = part.evaluator_protocol["split"]
             entries.setdefault(split, []).append(_entry(part, main.metric))

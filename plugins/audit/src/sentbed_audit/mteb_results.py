@@ -1,8 +1,8 @@
-"""Result files of MTEB, one a task: those of 1.11 and later, and those of before.
+"""Reads MTEB's result files, one per task, of version 1.11 and later and of earlier versions.
 
-Since 1.11 a file has `scores`: split -> a list of subsets, each with its `main_score`. Before, it had the
-splits at the top, a split had its numbers or a table for each subset, and the main score bore the name of its
-metric.
+Since 1.11, a file has `scores`: split -> a list of subsets, each with its `main_score`. Earlier, the splits
+were at the top level, a split had its numbers or a table for each subset, and the main score had the name of
+its metric.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from sentbed_audit.score_rows import ScoreRow
 
 DEFAULT = "default"
-"""Subset of a task without parts, as MTEB calls it."""
+"""MTEB's name for the subset of a task that has no subsets."""
 
 UNKNOWN_REVISIONS = ("no_revision_available", "external", "None")
-"""What MTEB calls a revision that is not known."""
+"""MTEB's values for an unknown revision."""
 
 SPLITS = ("test", "validation", "dev", "train")
 
@@ -31,22 +31,22 @@ _OLD_MAIN_SCORES = (
     ("f1",),
     ("accuracy",),
 )
-"""Keys of the main score in files of before 1.11; the first that is there counts."""
+"""Keys of the main score in files before 1.11; the first that a file has is used."""
 
 
 def is_mteb_result(content: Any) -> bool:
     """Whether the content of a JSON file is a result of MTEB."""
     if not isinstance(content, Mapping):
         return False
-    return "mteb_dataset_name" in content or (
-        "task_name" in content and "scores" in content
-    )
+    if "mteb_dataset_name" in content:
+        return True
+    return "task_name" in content and "scores" in content
 
 
 def model_of_path(path: PurePosixPath) -> tuple[str, str]:
-    """Return model and revision by the folders `MODEL/REVISION/TASK.json`; `__` stands for a slash.
+    """Return model and revision from a path `MODEL/REVISION/TASK.json`, in which `__` stands for a slash.
 
-    A file that lies in one folder only has that folder's name as its model, and no revision.
+    If the path has a single folder, that is the model, without a revision; if it has none, the file's name is.
     """
     folders = path.parts[:-1]
     if not folders:
@@ -65,13 +65,14 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
     task = content.get("task_name") or content.get("mteb_dataset_name")
     if not isinstance(task, str):
         raise ValueError("it names no task")  # noqa: TRY004
+
     if "scores" in content:
         layout, scores = "mteb 1.11", _scores(content)
     else:
         layout, scores = "mteb 1.0", _old_scores(content)
     software = ""
-    if version := content.get("mteb_version"):
-        software = f"mteb {version}"
+    if content.get("mteb_version"):
+        software = f"mteb {content['mteb_version']}"
     data_revision = str(content.get("dataset_revision") or "")
     if data_revision in UNKNOWN_REVISIONS:
         data_revision = ""
@@ -94,7 +95,7 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
 
 
 def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
-    """Yield split, subset, main score and its names of a file since 1.11."""
+    """Yield split, subset, main score and names of its metric, from a file of 1.11 or later."""
     scores = content["scores"]
     if not isinstance(scores, Mapping) or not scores:
         raise ValueError("`scores` has no split")
@@ -110,9 +111,9 @@ def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]
 
 
 def _names_of(score: float, entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the metrics of an entry that have the number of its main score.
+    """Yield the metrics of an entry whose value is that of the main score, whose metric MTEB does not say.
 
-    MTEB does not say which metric the main score is; `cos_sim` is what it called `cosine` before.
+    MTEB's former `cos_sim` is yielded as `cosine`.
     """
     for name, value in entry.items():
         if isinstance(value, Mapping):
@@ -124,7 +125,7 @@ def _names_of(score: float, entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
-    """Yield split, subset, main score and its names of a file of before 1.11."""
+    """Yield split, subset, main score and names of its metric, from a file before 1.11."""
     has_split = False
     for split in SPLITS:
         numbers = content.get(split)
@@ -145,7 +146,7 @@ def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, s
 
 
 def _main_score(numbers: Any) -> Any:
-    """Return the main score of a split or subset; None where it has none of the known names."""
+    """Return the main score of a split or subset; None if it has none of the known names."""
     for keys in _OLD_MAIN_SCORES:
         value = numbers
         for key in keys:

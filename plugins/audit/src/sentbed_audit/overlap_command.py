@@ -1,4 +1,4 @@
-"""The command `overlap`."""
+"""Command `overlap`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Training texts: `.jsonl`, `.csv`, or lines that tabs part; also `.gz`.",
+    help="Training texts: `.jsonl`, `.csv`, or tab-separated text; also `.gz`.",
 )
-@click.option("--stages", is_flag=True, help="The data of the recipes' stages, too.")
+@click.option(
+    "--stages", is_flag=True, help="Also search the data of the recipes' stages."
+)
 @click.option(
     "--near",
     type=click.FloatRange(0, 1, min_open=True),
     default=NEAR,
     show_default=True,
-    help="Share of a text's words from which on it is nearly seen.",
+    help="Minimum share of a text's words, in runs of shared words, to count as nearly seen.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False),
-    help="Of runs: write tables and a report on clean items into this directory.",
+    help="For runs: write tables and a report on clean items into this directory.",
 )
 def overlap(
     paths: tuple[str, ...],
@@ -46,11 +48,11 @@ def overlap(
     as_json: bool,
     out: str | None,
 ) -> None:
-    """Say which items of evaluations training texts have.
+    """Count the items of evaluations that occur in training texts.
 
-    PATHS are a recipe, or directories of runs and studies. Of a recipe it is how many items are seen, exactly
-    and nearly; of runs also their scores on the other, clean items, and how they compare there. Training
-    texts are those of `--training`, and those that the recipes name in `[clean]`. No model is loaded.
+    PATHS are a recipe, or directories of runs and studies. For a recipe, the numbers of items that are seen
+    exactly and nearly are printed; for runs, also their scores on the other, clean items, and a comparison.
+    Training texts are those of `--training` and of `[clean]` in the recipes. No model is loaded.
     """
     import json
 
@@ -71,9 +73,7 @@ def overlap(
 
     places = [Path(path) for path in paths]
     plugins = load_plugins()
-    directory = None
-    if out is not None:
-        directory = Path(out)
+    directory = None if out is None else Path(out)
     data = None
     if places[0].is_file():
         if len(places) > 1 or directory is not None:
@@ -91,9 +91,11 @@ def overlap(
             "there are no training texts to look in; name files with `--training`, or give `--stages` for the "
             "data of the recipe's own stages"
         )
+
     evaluators = []
     for recipe in recipes:
         evaluators += [entry.evaluator for entry in recipe.evaluate]
+
     result = Overlap(evaluators, texts, near)
 
     tables = [counts_table(result)]
@@ -109,9 +111,12 @@ def overlap(
         records = plain([to_records(table) for table in tables])
         echo(json.dumps(records, indent=2, ensure_ascii=False))
         return
+
     for table in tables:
         echo(to_text(table))
+
     for note in notes(result, near, not_counted):
         echo(note)
+
     if page is not None:
         echo(str(page))

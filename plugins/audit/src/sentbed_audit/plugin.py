@@ -1,4 +1,4 @@
-"""Hooks of sentbed-audit: its commands, the table `[clean]`, and the section of a run that has it."""
+"""Hooks of sentbed-audit: its commands, the table `[clean]`, and the report section of runs with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def commands() -> Mapping[str, Lazy]:
     return {
         "audit": Lazy(
             "sentbed_audit.audit_command:audit",
-            "Say what may be compared and claimed in results: MTEB's, ours, lm-eval's, a CSV.",
+            "Show which results (MTEB's, ours, lm-eval's, a CSV) may be compared, and which models differ.",
         ),
         "export-mteb": Lazy(
             "sentbed_audit.export_command:export_mteb",
@@ -28,7 +28,7 @@ def commands() -> Mapping[str, Lazy]:
         ),
         "overlap": Lazy(
             "sentbed_audit.overlap_command:overlap",
-            "Say which items of evaluations training texts have; compare runs on the others.",
+            "Count the items of evaluations that occur in training texts; compare runs on the others.",
         ),
     }
 
@@ -46,12 +46,13 @@ def recipe_tables() -> Mapping[str, Lazy]:
 
 @hookimpl
 def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
-    """Return the scores of a run with `[clean]` on items that its training texts do not have."""
+    """Return a section with the scores on clean items, for a run with `[clean]`."""
     from sentbed_audit.clean.clean_config import Clean
 
     table = run.recipe.table(Clean)
     if table is None or not data.scores:
         return ()
+
     from sentbed_report.score_items import attach_items
 
     from sentbed_audit.clean.clean_section import clean_section

@@ -1,4 +1,4 @@
-"""Reading of results, whatever they lie in: folders, archives, single files."""
+"""Reads results from folders, archives and single files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import pandas
 
 LARGEST_FILE = 64 << 20
-"""Bytes of the largest file of results; those of retrieval with many metrics have some hundred kB."""
+"""Maximum size of a result file in bytes; those of retrieval with many metrics have some hundred kB."""
 
 MOST_FILES = 200_000
-"""Files that are read of one archive."""
+"""Maximum number of files that are read from an archive."""
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 RUN, STUDY = "report.json", "study.json"
@@ -37,16 +37,16 @@ RUN, STUDY = "report.json", "study.json"
 
 @attrs.frozen(eq=False)
 class Results:
-    """All scores of all files."""
+    """Scores of all files."""
 
     rows: Sequence[ScoreRow]
     unreadable: tuple[Unreadable, ...]
     declared: tuple[DeclaredTraining, ...] = ()
-    """What models say they were trained on, one a model and revision that says anything."""
+    """Declared training data, one entry per model and revision that declares any."""
 
     @cached_property
     def scores(self) -> pandas.DataFrame:
-        """The rows, with the columns `score_rows.COLUMNS`."""
+        """The rows as a frame, with the columns `score_rows.COLUMNS`."""
         import pandas
 
         records = [attrs.astuple(row) for row in self.rows]
@@ -59,17 +59,17 @@ class Results:
 
 
 Content: TypeAlias = list[ScoreRow] | DeclaredTraining | Unreadable
-"""What a file has: its scores, none if it is none of results, or the data that a model was trained on."""
+"""Content of a file: scores (none if it is no result file), declared training data, or why it is unreadable."""
 
 
 def read_results(paths: Iterable[str | Path]) -> Results:
     """Read the results in folders, archives and files.
 
-    JSON files that are neither results nor descriptions of models are passed over. Archives are read as
-    streams; nothing of them is written to disk, and no link is followed.
+    Other JSON files are skipped. Archives are read as streams: nothing is written to disk, and no link is
+    followed.
 
     Raises:
-        DataError: if a path does not exist, or no score is found in any of them.
+        DataError: if a path does not exist, or there is no score in any of them.
     """
     rows: list[ScoreRow] = []
     unreadable: list[Unreadable] = []
@@ -97,7 +97,7 @@ def read_results(paths: Iterable[str | Path]) -> Results:
 
 
 def _contents(path: Path) -> Iterator[Content]:
-    """Yield the scores of each file below a path, or why they cannot be read."""
+    """Yield the content of each file at or below a path."""
     if not path.exists():
         raise DataError(
             "there is no such file or directory; name one that exists", path
@@ -111,7 +111,7 @@ def _contents(path: Path) -> Iterator[Content]:
 
 
 def _of_directory(directory: Path) -> Iterator[Content]:
-    """Yield the scores of a directory: of a study, of a run, or of all files below it."""
+    """Yield the content of a directory: of a study, of a run, or of all files below it."""
     if (directory / STUDY).is_file():
         yield _of_records(directory, study_rows)
         return
@@ -130,7 +130,7 @@ def _of_directory(directory: Path) -> Iterator[Content]:
 def _of_records(
     directory: Path, read: Callable[[Path], Iterator[ScoreRow]]
 ) -> list[ScoreRow] | Unreadable:
-    """Return the scores of a study or a run, as `read` yields them."""
+    """Return the scores of a study or a run that `read` yields, or why it is unreadable."""
     try:
         return list(read(directory))
     except (SentbedError, OSError) as error:
@@ -145,7 +145,7 @@ def _of_file(file: Path, name: PurePosixPath) -> Content:
 
 
 def _of_archive(path: Path) -> Iterator[Content]:
-    """Yield the scores of each file of an archive, as it is unpacked in memory, file by file."""
+    """Yield the content of each file of an archive, unpacked in memory one by one."""
     members = _tar_members
     if path.name.endswith(".zip"):
         members = _zip_members
@@ -170,9 +170,9 @@ def _of_archive(path: Path) -> Iterator[Content]:
         OSError,
         RuntimeError,
     ) as error:
-        # Of a file that is no archive, a line for each kind of compression would follow.
-        fault = str(error).partition("\n")[0].removesuffix(":")
-        yield Unreadable(str(path), f"the archive is damaged: {fault}")
+        # The further lines are one for each compression that was tried.
+        reason = str(error).partition("\n")[0].removesuffix(":")
+        yield Unreadable(str(path), f"the archive is damaged: {reason}")
 
 
 def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
@@ -194,7 +194,7 @@ def _zip_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
 
 
 def _rows(content: bytes, name: PurePosixPath) -> Content:
-    """Return the scores of a file's content; none where it is no file of results."""
+    """Return the parsed content of a file."""
     try:
         if name.suffix == ".csv":
             text = content.decode("utf-8-sig")
@@ -206,7 +206,8 @@ def _rows(content: bytes, name: PurePosixPath) -> Content:
             return list(mteb_rows(document, name))
         if is_lm_eval_result(document):
             return list(lm_eval_rows(document, name))
-        if (declared := declared_training(document, name)) is not None:
+        declared = declared_training(document, name)
+        if declared is not None:
             return declared
     except RecursionError:
         return Unreadable(str(name), "its arrays or tables are nested too deeply")

@@ -1,4 +1,4 @@
-"""`ScoreRow`: one score of one file, whatever format the file has."""
+"""`ScoreRow`: one score of a result file of any format."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import attrs
 from sentbed.errors import printable
 
 LONGEST_NAME = 200
-"""Characters of a name that are kept: a stranger's files may have names of megabytes."""
+"""Maximum number of characters of a name: files of others may have names of megabytes."""
 
 
 def _name(text: str) -> str:
-    """Return a name as a terminal can show it."""
+    """Return a name, shortened and without control characters."""
     return printable(text[:LONGEST_NAME])
 
 
 @attrs.frozen
 class ScoreRow:
-    """A score as its file says it."""
+    """A score, as its file has it."""
 
     model: str = attrs.field(converter=_name)
     revision: str = attrs.field(converter=_name)
-    """Revision of the model; empty where the file does not say."""
+    """Revision of the model; empty if unknown."""
     task: str = attrs.field(converter=_name)
     split: str = attrs.field(converter=_name)
     subset: str = attrs.field(converter=_name)
-    """Language or other part of the task; `default` for a task without parts."""
+    """Language or other part of the task; `default` if the task has no parts."""
     metric: str = attrs.field(converter=_name)
     score: float
     software: str = attrs.field(converter=_name)
-    """Name and version of the software that computed it; empty where the file does not say."""
+    """Name and version of the software that computed it; empty if unknown."""
     data_revision: str = attrs.field(converter=_name)
-    """Revision of the data set, or of the protocol; empty where the file does not say."""
+    """Revision of the data set, or hash of the protocol; empty if unknown."""
     layout: str
     """Format of the file, such as `mteb 1.11`."""
     file: str
     seed: int | None = None
     metric_names: str = attrs.field(default="", converter=_name)
-    """Names of the metric behind a `main_score`, separated by spaces, as far as its file shows them."""
+    """Possible names of the metric of a `main_score`, separated by spaces."""
 
 
 COLUMNS = tuple(field.name for field in attrs.fields(ScoreRow))

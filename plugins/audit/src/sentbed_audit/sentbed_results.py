@@ -1,4 +1,4 @@
-"""Scores of our own: directories of runs and of studies."""
+"""Reads the scores of our own runs and studies."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def run_rows(directory: Path) -> Iterator[ScoreRow]:
 
 
 def study_rows(directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores of all finished runs of a study; a cell is a model, with as many scores as seeds.
-
-    In a study with prompts, a cell under one prompt is.
+    """Yield the scores of all finished runs of a study; each cell, under each prompt, is a model.
 
     Raises:
         RunError: if it cannot be read.
@@ -57,7 +55,7 @@ def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRo
         metric=score.metric,
         score=score.value,
         software=score.plugin,
-        # Two scores of ours can be compared where the whole protocol of the evaluator is the same.
+        # Our own scores can be paired if the whole protocol of the evaluator is the same.
         data_revision=protocol_hash(protocol),
         layout="sentbed",
         file=str(directory),

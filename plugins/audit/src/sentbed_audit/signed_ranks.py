@@ -1,6 +1,6 @@
-"""Wilcoxon's signed-rank test of very many pairs at once, each over tasks of its own.
+"""Wilcoxon's signed-rank test, vectorised over many pairs that may share different tasks.
 
-`scipy.stats.wilcoxon` is the same test; called for each of five thousand pairs it takes minutes.
+`scipy.stats.wilcoxon` is the same test, but takes minutes if it is called for each of five thousand pairs.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from scipy import stats
 Floats = NDArray[np.float64]
 
 MOST_EXACT = 50
-"""Differences up to which the p-value is exact, where none is 0 and no two are equal, as in scipy."""
+"""Maximum number of differences for an exact p-value, if there are no zeros and no ties, as in scipy."""
 
 MOST_PERMUTED = 13
-"""Differences up to which scipy goes through all signs where some are equal or 0."""
+"""Maximum number of differences for which scipy permutes all signs, if there are zeros or ties."""
 
 
 def signed_rank_p_values(differences: Floats) -> Floats:
-    """Return two-sided p-values of differences `(pairs, tasks)`; NaN stands for a task that is not shared.
+    """Return two-sided p-values `(pairs,)` of differences `(pairs, tasks)`, NaN for a task that is not shared.
 
-    Differences of 0 are left out (Wilcoxon, 1945). 1 where nothing is left; NaN without any task.
+    Zeros are left out (Wilcoxon, 1945). The p-value is 1 if all differences are 0, and NaN without any task.
     """
     sizes = np.abs(differences)
     counts = (sizes > 0).sum(axis=1)
-    # What is left out gets the last ranks, and so leaves those of the rest as they are.
+    # Differences that are left out get the last ranks, which does not change the others.
     ranks = stats.rankdata(np.where(sizes > 0, sizes, np.inf), axis=1)
     statistics = np.where(differences > 0, ranks, 0.0).sum(axis=1)
     ties = _tie_terms(sizes)
@@ -40,10 +40,9 @@ def signed_rank_p_values(differences: Floats) -> Floats:
         rows = np.flatnonzero(is_exact & (counts == count))
         p_values[rows] = _exact_p_values(statistics[rows], int(count))
 
-    # Few with ties or zeros, scipy takes through all signs; there are few such pairs.
-    for row in np.flatnonzero(
-        (has_ties | has_zeros) & (counts > 0) & (counts <= MOST_PERMUTED)
-    ):
+    # With ties or zeros, scipy permutes all signs of a few differences; there are few such pairs.
+    is_permuted = (has_ties | has_zeros) & (counts > 0) & (counts <= MOST_PERMUTED)
+    for row in np.flatnonzero(is_permuted):
         shared = differences[row][np.isfinite(differences[row])]
         p_values[row] = stats.wilcoxon(shared).pvalue
 
@@ -52,7 +51,7 @@ def signed_rank_p_values(differences: Floats) -> Floats:
 
 
 def _tie_terms(sizes: Floats) -> Floats:
-    """Return the sum of t^3 - t over groups of t equal sizes above 0, of each pair."""
+    """Return for each pair the sum of t^3 - t over the groups of t equal absolute differences above 0."""
     ordered = np.sort(np.where(sizes > 0, sizes, np.nan), axis=1)
     terms = np.zeros(len(sizes))
     run = np.ones(len(sizes))
@@ -77,6 +76,7 @@ def _normal_p_values(
 
 
 def _exact_p_values(statistics: Floats, count: int) -> Floats:
+    """Return the exact two-sided p-values of sums of positive ranks of `count` differences."""
     below = _distribution(count)
     most = count * (count + 1) // 2
     least = np.minimum(statistics, most - statistics).astype(np.int64)
@@ -85,7 +85,7 @@ def _exact_p_values(statistics: Floats, count: int) -> Floats:
 
 @cache
 def _distribution(count: int) -> Floats:
-    """Return the probability that the sum of ranks of `count` differences is at most 0, 1, 2, and so on."""
+    """Return the cumulative distribution of the sum of positive ranks of `count` differences, from 0."""
     ways = np.ones(1)
     for rank in range(1, count + 1):
         with_rank = np.concatenate([np.zeros(rank), ways])

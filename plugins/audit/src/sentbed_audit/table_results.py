@@ -1,4 +1,4 @@
-"""A plain table of scores: CSV with the columns `model`, `task` and `score`."""
+"""Reads plain tables of scores: CSV with the columns `model`, `task` and `score`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OPTIONAL = (
     "software",
     "data_revision",
 )
-"""Columns that a table may have besides; scores of several seeds and items are averaged."""
+"""Optional columns; scores of several seeds and items are averaged."""
 
 
 def is_score_table(text: str) -> bool:
-    """Whether a CSV has the required columns; other tables beside results are none of ours."""
+    """Whether a CSV has the required columns; other tables are skipped."""
     header = next(csv.reader(io.StringIO(text[:100_000])), [])
     return set(REQUIRED) <= set(_columns(header))
 
@@ -34,10 +34,10 @@ def _columns(header: Iterable[str]) -> list[str]:
 
 
 def table_rows(text: str, file: str) -> Iterator[ScoreRow]:
-    """Yield a row a line.
+    """Yield one row per line.
 
     Raises:
-        ValueError: for a line whose score or seed is no number, with the number of the line.
+        ValueError: if a score or seed is no number; with the number of the line.
     """
     reader = csv.DictReader(io.StringIO(text, newline=""))
     reader.fieldnames = _columns(reader.fieldnames or ())
@@ -55,6 +55,7 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
     score = float(text("score"))
     if not math.isfinite(score):
         raise ValueError(f"the score is {score}, expected a finite number")
+
     seed = None
     if text("seed"):
         seed = int(text("seed"))

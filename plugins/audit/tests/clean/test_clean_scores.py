@@ -46,21 +46,22 @@ def test_the_variance_of_the_difference_is_that_of_resamples(statistic, clustere
     y = x + draw.normal(size=number)
     if statistic == "f1":
         x, y = (x > 0).astype(float), (y > 0).astype(float)
-    clusters = np.arange(number) // 2 if clustered else np.arange(number)
-    items = Items(statistic, x, None if statistic == "mean" else y, clusters=clusters)
+    clusters = np.arange(number)
+    if clustered:
+        clusters = clusters // 2
+    y = None if statistic == "mean" else y
+    items = Items(statistic, x, y, clusters=clusters)
     seen = draw.random(number) < 0.3
+
+    def score(rows):
+        return Items(statistic, x[rows], None if y is None else y[rows]).value()
 
     units = clusters.max() + 1
     differences = []
     for _ in range(resamples):
         counts = np.bincount(draw.integers(0, units, units), minlength=units)[clusters]
         drawn = np.repeat(np.arange(number), counts)
-        clean = drawn[~seen[drawn]]
-        whole = Items(
-            statistic, x[drawn], None if items.y is None else y[drawn]
-        ).value()
-        rest = Items(statistic, x[clean], None if items.y is None else y[clean]).value()
-        differences.append(rest - whole)
+        differences.append(score(drawn[~seen[drawn]]) - score(drawn))
     estimate = paired_difference(items, ~seen, 0.0)
     assert estimate.error == pytest.approx(np.std(differences), rel=0.12)
 

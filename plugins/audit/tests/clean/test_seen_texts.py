@@ -26,18 +26,18 @@ def sentences(count, draw, words=3000):
     """Sentences of 4 to 30 words; frequent words are more frequent, as in a language."""
     texts = []
     for _ in range(count):
-        places = [
-            int(draw.paretovariate(0.15)) % words for _ in range(draw.randint(4, 30))
-        ]
-        texts.append(" ".join(f"word{place}" for place in places) + ".")
+        text = []
+        for _ in range(draw.randint(4, 30)):
+            text.append(f"word{int(draw.paretovariate(0.15)) % words}")
+        texts.append(" ".join(text) + ".")
     return texts
 
 
 def seen(texts, training, near=0.8):
     """Whether each text is seen exactly, and nearly or exactly."""
-    found = SeenTexts(texts)
-    found.look_in(training)
-    return found.exactly.tolist(), found.nearly(near).tolist()
+    searched = SeenTexts(texts)
+    searched.look_in(training)
+    return searched.exactly.tolist(), searched.nearly(near).tolist()
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,12 @@ def test_case_and_punctuation_do_not_count_and_a_text_without_words_is_not_seen(
 def test_planted_texts_are_counted(change, share):
     draw = random.Random(4)
     texts = sentences(4000, draw)
-    long = [
-        place for place, text in enumerate(texts) if len(text.split()) >= FEWEST_WORDS
-    ]
+    lengths = [len(text.split()) for text in texts]
+    long = [index for index, length in enumerate(lengths) if length >= FEWEST_WORDS]
     planted = draw.sample(long, int(share * len(texts)))
     training = sentences(20_000, draw)
-    for place in planted:
-        words = texts[place].split()
+    for index in planted:
+        words = texts[index].split()
         if change is not None:
             change(words, draw)
         training.append(" ".join(words).upper())
@@ -77,7 +76,7 @@ def test_planted_texts_are_counted(change, share):
     exactly, nearly = seen(texts, training)
     assert abs(sum(nearly) - len(planted)) <= 0.02 * len(planted)
     assert sum(exactly) == (len(planted) if change is None else 0)
-    assert all(nearly[place] for place in planted)
+    assert all(nearly[index] for index in planted)
 
 
 def test_a_part_of_a_longer_training_text_is_nearly_seen():

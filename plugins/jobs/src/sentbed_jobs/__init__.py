@@ -1,1 +1,1 @@
-"""Executors for sentbed: this process, processes beside it, or the machines of a Ray cluster."""
+"""Executors for sentbed: this process, several processes, or the machines of a Ray cluster."""

@@ -1,4 +1,4 @@
-"""The task pool of the executor `ray`: actors on this machine or on those of a cluster."""
+"""Task pool of the executor `ray`: actors on this machine or on the machines of a cluster."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class RayPool:
 
     workers: int = 1
     cpus: int | None = None
-    """CPUs and threads of an actor; by default equal shares of the cluster."""
+    """Number of CPUs and threads per actor; by default an equal share of the cluster."""
     gpus: int = 0
-    """GPUs of an actor."""
+    """Number of GPUs per actor."""
     address: str | None = None
     """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
     retries: int = RETRIES
@@ -62,11 +62,11 @@ class RayPool:
         with self._connected():
             descriptions: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
             nodes = [node["Resources"] for node in descriptions if node["Alive"]]
-            need = reserved(nodes, self.workers, self.cpus, self.gpus)
+            resources = actor_resources(nodes, self.workers, self.cpus, self.gpus)
             actor = ray.remote(_Actor).options(
-                max_restarts=0, max_task_retries=0, **need
+                max_restarts=0, max_task_retries=0, **resources
             )
-            transport = _Actors(actor, start, need["num_cpus"])
+            transport = _Actors(actor, start, resources["num_cpus"])
             yield from run_pool(
                 transport,
                 self.workers,
@@ -82,6 +82,7 @@ class RayPool:
         if ray.is_initialized():
             yield
             return
+
         # No usage statistics, and no warning about later versions at every start.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -117,12 +118,13 @@ def _sigterm_restored() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def reserved(
+def actor_resources(
     nodes: Sequence[Mapping[str, float]], workers: int, cpus: int | None, gpus: int
 ) -> dict[str, int]:
-    """Return the resources of an actor with which all `workers` of them fit on these nodes.
+    """Return the largest resources per actor with which all `workers` actors fit on these nodes.
 
-    An actor that fits nowhere would wait forever, and its task with it.
+    Raises:
+        RuntimeUnavailableError: if they do not fit: an actor without a place would wait forever.
     """
     if cpus:
         candidates: Iterable[int] = [cpus]
@@ -144,7 +146,7 @@ def reserved(
 
 
 def _places(nodes: Iterable[Mapping[str, float]], cpus: int, gpus: int) -> int:
-    """Return how many actors of so many CPUs and GPUs fit on these nodes."""
+    """Return how many actors with this number of CPUs and GPUs fit on these nodes."""
     places = 0
     for node in nodes:
         places_on_node = int(node.get("CPU", 0) // cpus)

@@ -16,7 +16,8 @@ def executor_of(
 ) -> TaskPool:
     """Return the task pool of the executor `name`; options that are None are omitted.
 
-    Raises `RunError` if there is no such executor or it has no such option.
+    Raises:
+        RunError: if there is no such executor, or it has no such option.
     """
     fields = {}
     for option, value in options.items():
@@ -26,9 +27,8 @@ def executor_of(
     try:
         executor = component_of(Executor, fields, plugins, use=name)
     except RecipeError as error:
-        messages = [
-            f"the executor `{name}`: {problem.message}" for problem in error.problems
-        ]
+        problems = error.problems
+        messages = [f"the executor `{name}`: {problem.message}" for problem in problems]
         raise RunError("; ".join(messages)) from error
 
     pool: TaskPool = executor.build(say)

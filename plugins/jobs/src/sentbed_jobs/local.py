@@ -1,4 +1,4 @@
-"""The executor `local`."""
+"""Executor `local`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ class Local(Executor):
     name: ClassVar[str] = "local"
 
     workers: int = attrs.field(default=1, validator=ge(1))
-    """Number of tasks at a time; a single worker is this process."""
+    """Number of tasks that run at a time; with 1, they run in this process."""
     cpus: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Threads per worker; by default torch's choice for one, and equal shares of the cores for several."""
+    """Number of threads per worker; by default torch's choice for one worker, and an equal share of the cores
+    for several."""
     gpus: int = attrs.field(default=0, validator=ge(0))
-    """GPUs reserved for each of several workers; with 0, every worker sees all."""
+    """Number of GPUs reserved for each of several workers; with 0, every worker sees all."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
-        """Return the pool; processes start with its first task."""
+        """Return the pool, which starts its processes with the first task."""
         from sentbed_jobs.local_pool import LocalPool
 
         return LocalPool(self.workers, self.cpus, self.gpus, say=say)

@@ -1,4 +1,4 @@
-"""The task pool of the executor `local`: this process, or several of this machine."""
+"""Task pool of the executor `local`: this process, or several processes on this machine."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from sentbed_jobs.pool_loop import (
 )
 
 PATIENCE = 30.0
-"""Seconds that workers have to save unfinished work and clean up when they are ended."""
+"""Seconds after SIGTERM in which workers can save unfinished work and clean up, before they are killed."""
 
 
 @attrs.frozen
 class LocalPool:
-    """Task pool of this process, or, with several workers, of processes of their own."""
+    """Runs tasks in this process, or, with several workers, in a process per worker."""
 
     workers: int = 1
     cpus: int | None = None
-    """Threads per worker; by default torch's choice for one, and equal shares of the cores for several."""
+    """Number of threads per worker; see `Local`."""
     gpus: int = 0
-    """GPUs reserved for each of several workers; with 0, every worker sees all."""
+    """Number of GPUs per worker; see `Local`."""
     retries: int = RETRIES
     say: Say = print
 
@@ -54,7 +54,7 @@ class LocalPool:
         on_progress: OnProgress[Task] = lambda *_: None,
         on_death: OnDeath[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
-        """Yield each task with its result; see `TaskPool.run`. A single worker is this process."""
+        """Yield each task with its result; see `TaskPool.run`."""
         if self.workers > 1:
             threads = self.cpus or max(1, usable_cores() // self.workers)
             transport = _Processes(start, threads, [*range(self.workers)], self.gpus)
@@ -85,7 +85,7 @@ class _Processes:
     start: Start[Any, Any]
     threads: int
     slots: list[int]
-    """Free slots; the slot of a worker decides which GPUs it sees."""
+    """Free slots; the slot of a worker determines which GPUs it sees."""
     gpus: int
 
     def start_worker(self) -> _Worker:
@@ -97,23 +97,22 @@ class _Processes:
         process = context.Process(target=_work, args=arguments, daemon=True)
         with _interrupts_blocked():
             process.start()
+
         theirs.close()
         return _Worker(process, ours, slot)
 
     def _environment(self, slot: int) -> dict[str, str]:
-        """Return the variable that shows a worker its own GPUs only."""
+        """Return the environment variable that limits a worker to its GPUs; empty without GPUs."""
         if not self.gpus:
             return {}
-        visible = [
-            name
-            for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-            if name
-        ]
+
+        names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        visible = [name for name in names if name]
         first = slot * self.gpus
-        names = [str(number) for number in range(first, first + self.gpus)]
-        if visible:
-            names = visible[first : first + self.gpus]
-        return {"CUDA_VISIBLE_DEVICES": ",".join(names)}
+        last = first + self.gpus
+        if not visible:
+            visible = [str(number) for number in range(last)]
+        return {"CUDA_VISIBLE_DEVICES": ",".join(visible[first:last])}
 
     def submit(self, worker: _Worker, task: Any) -> None:
         with suppress(OSError):
@@ -144,7 +143,7 @@ class _Processes:
             for worker in workers:
                 worker.process.join(max(0.0, end - time.monotonic()))
         finally:
-            # Also after a second Ctrl-C, which ends the waiting above.
+            # Also after a second Ctrl-C, which interrupts `join` above.
             for worker in workers:
                 worker.process.kill()
                 worker.process.join()
@@ -153,7 +152,7 @@ class _Processes:
 
 
 def _how(code: int | None) -> str:
-    """Return how a process with this exit code ended."""
+    """Return a description of how a process with this exit code ended."""
     if code is None or code >= 0:
         return f"ended with exit code {code}"
     name = signal_name(-code)
@@ -164,7 +163,7 @@ def _how(code: int | None) -> str:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block Ctrl-C, which a terminal sends to all, for processes started within; the parent ends them."""
+    """Block SIGINT in processes started within: a terminal sends Ctrl-C to all, and the parent ends these."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -181,25 +180,24 @@ def _work(
     threads: int,
     environment: dict[str, str],
 ) -> None:
-    """Do tasks until the connection closes; at SIGTERM a run saves its state, then `KeyboardInterrupt`."""
+    """Run tasks until the connection closes; SIGTERM is a `KeyboardInterrupt`, before which runs save a state."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        # A run replaces this handler while it trains.
+        # While a run trains, its own handler is installed.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         os.environ.update(environment)
         runner: TaskRunner[Any, Any] = TaskRunner(start, threads)
         with suppress(EOFError, OSError):
             while True:
                 task = connection.recv()
-                connection.send(
-                    runner.run(task, lambda amount: connection.send(Progress(amount)))
-                )
+                result = runner.run(task, lambda n: connection.send(Progress(n)))
+                connection.send(result)
     except KeyboardInterrupt:
         sys.exit(1)
     finally:
-        # The process is ending; nothing may interrupt the clean-up of its libraries, not even a SIGTERM now.
+        # The process ends; not even another SIGTERM may interrupt the clean-up of its libraries.
         try:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         except KeyboardInterrupt:
-            # Not `suppress`, which could itself be interrupted before it suppresses.
+            # Not `contextlib.suppress`, which could be interrupted before it takes effect.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The loop of a pool of workers, which all executors share: tasks for free workers, new ones for the dead."""
+"""Loop that distributes tasks to the workers of any executor, and replaces workers that die."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 Say: TypeAlias = Callable[[str], object]
 
 RETRIES = 2
-"""How often a task is retried after its worker died."""
+"""How many times a task is run again after its worker died."""
 
 
 @attrs.frozen
@@ -29,14 +29,14 @@ class Progress:
 
 @attrs.frozen
 class Done:
-    """The result of a task."""
+    """Result of a task."""
 
     result: Any
 
 
 @attrs.frozen
 class Failed:
-    """An exception that a task raised."""
+    """Exception that a task raised."""
 
     error: Exception
     where: str
@@ -45,9 +45,10 @@ class Failed:
 
 @attrs.frozen
 class Died:
-    """The death of a worker."""
+    """Death of a worker."""
 
     how: str
+    """Such as `was killed by SIGKILL`."""
 
 
 Event: TypeAlias = Progress | Done | Failed | Died
@@ -61,17 +62,17 @@ class Transport(Protocol[Worker]):
         """Start a worker."""
 
     def submit(self, worker: Worker, task: Any) -> None:
-        """Send a task to a worker; `wait` reports it where the worker has died in the meantime."""
+        """Send a task to a worker; if the worker has died, `wait` reports it."""
 
     def wait(self, workers: Sequence[Worker]) -> Iterable[tuple[Worker, Event]]:
-        """Wait for events of these workers and return them."""
+        """Wait until there are events of these workers, and return them."""
 
     def shutdown(self, workers: Sequence[Worker]) -> None:
-        """End workers, dead or alive, all at once."""
+        """End these workers in parallel; some may be dead."""
 
 
-class WorkerTraceback(Exception):  # noqa: N818 - no error of its own
-    """Traceback of an exception in its worker; the cause of the exception where it is raised again."""
+class WorkerTraceback(Exception):  # noqa: N818 - only a cause
+    """Traceback in the worker, as the cause of the exception that is raised again here."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -87,7 +88,8 @@ def run_pool(
     on_death: OnDeath[Task, Any] | None = None,
 ) -> Generator[tuple[Task, Any], None, None]:
     """Yield each task with its result; see `TaskPool.run`."""
-    waiting, deaths = deque(range(len(tasks))), Counter[int]()
+    waiting = deque(range(len(tasks)))
+    deaths = Counter[int]()
     busy: dict[Worker, int] = {}
     try:
         while waiting or busy:
@@ -95,14 +97,17 @@ def run_pool(
                 worker = transport.start_worker()
                 busy[worker] = waiting.popleft()
                 transport.submit(worker, tasks[busy[worker]])
+
             for worker, event in transport.wait(list(busy)):
                 number = busy[worker]
                 task = tasks[number]
                 match event:
                     case Progress(amount):
                         on_progress(task, amount)
+
                     case Failed(error, where):
                         raise error from WorkerTraceback(where)
+
                     case Died(how):
                         del busy[worker]
                         transport.shutdown([worker])
@@ -111,15 +116,14 @@ def run_pool(
                             say(f"a worker {how}; {task}: done again by a new one")
                             waiting.appendleft(number)
                             continue
-                        died = (
-                            f"{deaths[number]} workers died of it, the last one {how}"
-                        )
+                        count = deaths[number]
+                        died = f"{count} workers died of it, the last one {how}"
                         advice = "look at this part, and at the memory"
                         if on_death is None:
-                            raise RunError(
-                                f"{task}: {died}; what the others have finished is kept; {advice}"
-                            )
+                            kept = "what the others have finished is kept"
+                            raise RunError(f"{task}: {died}; {kept}; {advice}")
                         yield task, on_death(task, f"{died}; {advice}")
+
                     case Done(result):
                         if waiting:
                             busy[worker] = waiting.popleft()
@@ -134,7 +138,7 @@ def run_pool(
 
 @attrs.define(eq=False)
 class TaskRunner(Generic[Task, Result]):
-    """The worker's side: calls `start` before the first task, and catches what a task raises."""
+    """Runs tasks in a worker: calls `start` before the first task, and catches exceptions of tasks."""
 
     start: Start[Task, Result]
     threads: int | None
@@ -148,12 +152,12 @@ class TaskRunner(Generic[Task, Result]):
             if self._function is None:
                 self._function = self.start(self.threads)
             return Done(self._function(task, tell))
-        except Exception as error:  # noqa: BLE001 - it is raised again where the executor was called
+        except Exception as error:  # noqa: BLE001 - it is raised again in the process that called the executor
             return Failed(_portable(error), "".join(traceback.format_exception(error)))
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the exception, or one with the same message where it does not survive pickling."""
+    """Return the exception, or one with the same message if it cannot be pickled."""
     try:
         copy = pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001 - any class may forbid it in its own way

@@ -1,4 +1,4 @@
-"""Lines on the progress of a long job, for logs and wherever else no bar can be shown."""
+"""Progress of a long job as lines of text, for logs and other places without a progress bar."""
 
 from __future__ import annotations
 
@@ -14,26 +14,31 @@ EVERY = 15.0
 
 @attrs.define(eq=False)
 class ProgressLines:
-    """Says now and then how much is done, how long it took and how long the rest will take."""
+    """Prints the amount that is done, the elapsed time and the time left, at most every 15 seconds."""
 
     what: str
     total: int
     say: Callable[[str], object]
     clock: Callable[[], float] = time.monotonic
     _done: int = attrs.field(default=0, init=False)
-    _began: float = attrs.field(init=False)
-    _said: float = attrs.field(init=False)
+    _start: float = attrs.field(init=False)
+    _last_line: float = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._began = self._said = self.clock()
+        self._start = self._last_line = self.clock()
 
     def advance(self, amount: int) -> None:
-        """Note that so much more is done, and say so if the last line is `EVERY` seconds old."""
+        """Add to the amount that is done, and print a line if the last one is `EVERY` seconds old."""
         self._done += amount
         now = self.clock()
-        if self._done and now - self._said >= EVERY:
-            self._said = now
-            took = now - self._began
-            left = took / self._done * (self.total - self._done)
-            shown = f"{timedelta(seconds=round(took))}, about {timedelta(seconds=round(left))} left"
-            self.say(f"{self.what}: {self._done:,} of {self.total:,}, {shown}")
+        if not self._done or now - self._last_line < EVERY:
+            return
+
+        self._last_line = now
+        seconds = now - self._start
+        seconds_left = seconds / self._done * (self.total - self._done)
+        elapsed = timedelta(seconds=round(seconds))
+        left = timedelta(seconds=round(seconds_left))
+        self.say(
+            f"{self.what}: {self._done:,} of {self.total:,}, {elapsed}, about {left} left"
+        )

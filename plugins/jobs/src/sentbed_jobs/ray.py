@@ -1,4 +1,4 @@
-"""The executor `ray`."""
+"""Executor `ray`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Ray(Executor):
     workers: int = attrs.field(default=1, validator=ge(1))
     """Number of actors."""
     cpus: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """CPUs and threads of an actor; by default equal shares of the cluster."""
+    """Number of CPUs and threads per actor; by default an equal share of the cluster."""
     gpus: int = attrs.field(default=0, validator=ge(0))
-    """GPUs of an actor."""
+    """Number of GPUs per actor."""
     address: str | None = attrs.field(default=None, metadata=OF_MACHINE)
     """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
-        """Return the pool; Ray is reached with its first task."""
+        """Return the pool, which connects to Ray with its first task. Raises `RuntimeUnavailableError`."""
         if importlib.util.find_spec("ray") is None:
             raise RuntimeUnavailableError(
                 "the executor `ray` needs the package `ray`, which is not installed; "

@@ -1,4 +1,4 @@
-"""Evaluations that are added to finished runs, from the encoders that these have kept."""
+"""Evaluations that are added to finished runs, computed with the encoders that the runs have saved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sentbed_studies.shared_work_plan import Task, Work
 
 
 def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
-    """Return the file that says what decides the weights of a run, and which evaluations it makes."""
+    """Return the text of `KEYS`: the content of a run's key, and the keys and contents of its evaluations."""
     times = [evaluation.at for evaluation in evaluations]
     table = {
         "key": key_of(content),
@@ -42,46 +42,41 @@ def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
 
 
 def _evaluations_table(evaluations: Sequence[EvaluationKey]) -> dict[str, Any]:
-    """Return what `KEYS` says of evaluations: their keys in order, and what these are hashes of."""
-    return {
-        "evaluations": [evaluation.key for evaluation in evaluations],
-        "evaluation_contents": {
-            evaluation.key: evaluation.content for evaluation in evaluations
-        },
-    }
+    """Return the keys of evaluations in order, and their contents, as in `KEYS`."""
+    keys = [evaluation.key for evaluation in evaluations]
+    contents = {evaluation.key: evaluation.content for evaluation in evaluations}
+    return {"evaluations": keys, "evaluation_contents": contents}
 
 
 def only_starts(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
-    """Let a stopped run make no evaluation after its stages, and return those that it has made before them.
+    """Remove the evaluations after training from the keys of a stopped run; return those before training.
 
-    `recipe` is that of the run. Its other evaluations are not the study's any more, or not by the same code.
+    `recipe` is that with which the run began. The study no longer has its other evaluations, or their code
+    has changed.
     """
     keys = read_json(run / KEYS)
     keys["evaluations"] = keys["evaluations"][: keys["starts"]]
     write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
-    return tuple(
-        attrs.evolve(entry, at=("start",))
-        for entry in recipe.evaluate
-        if "start" in entry.at
-    )
+    starts = [entry for entry in recipe.evaluate if "start" in entry.at]
+    return tuple(attrs.evolve(entry, at=("start",)) for entry in starts)
 
 
 def has_encoder(run: Path) -> bool:
-    """Whether a finished run has kept its encoders."""
+    """Whether a finished run has its saved encoders."""
     return (run / ENCODER).is_dir()
 
 
 @attrs.frozen(eq=False)
 class KeptRun:
-    """What the directory of a study holds of a cell's run."""
+    """State of a cell's run in the directory of a study."""
 
     task: Task
     status: str | None
-    """The status of its manifest; None if it has not begun."""
+    """Status in its manifest; None if it has not begun."""
     missing: tuple[EvaluationKey, ...]
     """Evaluations that a finished run lacks."""
     has_encoder: bool
-    """Whether it has kept its encoders."""
+    """Whether it has its saved encoders."""
 
     @property
     def is_finished(self) -> bool:
@@ -95,17 +90,17 @@ class KeptRun:
 
     @property
     def is_to_be_trained_again(self) -> bool:
-        """Whether it lacks evaluations of trained encoders, and has kept none."""
-        return not self.has_encoder and any(
-            evaluation.at == "end" for evaluation in self.missing
-        )
+        """Whether it lacks evaluations after training, and has no saved encoders for them."""
+        if self.has_encoder:
+            return False
+        return any(evaluation.at == "end" for evaluation in self.missing)
 
 
 def kept_runs(study: Path, work: Work) -> list[KeptRun]:
-    """Return what the directory of a study holds of each run.
+    """Return the state of each run in the directory of a study.
 
     Raises:
-        RunError: if a directory holds the run of another training than its name says.
+        RunError: if the key in a run's directory is not that in its name.
     """
     runs = []
     for task in work.tasks:
@@ -113,7 +108,7 @@ def kept_runs(study: Path, work: Work) -> list[KeptRun]:
         try:
             key = read_json(run / KEYS)["key"]
         except (OSError, ValueError, LookupError, TypeError, DataError):
-            # Nothing says that it is of another training.
+            # Without a readable key, the name of the directory counts.
             key = task.key
         if key != task.key:
             raise RunError(
@@ -131,46 +126,44 @@ def kept_runs(study: Path, work: Work) -> list[KeptRun]:
 def add_evaluations(
     run: Path, recipe: Recipe, missing: Sequence[EvaluationKey], plugins: Plugins
 ) -> None:
-    """Make evaluations that a finished run lacks, each as a run of its own below it.
+    """Run evaluations that a finished run lacks, each as a run in a subdirectory.
 
-    Those after the last stage are of the encoders that the run has kept, those before the first one of the
-    encoders as they are built. Scores are those that the run would have given to the bit.
+    Evaluations after training use the saved encoders of the run, those before training newly built ones. The
+    scores are bit-identical to those that the run itself would have given.
 
     Raises:
-        RunError: if the run has kept no encoder.
-        Also what an evaluation raises.
+        RunError: if the run has no saved encoder.
+        Also any error of an evaluation.
     """
     loaded: Mapping[str, Encoder] = {}
 
     for evaluation in missing:
         directory = added_run(run, evaluation.key)
-        # What a killed process has left of it is no reason to keep it: nothing was trained.
+        # A killed process may have left it; nothing in it was trained.
         remove_directory(directory)
         new_directory(directory)
-        write_atomic(
-            directory / KEYS,
-            json.dumps(_evaluations_table([evaluation]), indent=1) + "\n",
-        )
-        alone = attrs.evolve(
+        keys = json.dumps(_evaluations_table([evaluation]), indent=1)
+        write_atomic(directory / KEYS, keys + "\n")
+        only_this = attrs.evolve(
             recipe, evaluate=(evaluation.entry,), expected={}, tracker=()
         )
         if evaluation.at == "start":
-            context = RunContext(recipe.run.name, directory, alone, stages=0)
+            context = RunContext(recipe.run.name, directory, only_this, stages=0)
         else:
             loaded = loaded or _load_encoders(run, recipe, plugins)
-            context = RunContext(
-                recipe.run.name, directory, attrs.evolve(alone, stage=())
-            )
+            only_this = attrs.evolve(only_this, stage=())
+            context = RunContext(recipe.run.name, directory, only_this)
             context.built, context.loaded = loaded, True
         execute(context, plugins)
 
 
 def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Encoder]:
-    """Return the encoders that a run has kept, on one engine."""
+    """Return the saved encoders of a run, on one engine."""
     if not has_encoder(run):
         raise RunError(
             f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again"
         )
+
     engine = engine_of(recipe.runtime, plugins)
     encoders = {}
     for name, directory in saved_encoders(run, recipe.encoders).items():

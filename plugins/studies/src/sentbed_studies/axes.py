@@ -1,4 +1,4 @@
-"""Axes of a study: labels, the values they set, and the combinations that form cells."""
+"""Axes of a study: labels, the recipe values that they set, and the combinations that form cells."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from sentbed.tools import Document, KeyPath
 from sentbed_studies.study_config import StudyTable
 
 MOST_COMBINATIONS = 100_000
-"""Combinations of labels, before `exclude` takes some out."""
+"""Maximum number of combinations of labels, before `exclude` removes some."""
 
 MOST_CELLS = 2_000
-"""Cells of the largest study."""
+"""Maximum number of cells of a study."""
 
 MOST_RUNS = 20_000
-"""Cells times seeds of the largest study."""
+"""Maximum number of runs of a study: cells times seeds times prompts."""
 
 Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
-"""Axis -> label, or several: cells that match it on all its axes."""
+"""Axis -> label or labels: selects the cells that have one of them on each of these axes."""
 
 Names: TypeAlias = tuple[str, ...]
-"""Keys of a path, with an array element's name instead of its number if it has one."""
+"""Keys of a path, with the name of an array element, if it has one, instead of its index."""
 
 _NUMBER = re.compile(
     r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])"
 )
-"""A number of TOML that is a float or could be one."""
+"""Number in TOML that is a float or could be one."""
 
 _KEYS = ("path", "values", "labels")
 """Keys of an axis over one value of the recipe."""
@@ -49,7 +49,7 @@ _NOT_AN_AXIS = {
 
 @attrs.frozen
 class Axis:
-    """Axis along which cells differ."""
+    """Factor of a study, such as the pooler, whose levels are its labels."""
 
     name: str
 
@@ -57,7 +57,7 @@ class Axis:
     """Label -> path -> value."""
 
     named_numbers: Mapping[str, float] = attrs.field(factory=dict)
-    """Label -> number that `[study.numbers]` has of it; see `StudyTable.numbers`."""
+    """Label -> its number in `[study.numbers]`; see `StudyTable.numbers`."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class Axis:
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """Numbers that the recipe gives the labels, or that they set; None unless each label has one."""
+        """Number of each label, from `[study.numbers]` or the value that it sets; None unless all have one."""
         if self.named_numbers:
             return tuple(self.named_numbers[label] for label in self.labels)
 
@@ -79,7 +79,7 @@ class Axis:
         return tuple(numbers)
 
     def paths(self, document: Document) -> tuple[str, ...]:
-        """Return the paths that the labels set in a recipe, in which stages have their names."""
+        """Return the paths that the labels set in a recipe, with stages by name."""
         paths: dict[str, None] = {}
         for setting in self.settings.values():
             for path in setting:
@@ -88,7 +88,7 @@ class Axis:
 
 
 def names_of_path(document: Document, path: str) -> Names:
-    """Return the keys of a dotted path in a recipe, in which its stages have their names."""
+    """Return the keys of a dotted path in a recipe, with stages by name."""
     place: Any = document.data
     names: Names = ()
     for key, index in zip(path.split("."), document.key_path(path), strict=True):
@@ -106,38 +106,34 @@ def names_of_path(document: Document, path: str) -> Names:
 
 
 def _only_number(setting: Mapping[str, Any]) -> float | None:
-    """Return the number to which a label sets all its paths; None if it sets none, or something else."""
+    """Return the number that a label sets at all its paths; None if the values differ or are no numbers."""
     values = list(setting.values())
-    if (
-        not values
-        or isinstance(values[0], bool)
-        or not isinstance(values[0], int | float)
-    ):
+    if not values or any(value != values[0] for value in values):
         return None
-    if any(value != values[0] for value in values):
+    if isinstance(values[0], bool) or not isinstance(values[0], int | float):
         return None
     return float(values[0])
 
 
 @attrs.frozen
 class Combination:
-    """Combination of labels for one cell."""
+    """One label per axis, which together form a cell."""
 
     labels: Mapping[str, str]
     """Axis -> label."""
 
     settings: Mapping[str, Any]
-    """Path -> value, with later axes last."""
+    """Path -> value, in the order in which they are set: by axis."""
 
     axes: Mapping[str, str] = attrs.field(factory=dict)
     """Path -> axis that sets it."""
 
     prompt_places: Mapping[str, KeyPath] = attrs.field(factory=dict)
-    """Path that a prompt sets -> place of the prompt in `[study]`; see `study_prompts`."""
+    """Path that a prompt sets -> key path of the prompt in the document; see `study_prompts`."""
 
     @property
     def name(self) -> str:
-        """Name of the cell in `[study.expected]` and tables: its labels, in the order of the axes."""
+        """Name of the cell in `[study.expected]` and tables: its labels joined, in the order of the axes."""
         return ", ".join(self.labels.values())
 
 
@@ -163,6 +159,7 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
             problems.append(document.problem(message, place))
 
         axes.append(Axis(name, settings, numbers))
+
     if problems:
         raise RecipeError(problems)
     return tuple(axes)
@@ -183,9 +180,11 @@ def _refused_paths(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 def _settings(
     content: Mapping[str, Any], document: Document, values: KeyPath
 ) -> dict[str, dict[str, Any]]:
-    """Return label -> path -> value; `values` is the place of `values`. Raises `ValueError`."""
+    """Return label -> path -> value of an axis; `values` is the key path of its `values`. Raises `ValueError`."""
     path = content.get("path")
-    paths: list[Any] = path if isinstance(path, list) and path else [path]
+    paths: list[Any] = [path]
+    if isinstance(path, list) and path:
+        paths = path
     if all(isinstance(path, str) for path in paths):
         settings = _settings_of_paths(paths, content, document, values)
     else:
@@ -200,7 +199,7 @@ def _settings(
 
 
 def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the settings of an axis that has a table a label. Raises `ValueError`."""
+    """Return the settings of an axis with one table per label. Raises `ValueError`."""
     settings = {}
     for label, setting in content.items():
         if not isinstance(setting, Mapping):
@@ -211,7 +210,7 @@ def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]
         settings[label] = dict(leaves(setting))
     if not settings:
         raise ValueError(
-            "the axis has no labels; give it `path` and `values`, or a table a label"
+            "the axis has no labels; give it `path` and `values`, or a table for each label"
         )
     return settings
 
@@ -219,7 +218,7 @@ def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]
 def _settings_of_paths(
     paths: Sequence[str], content: Mapping[str, Any], document: Document, place: KeyPath
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of an axis that has `path` and `values`. Raises `ValueError`."""
+    """Return the settings of an axis with `path` and `values`. Raises `ValueError`."""
     for message in unknown_keys([key for key in content if key not in _KEYS], _KEYS):
         raise ValueError(message)
 
@@ -231,18 +230,17 @@ def _settings_of_paths(
 
     labels = content.get("labels")
     if labels is None:
-        labels = [
-            _label(value, document, (*place, index))
-            for index, value in enumerate(values)
-        ]
-    if not isinstance(labels, list) or not all(
-        isinstance(label, str) for label in labels
+        labels = _labels(values, document, place)
+    if not isinstance(labels, list) or any(
+        not isinstance(label, str) for label in labels
     ):
-        raise ValueError("`labels` is to be an array of strings, one a value")
+        raise ValueError("`labels` is to be an array of strings, one for each value")
+
     if len(labels) != len(values):
         raise ValueError(
             f"there are {len(values)} values and {len(labels)} labels; give as many of each"
         )
+
     if len(set(labels)) < len(labels):
         raise ValueError(
             f"two values have one label ({', '.join(labels)}); give `labels` that differ"
@@ -254,36 +252,45 @@ def _settings_of_paths(
     return settings
 
 
+def _labels(values: Sequence[Any], document: Document, place: KeyPath) -> list[str]:
+    """Return the label of each value of an array. Raises `ValueError`."""
+    return [
+        _label(value, document, (*place, index)) for index, value in enumerate(values)
+    ]
+
+
 def _label(value: Any, document: Document, place: KeyPath) -> str:
-    """Return the label of a value: what is written, or the `use` of a table. Raises `ValueError`."""
+    """Return the label of a value: its text in the recipe, or the `use` of a table. Raises `ValueError`."""
     if isinstance(value, Mapping):
         if not isinstance(value.get("use"), str):
             raise ValueError(  # noqa: TRY004 - a fault of the recipe
-                "the values are tables without `use`; give the axis `labels`, one a value"
+                "the values are tables without `use`; give the axis `labels`, one for each value"
             )
         return str(value["use"])
+
     if isinstance(value, list):
-        labels = [
-            _label(item, document, (*place, index)) for index, item in enumerate(value)
-        ]
-        return " ".join(labels) or "none"
+        return " ".join(_labels(value, document, place)) or "none"
+
     if isinstance(value, bool):
         return str(value).lower()
+
     if isinstance(value, float):
         return _number_as_written(value, document, place)
     return str(value)
 
 
 def _number_as_written(value: float, document: Document, place: KeyPath) -> str:
-    """Return `1e-3` for a number that is written so, which Python would print as `0.001`."""
+    """Return a number as the recipe writes it, such as `1e-3`, which Python would print as `0.001`."""
     file, line = document.place(place)
     if file is None or line is None:
         return str(value)
+
     try:
         lines = Path(file).read_text("utf-8-sig").splitlines()
     except OSError:
-        # The recipe was given as text, or is gone: what it means stays the same.
+        # The recipe was given as text, or its file was removed.
         return str(value)
+
     for number in _NUMBER.findall("".join(lines[line - 1 : line])):
         if float(number.replace("_", "")) == value:
             return str(number)
@@ -291,9 +298,10 @@ def _number_as_written(value: float, document: Document, place: KeyPath) -> str:
 
 
 def leaves(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Join nested keys into paths: TOML parses `{ encoder.pooler.use = "x" }` as nested tables.
+    """Yield the dotted path and the value of each leaf of nested tables.
 
-    A quoted path sets a whole table: `{ "encoder.pooler" = { use = "x" } }`.
+    TOML parses `{ encoder.pooler.use = "x" }` as nested tables. A quoted path sets a whole table:
+    `{ "encoder.pooler" = { use = "x" } }`.
     """
     for path, value in paths.items():
         if "." in path or not isinstance(value, Mapping) or not value:
@@ -304,20 +312,20 @@ def leaves(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def labels_that_are_equal(axes: Sequence[Axis]) -> Iterator[str]:
-    """Yield a remark for labels of an axis that set the same values: their cells are the same."""
+    """Yield a remark for each two labels of an axis that set the same values, so that their cells are equal."""
     for axis in axes:
         for first, second in itertools.combinations(axis.labels, 2):
             if axis.settings[first] == axis.settings[second]:
                 yield (
-                    f"the labels `{first}` and `{second}` of the axis `{axis.name}` set the same values, and "
-                    "their cells differ in nothing by it; take one out, or change its values"
+                    f"the labels `{first}` and `{second}` of the axis `{axis.name}` set the same values, so "
+                    "that their cells are equal; take one out, or change its values"
                 )
 
 
 def combinations(
     table: StudyTable, axes: Sequence[Axis], document: Document
 ) -> tuple[Combination, ...]:
-    """Return the combinations of labels that form cells, with the last axis changing fastest.
+    """Return the combinations of labels that form cells, with the labels of the last axis changing fastest.
 
     Raises:
         RecipeError: if a key names an unknown axis or label, no cell is left, or there are too many.
@@ -336,9 +344,8 @@ def combinations(
         for row in rows:
             label_of_axis.update(row)
         labels = {axis.name: label_of_axis[axis.name] for axis in axes}
-        if matches_any(labels, table.exclude) and not matches_any(
-            labels, table.include
-        ):
+        is_excluded = matches_any(labels, table.exclude)
+        if is_excluded and not matches_any(labels, table.include):
             continue
 
         cell = _combination(labels, axes)
@@ -350,6 +357,7 @@ def combinations(
     if not cells:
         message = "`exclude` leaves no cell; take an entry out"
         raise RecipeError([document.problem(message, ("study", "exclude"))])
+
     _require_at_most(len(cells), "cells", MOST_CELLS, document)
     runs = len(cells) * max(len(table.seeds), 1) * max(len(table.prompts), 1)
     _require_at_most(runs, "runs", MOST_RUNS, document)
@@ -359,7 +367,7 @@ def combinations(
 def _zipped_labels(
     table: StudyTable, axes: Sequence[Axis]
 ) -> list[list[dict[str, str]]]:
-    """Return the rows of labels (axis -> label) of each group of axes that go together."""
+    """Return the rows of labels (axis -> label) of each group of `zip`; each other axis is its own group."""
     group_of: dict[str, tuple[str, ...]] = {axis.name: (axis.name,) for axis in axes}
     for group in table.zip:
         group_of |= dict.fromkeys(group, group)
@@ -367,10 +375,9 @@ def _zipped_labels(
     labels = {axis.name: axis.labels for axis in axes}
     rows_of_groups = []
     for group in dict.fromkeys(group_of.values()):
-        columns = [labels[name] for name in group]
-        rows = [
-            dict(zip(group, row, strict=True)) for row in zip(*columns, strict=True)
-        ]
+        rows = []
+        for row in zip(*(labels[name] for name in group), strict=True):
+            rows.append(dict(zip(group, row, strict=True)))
         rows_of_groups.append(rows)
     return rows_of_groups
 
@@ -380,7 +387,7 @@ def _combination(labels: Mapping[str, str], axes: Sequence[Axis]) -> Combination
     setters: dict[str, str] = {}
     for axis in axes:
         for path, value in axis.settings[labels[axis.name]].items():
-            # Moved to the end: what a later axis sets is set later.
+            # A later axis sets a path of an earlier one again, at its own turn.
             settings.pop(path, None)
             settings[path] = value
             setters[path] = axis.name
@@ -404,7 +411,7 @@ def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | Non
 
 
 def matches(labels: Mapping[str, str], entry: Entry) -> bool:
-    """Whether a cell has a label of `entry` on every axis in it."""
+    """Whether a cell has, on every axis of `entry`, one of its labels."""
     return all(
         labels.get(axis) in as_tuple(alternatives)
         for axis, alternatives in entry.items()
@@ -417,30 +424,32 @@ def matches_any(labels: Mapping[str, str], entries: Sequence[Entry]) -> bool:
 
 
 def as_tuple(labels: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the labels of an entry for an axis."""
+    """Return an entry's label or labels as a tuple."""
     return (labels,) if isinstance(labels, str) else labels
 
 
 def _problems_of_names(
     table: StudyTable, axes: Sequence[Axis], document: Document
 ) -> Iterator[Problem]:
-    """Yield a problem for each key of `[study]` that names an axis or a label which is not there."""
+    """Yield a problem for each key of `[study]` that names an unknown axis or label."""
     names = {axis.name: axis.labels for axis in axes}
     yield from _problems_of_zip(table, names, document)
 
     for name, numbers in table.numbers.items():
-        yield from unknown_labels(
-            {name: tuple(numbers)}, axes, document, ("study", "numbers")
-        )
+        entry = {name: tuple(numbers)}
+        yield from unknown_labels(entry, axes, document, ("study", "numbers"))
+
     for key, entries in (("exclude", table.exclude), ("include", table.include)):
         for index, entry in enumerate(entries):
             yield from unknown_labels(entry, axes, document, ("study", key, index))
+
     for index, name in enumerate(table.ranks or ()):
         if name not in names:
             yield document.problem(unknown_axis(name, names), ("study", "ranks", index))
 
     if table.baseline is None:
         return
+
     yield from unknown_labels(table.baseline, axes, document, ("study", "baseline"))
     for name, labels in names.items():
         if name not in table.baseline and len(labels) > 1:
@@ -467,9 +476,8 @@ def _problems_of_zip(
         zipped |= sizes.keys()
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"`{name}` {size}" for name, size in sizes.items())
-            yield document.problem(
-                f"axes that go together have as many labels; {listed}", place
-            )
+            message = f"axes that go together need equally many labels; found {listed}"
+            yield document.problem(message, place)
     if repeated:
         message = f"the axis `{repeated[0]}` is in two groups; take it out of one"
         yield document.problem(message, ("study", "zip"))
@@ -494,13 +502,12 @@ def unknown_labels(
         for label in as_tuple(labels):
             if label not in axis.labels:
                 hint = suggest(label_of(axis, label), axis.labels)
-                yield document.problem(
-                    f"the axis `{name}` has no label `{label}`.{hint}", place
-                )
+                message = f"the axis `{name}` has no label `{label}`.{hint}"
+                yield document.problem(message, place)
 
 
 def label_of(axis: Axis, text: str) -> str:
-    """Return the label that `text` names: the label itself, or the only one that sets this number."""
+    """Return the label that `text` names: `text` itself, or the only label that sets this number."""
     if text in axis.labels or axis.numbers is None:
         return text
     try:

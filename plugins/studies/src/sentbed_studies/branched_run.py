@@ -1,4 +1,4 @@
-"""A run that goes on from where another one ended, so that cells share their first stages."""
+"""Creation of a run that continues from the end of another one, so that cells share their first stages."""
 
 from __future__ import annotations
 
@@ -31,8 +31,14 @@ def branch(
 ) -> None:
     """Create a run directory from which `resume` continues where the run in `source` ended.
 
-    `recipe` begins with the `stages` stages of that run, which has finished (`RunContext.stages`).
-    `files` are further ones to write, by name. The directory is written atomically.
+    The directory is written atomically.
+
+    Args:
+        source: Directory of a finished run of the first stages (`RunContext.stages`).
+        directory: Directory to create.
+        recipe: Recipe that begins with these stages.
+        stages: Their number.
+        files: Name -> text of further files to write.
 
     Raises:
         RunError: if `source` has no intact state, or the disk is full.
@@ -42,10 +48,12 @@ def branch(
         state, _ = newest_state(context)
     except RunError:
         state = None
+
     if state is None or (state.stage, state.step) != (stages, 0):
         raise RunError(
             f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
         )
+
     text = resolved_toml(recipe, directory)
     facts = {**state.content["facts"], "went_on_from": source.name}
     content = {**state.content, "recipe": text, "facts": facts}
@@ -58,7 +66,7 @@ def branch(
     written = {RESOLVED: text, **files, MANIFEST: json.dumps(manifest) + "\n"}
 
     def fill(target: Path) -> None:
-        # The names are a file's, and may lead elsewhere: only what is in the directory is copied.
+        # Only entries of the directory are copied: names from a file may lead out of it.
         for part in source.iterdir():
             if part.name not in copied:
                 continue

@@ -1,4 +1,4 @@
-"""The runs of the chosen cell with fresh seeds: `confirm` of `[study.decide]`."""
+"""Runs of the chosen cell with fresh seeds: `confirm` of `[study.decide]`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sentbed_studies.write_study_directory import has_same_runs
 
 @attrs.frozen(eq=False)
 class Confirmation:
-    """Runs with fresh seeds that a study asks for."""
+    """Runs of the chosen cell with fresh seeds."""
 
     runs: int
-    """Their number."""
+    """Number of runs."""
     work: Work | None = None
-    """Their work; None as long as the chosen cell is not known."""
+    """The runs; None until the chosen cell is known."""
     left: tuple[Task, ...] = ()
-    """Those of `work` that have not finished."""
+    """Runs of `work` that have not finished."""
 
     @property
     def number_left(self) -> int:
@@ -34,7 +34,7 @@ class Confirmation:
 
 
 def fresh_seeds_in_words(study: Study) -> str:
-    """Return with how many fresh seeds the chosen cell is run, and under how many prompts."""
+    """Return the number of fresh seeds and of prompts with which the chosen cell is run, as text."""
     decide = study.table.decide
     number = 0 if decide is None else decide.confirm
     seeds = count(number, "fresh seed")
@@ -53,18 +53,18 @@ def confirmation_of(
 ) -> Confirmation | None:
     """Return the runs with fresh seeds of a study; None if it asks for none, or no cell could be chosen.
 
-    `work` is that of the whole study. The cell is known when all its runs have ended (`is_over`), but for
-    those that are not needed.
+    `work` is that of the whole study. The chosen cell is known when all needed runs have ended (`is_over`).
 
     Raises:
-        RunError: if what has finished in `directory` cannot be read.
+        RunError: if a finished run in `directory` cannot be read.
     """
     decide = study.table.decide
     if decide is None or not decide.confirm:
         return None
+
     runs = decide.confirm * max(len(study.prompts), 1)
     unknown = Confirmation(runs)
-    # Of a sample it is read which cells have been run.
+    # With a sampler, `study.json` says whether all cells have been chosen.
     may_be_known = is_over or study.table.sampler is not None
     if not (may_be_known and has_same_runs(directory, study, work)):
         return unknown
@@ -72,11 +72,14 @@ def confirmation_of(
     data = attrs.evolve(read_data(directory), decide=decide)
     if data.sampled is not None and len(data.sampled.names) < data.sampled.cells:
         return unknown
+
     chosen = choose(data)
     if chosen is None or not chosen.complete:
         return unknown
+
     if not chosen.cell:
         return None
+
     fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share)
     left = tuple(task for task in fresh.tasks if not task.is_done(directory))
     return Confirmation(runs, fresh, left)
@@ -85,7 +88,7 @@ def confirmation_of(
 def _with_fresh_seeds(
     study: Study, decide: Decide, name: str, keys: CellKeys, share: bool
 ) -> Work:
-    """Return the runs of the cell `name` with the seeds that follow the largest one of the study."""
+    """Return the runs of the cell `name` with the seeds that follow the study's largest seed."""
     under_prompts = {cell.prompt: cell for cell in study.cells if cell.name == name}
     first = max(study.seeds) + 1
     cells = []

@@ -1,8 +1,7 @@
-"""Whether a study's evaluators can decide between its cells, as far as that is known before it runs.
+"""Checks before a study runs whether its evaluators can give the scores that decide between its cells.
 
-The traits of an evaluator say on which data it scores, and so does the protocol of each score once it has run.
-What is
-known before, and cannot work, is refused; what may work is not.
+The traits of an evaluator say whether it scores on development or test data; if they do not, only the protocol
+of each score says so, after the run. What cannot work is an error; what may work is not.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ _DEVELOPMENT: tuple[dict[str, Any], ...] = (
     {"task": "STSB-dev"},
     {"part": "train"},
 )
-"""Settings that make an evaluator one on development data, where it has them."""
+"""Settings that make an evaluator score on development data, if it has these fields."""
 
 
 def cannot_decide(
     table: StudyTable, evaluators: Sequence[Evaluator], document: Document
 ) -> Iterator[Problem]:
-    """Yield a problem for each reason for which no score of `evaluators` could decide.
+    """Yield a problem for each reason why no score of `evaluators` could decide.
 
-    `evaluators` are those of all cells after their last stage.
+    `evaluators` are those that all cells run after their last stage.
     """
     decide = table.decides_by
     place = ("study", table.decides_for or "decide")
@@ -43,6 +42,7 @@ def cannot_decide(
         message = f"no cell is evaluated by `{decide.evaluator}`.{suggest(decide.evaluator, names)}"
         yield document.problem(message, (*place, "evaluator"))
         return
+
     if decide.evaluator:
         evaluators = [
             evaluator for evaluator in evaluators if evaluator.name == decide.evaluator
@@ -50,18 +50,22 @@ def cannot_decide(
     unknown = list(_unknown_tasks(decide, evaluators))
     for message in unknown:
         yield document.problem(message, (*place, "tasks"))
+
     if unknown:
         return
+
     if not evaluators:
         yield document.problem(
             "no cell is evaluated after its last stage; add an `[[evaluate]]`", place
         )
         return
-    # An average may be over any of them.
+
+    # An average may contain any task.
     tasks = () if AVERAGE in decide.tasks else decide.tasks
     data = set()
     for evaluator in evaluators:
         data |= {_data(part) for part in _parts(evaluator, tasks)}
+
     if data == {"test"} and not decide.test_data:
         yield document.problem(_only_test_data(evaluators), place)
     elif data == {"development"} and decide.test_data:
@@ -70,27 +74,28 @@ def cannot_decide(
 
 
 def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[str]:
-    """Yield a message for each deciding task that no evaluator has, if all of them list their tasks."""
+    """Yield a message for each deciding task that no evaluator has, if the tasks of all are known."""
     pairs = []
     for evaluator in evaluators:
         tasks = _tasks(evaluator)
         if not tasks:
             return
-        pairs += [(evaluator, task) for task in tasks]
+        for task in tasks:
+            pairs.append((evaluator, task))
+    names = list(dict.fromkeys(task for _, task in pairs))
     for deciding_task in decide.tasks:
         if deciding_task == AVERAGE:
             continue
         if not any(_gives(evaluator, task, deciding_task) for evaluator, task in pairs):
-            hint = suggest(
-                deciding_task, list(dict.fromkeys(task for _, task in pairs))
-            )
+            hint = suggest(deciding_task, names)
             yield f"no cell has scores of the task `{deciding_task}`.{hint}"
 
 
 def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
-    """Return the tasks that an evaluator is set to; empty if that is not what it is set by.
+    """Return the names of an evaluator's tasks, from its fields; empty if these do not say them.
 
-    The task of an evaluator of one file has the name of its field `task`, or else that of the file.
+    An evaluator of a single file has the task of its field `task`; without it, the task has the name of the
+    file.
     """
     fields = _fields(evaluator)
     if {"task", "path"} <= fields.keys():
@@ -99,17 +104,17 @@ def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
             return (task,)
         if not isinstance(path, str):
             return ()
-        # A directory has no suffix, whatever points its name has.
+        # Both: the name of a directory may contain a dot, which begins no suffix.
         return tuple(dict.fromkeys((Path(path).stem, Path(path).name)))
     tasks = fields.get("tasks")
     return tasks if isinstance(tasks, tuple) else ()
 
 
 def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
-    """Whether a task of an evaluator can have scores that are called `scored_task`.
+    """Whether a task of an evaluator can have scores named `scored_task`.
 
-    Of an evaluator that does not say on which data it is, a task may have several, such as one a language,
-    whose names begin like its own.
+    If the evaluator's data is unknown, a task may have several scores, such as one per language, whose names
+    begin with that of the task.
     """
     if scored_task == task:
         return True
@@ -119,13 +124,15 @@ def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
 
 
 def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
-    """Return the evaluator once for each of its tasks that decides, with this task alone."""
+    """Return an evaluator for each deciding task of `evaluator`, with only this task."""
     tasks = _tasks(evaluator)
     if not tasks:
         return [evaluator]
+
     if "tasks" not in _fields(evaluator):
         is_left_out = deciding and not set(tasks) & set(deciding)
         return [] if is_left_out else [evaluator]
+
     if deciding:
         kept = []
         for task in tasks:
@@ -136,10 +143,10 @@ def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
 
 
 def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
-    """Return on which data an evaluator is.
+    """Return on which data an evaluator scores.
 
-    It is on test data if its traits would say otherwise under other settings; one whose traits say nothing
-    under any may say it in its scores' protocol.
+    It is test data if other settings would make it development data; without such settings, only the protocol
+    of the scores will say it.
     """
     if evaluator.traits.development:
         return "development"
@@ -147,12 +154,12 @@ def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
 
 
 def _remedy(evaluator: Evaluator) -> dict[str, Any]:
-    """Return a setting with which an evaluator would be on development data; empty if none is known."""
+    """Return a setting with which an evaluator would score on development data; empty if none is known."""
+    fields = _fields(evaluator)
     for setting in _DEVELOPMENT:
-        if (
-            setting.keys() <= _fields(evaluator).keys()
-            and _with(evaluator, setting).traits.development
-        ):
+        if not setting.keys() <= fields.keys():
+            continue
+        if _with(evaluator, setting).traits.development:
             return setting
     return {}
 
@@ -167,13 +174,15 @@ def _fields(evaluator: Any) -> dict[str, Any]:
 
 
 def _only_test_data(evaluators: Iterable[Evaluator]) -> str:
+    """Return the message for evaluators that all score on test data, with settings that would change it."""
     remedies: dict[str, str] = {}
     for evaluator in evaluators:
         for name, value in _remedy(evaluator).items():
-            setting = f'["{value[0]}"]' if isinstance(value, tuple) else f'"{value}"'
-            remedies.setdefault(
-                evaluator.name, f"`{name} = {setting}` of `{evaluator.name}`"
-            )
+            written = f'"{value}"'
+            if isinstance(value, tuple):
+                written = f'["{value[0]}"]'
+            remedy = f"`{name} = {written}` of `{evaluator.name}`"
+            remedies.setdefault(evaluator.name, remedy)
     return (
         "all scores that could decide are on test data, and the score of a cell that is chosen by it is too "
         f"good; add an `[[evaluate]]` on development data ({', or '.join(remedies.values())}), or set "

@@ -1,4 +1,4 @@
-"""What is known of a study's cells when each has its first seeds: deciding scores, and what items add."""
+"""Deciding scores of a study's cells under their first seeds, and the variance that is due to the items."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -35,19 +35,22 @@ if TYPE_CHECKING:
 ScoresOfRun: TypeAlias = tuple[Score, ...]
 """Deciding scores of one run."""
 
+ScoredTasks: TypeAlias = tuple[tuple[str, str, str], ...]
+"""Evaluator, protocol id and task of each score of a run."""
+
 
 @attrs.frozen
 class Evidence:
     """Scores of the cells that can be compared."""
 
     values: Mapping[str, tuple[float, ...]]
-    """Cell -> deciding score under each seed, higher is better; with several prompts, the mean over them."""
+    """Cell -> deciding score under each seed, averaged over the prompts; higher is better."""
     items: ItemVariances | None
     """None if the scores have no items."""
     left: Mapping[str, str]
-    """Cell that cannot be compared -> why."""
+    """Cell that cannot be compared -> reason."""
     prompts: Mapping[str, tuple[float, ...]] | None = None
-    """Cell -> deciding score under each prompt, the mean over the seeds; None where prompts are no sample."""
+    """Cell -> deciding score under each prompt, averaged over the seeds; None if prompts are no sample."""
 
 
 def read_task(task: Task, directory: Path) -> CellRun:
@@ -65,7 +68,7 @@ def read_task(task: Task, directory: Path) -> CellRun:
 
 @attrs.define(eq=False)
 class DecidingEvidence:
-    """Reads the finished runs of a study, and uses the items of each deciding score once."""
+    """Reads the finished runs of a study, and prepares the items of each deciding score once."""
 
     directory: Path
     decide: Decide
@@ -78,79 +81,82 @@ class DecidingEvidence:
     )
 
     def of(self, cells: Sequence[str], seeds: Sequence[int]) -> Evidence:
-        """Return what is known of `cells` under `seeds`. Raises `RunError` if a run cannot be read."""
-        runs = {task.cell.identity: task for task in self.tasks}
+        """Return the scores of `cells` under `seeds`. Raises `RunError` if a run cannot be read."""
         prompts = tuple(dict.fromkeys(task.cell.prompt for task in self.tasks))
-        places = [(prompt, seed) for seed in seeds for prompt in prompts]
-        scores = {}
-        for cell in cells:
-            scores[cell] = [
-                self._deciding(runs[cell, prompt, seed]) for prompt, seed in places
-            ]
-        tasks_of_runs = Counter(
-            _tasks(run) for run in chain.from_iterable(scores.values()) if run
-        )
-        usual_tasks = {tasks for tasks, _ in tasks_of_runs.most_common(1)}
+        tasks = {task.cell.identity: task for task in self.tasks}
+        scores: dict[str, dict[tuple[int, str], ScoresOfRun]] = {c: {} for c in cells}
+        for cell, seed, prompt in product(cells, seeds, prompts):
+            task = tasks[cell, prompt, seed]
+            scores[cell][seed, prompt] = self._deciding(task)
+
+        usual_tasks = _usual_tasks(scores.values())
+
         values: dict[str, tuple[float, ...]] = {}
         under_prompts: dict[str, tuple[float, ...]] = {}
         means: dict[str, list[MeanScore | PromptScores]] = {}
         left: dict[str, str] = {}
         has_items = True
         for cell, of_runs in scores.items():
-            reason = ""
-            for (prompt, seed), of_run in zip(places, of_runs, strict=True):
-                reason = reason or why_undecided(seed, of_run, self.decide, prompt)
-            if not reason and set(map(_tasks, of_runs)) != usual_tasks:
-                reason = "its scores are of other tasks or protocols than those of the other cells"
+            reason = self._why_left(of_runs, usual_tasks)
             if reason:
                 left[cell] = reason
                 continue
-            numbers = [mean_of(run) or 0.0 for run in of_runs]
-            values[cell] = _means(
-                numbers[i : i + len(prompts)]
-                for i in range(0, len(numbers), len(prompts))
-            )
-            under_prompts[cell] = _means(
-                numbers[i :: len(prompts)] for i in range(len(prompts))
-            )
-            means[cell] = self._by_seed(of_runs, prompts)
-            has_items &= all(
-                score.items is not None for score in chain.from_iterable(of_runs)
-            )
+            of_seeds: dict[int, list[float]] = {seed: [] for seed in seeds}
+            of_prompts: dict[str, list[float]] = {prompt: [] for prompt in prompts}
+            for (seed, prompt), of_run in of_runs.items():
+                number = mean_of(of_run) or 0.0
+                of_seeds[seed].append(number)
+                of_prompts[prompt].append(number)
+                has_items &= all(score.items is not None for score in of_run)
+            values[cell] = tuple(map(_mean, of_seeds.values()))
+            under_prompts[cell] = tuple(map(_mean, of_prompts.values()))
+            means[cell] = [self._mean_score(of_runs, seed, prompts) for seed in seeds]
+
         is_source = len(prompts) > 1 and self.prompts_are_sample
-        of_prompts = under_prompts if is_source else None
+        scores_of_prompts = under_prompts if is_source else None
         if not has_items:
-            return Evidence(values, None, left, of_prompts)
+            return Evidence(values, None, left, scores_of_prompts)
 
         reference = next(iter(means.values()), [])[:1]
-        for cell, of_cell in means.items():
+        for cell, by_seed in means.items():
             try:
-                require_same_items([*reference, *of_cell])
-                self._components.of_all(of_cell)
+                require_same_items([*reference, *by_seed])
+                self._components.of_all(by_seed)
             except RunError as error:
                 left[cell] = str(error)
                 del values[cell]
-        return Evidence(
-            values, partial(item_variances, means, self._components), left, of_prompts
-        )
 
-    def _by_seed(
-        self, of_runs: Sequence[ScoresOfRun], prompts: Sequence[str]
-    ) -> list[MeanScore | PromptScores]:
-        """Return the deciding score of each seed, from those of its runs under each prompt."""
-        means = list(map(MeanScore, of_runs))
+        items = partial(item_variances, means, self._components)
+        return Evidence(values, items, left, scores_of_prompts)
+
+    def _why_left(
+        self,
+        of_runs: Mapping[tuple[int, str], ScoresOfRun],
+        usual_tasks: ScoredTasks | None,
+    ) -> str:
+        """Return why a cell with these deciding scores cannot be compared; empty if it can."""
+        for (seed, prompt), scores in of_runs.items():
+            reason = why_undecided(seed, scores, self.decide, prompt)
+            if reason:
+                return reason
+        if any(_tasks(scores) != usual_tasks for scores in of_runs.values()):
+            return "its scores are of other tasks or protocols than those of the other cells"
+        return ""
+
+    def _mean_score(
+        self,
+        of_runs: Mapping[tuple[int, str], ScoresOfRun],
+        seed: int,
+        prompts: Sequence[str],
+    ) -> MeanScore | PromptScores:
+        """Return the deciding score of one seed, with its items."""
+        scores = {prompt: MeanScore(of_runs[seed, prompt]) for prompt in prompts}
         if len(prompts) == 1:
-            return [*means]
-        by_seed: list[MeanScore | PromptScores] = []
-        for first in range(0, len(means), len(prompts)):
-            of_prompts = dict(
-                zip(prompts, means[first : first + len(prompts)], strict=True)
-            )
-            by_seed.append(PromptScores(of_prompts, self.prompts_are_sample))
-        return by_seed
+            return scores[prompts[0]]
+        return PromptScores(scores, self.prompts_are_sample)
 
     def tasks_of(self, task: Task) -> str:
-        """Return the tasks of a finished run with the data that they are on, in words."""
+        """Return the tasks of a finished run, each with whether it is on development or test data, as text."""
         tasks: dict[str, None] = {}
         for score in read_task(task, self.directory).scores:
             if score.axis != "cost":
@@ -163,24 +169,33 @@ class DecidingEvidence:
         if task.directory not in self._scores:
             if not task.is_done(self.directory):
                 return ()
-            self._scores[task.directory] = deciding_scores(
-                read_task(task, self.directory).scores, self.decide
-            )
+            scores = read_task(task, self.directory).scores
+            self._scores[task.directory] = deciding_scores(scores, self.decide)
         return self._scores[task.directory]
 
 
-def _means(groups: Iterable[Sequence[float]]) -> tuple[float, ...]:
-    """Return the mean of each group of numbers; that of a single number is the number."""
-    return tuple(sum(group) / len(group) for group in groups)
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)
 
 
-def _tasks(scores: ScoresOfRun) -> tuple[tuple[str, str, str], ...]:
+def _tasks(scores: ScoresOfRun) -> ScoredTasks:
     """Return evaluator, protocol id and task of each score."""
     return tuple((score.evaluator, score.protocol_id, score.task) for score in scores)
 
 
+def _usual_tasks(
+    scores_of_cells: Iterable[Mapping[tuple[int, str], ScoresOfRun]],
+) -> ScoredTasks | None:
+    """Return the tasks that most runs with deciding scores have; None if there is no such run."""
+    tasks_of_runs: Counter[ScoredTasks] = Counter()
+    for of_runs in scores_of_cells:
+        tasks_of_runs.update(_tasks(scores) for scores in of_runs.values() if scores)
+    most_common = tasks_of_runs.most_common(1)
+    return most_common[0][0] if most_common else None
+
+
 def missing_tasks(scores: Sequence[Score], decide: Decide) -> list[str]:
-    """Return the tasks that are to decide and are not among the scores of a run."""
+    """Return the deciding tasks of which a run has no score."""
     scored = {score.task for score in scores}
     return [task for task in decide.tasks if task not in scored]
 
@@ -188,17 +203,20 @@ def missing_tasks(scores: Sequence[Score], decide: Decide) -> list[str]:
 def why_undecided(
     seed: int, scores: Sequence[Score], decide: Decide, prompt: str = ""
 ) -> str:
-    """Return why the scores of one run cannot decide; empty if they can."""
+    """Return why the deciding scores of one run cannot be compared; empty if they can."""
     run = f"seed {seed} and prompt {prompt}" if prompt else f"seed {seed}"
     if not scores:
         return f"it has no score that decides under {run}"
+
     missing = missing_tasks(scores, decide)
     if missing:
         return f"it has no score of {missing[0]} under {run}"
+
     # Raises if the scores have no mean.
     mean_of(scores)
     if not all(math.isfinite(score.value) for score in scores):
         return f"a score under {run} is not finite"
+
     for score in scores:
         reason = degenerate_of(score)
         if reason:
@@ -211,10 +229,10 @@ def item_variances(
     components: ComponentStore,
     cells: Sequence[str],
 ) -> tuple[Floats, Floats]:
-    """Return variance and degrees of freedom of the difference of each pair of cells, over the items.
+    """Return variance over the items and its degrees of freedom of each pair's difference, `(cells, cells)`.
 
-    They are those of the tables: an item that several tasks have counts once, and what one seed does to one
-    item is left to the variance over seeds.
+    They are those of the tables: an item that several tasks have counts once, and the interaction of seeds
+    and items is a part of the variance over seeds.
     """
     import numpy as np
 

@@ -29,23 +29,24 @@ PUBLISHED = KnownData(
     source="https://github.com/kongds/scaling_sentemb",
     licence="not stated; 99 sentences of STS-B, 201 of a dictionary",
 )
-"""The authors' candidates: `icl_examples.txt` of their code, one template with its demonstration a line.
+"""The authors' candidates: `icl_examples.txt` of their code, with one template and demonstration per line.
 
-They are those of the paper's table 5 in its order, but for the last, another definition of its word; the
-table ends headlines with a full stop that the file does not have, and mends a word of one sentence.
+They are those of the paper's table 5, in its order, except that the last one has another definition of its
+word, headlines have no full stop at their end, and a word of one sentence differs.
 """
 
 QUOTES = "\"'“”‘’«»`*"
-"""What models put around a word; none of it is part of one."""
+"""Characters that models put around a word, and that are not part of it."""
 
 
 def candidate_prompts(
     file: str, prompts: Sequence[Prompt], pooler: Pooler
 ) -> list[tuple[Prompt, ...]]:
-    """Return an encoder's prompts under each candidate of a file: all have its demonstrations.
+    """Return an encoder's prompts for each candidate of a file: all of them with its demonstrations.
 
     Raises:
-        SentbedError, DataError: as `read_candidates`, and for whole templates beside several prompts.
+        SentbedError, DataError: as `read_candidates`; also if the file has whole templates and the encoder
+            has several prompts.
     """
     first, *others = prompts
     candidates = []
@@ -64,20 +65,21 @@ def candidate_prompts(
 
 
 def as_field(prompts: tuple[Prompt, ...]) -> Prompt | tuple[Prompt, ...]:
-    """Return prompts as an encoder's recipe has them."""
+    """Return prompts as the value of an encoder's `prompt`: a single one without a tuple."""
     return prompts if len(prompts) > 1 else prompts[0]
 
 
 def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
     """Return the candidates of a search: `prompt` with the demonstrations of each line of a file.
 
-    A `.tsv` file has the columns `sentence` and `word`, again for each further demonstration of a candidate.
-    A `.jsonl` file has a `sentence` and a language model's `answer` a line, from which `word_of` takes the
-    word. Any other file holds one whole template in the shell form a line, with its demonstrations in it.
+    A `.tsv` file has the columns `sentence` and `word`, repeated if a candidate has several demonstrations.
+    Each line of a `.jsonl` file has a `sentence` and a language model's `answer`, from which `word_of` takes
+    the word. Each line of any other file is a whole template that contains its demonstrations, quoted as in
+    shell scripts.
 
     Raises:
         SentbedError: if neither `prompt` nor `pooler` has a template.
-        DataError: for an invalid line; names file and line.
+        DataError: if a line is invalid; the error names file and line.
     """
     path = locate(file)
     bare = attrs.evolve(prompt, demonstration=None)
@@ -87,32 +89,36 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
             "a demonstration stands in a template, and the encoder has none; "
             'give it one, such as `prompt = { template = "prompt-eol" }`'
         )
+
     base = resolved.template
     lines = lines_of(path)
-    first, pairs = 1, 0
+    first_line = 1
+    pairs_per_row = 0
     if path.suffix == ".tsv":
-        first, pairs = 2, _demonstrations_a_row(lines[:1], path)
+        first_line = 2
+        pairs_per_row = _pairs_per_row(lines[:1], path)
+
     candidates = []
-    for number, line in enumerate(lines[first - 1 :], start=first):
+    for number, line in enumerate(lines[first_line - 1 :], start=first_line):
         try:
             if path.suffix == ".jsonl":
-                shown = _demonstration_of_answer(line)
+                demonstrations = _demonstration_of_answer(line)
             elif path.suffix == ".tsv":
-                shown = _demonstrations_of_row(line, pairs)
+                demonstrations = _demonstrations_of_row(line, pairs_per_row)
             else:
-                whole = parse_template(line)
-                shown = demonstrations_in(base, whole)
-                if not shown:
-                    candidates.append(
-                        attrs.evolve(bare, template=str(whole), file=None)
-                    )
+                template = parse_template(line)
+                demonstrations = demonstrations_in(base, template)
+                if not demonstrations:
+                    whole = attrs.evolve(bare, template=str(template), file=None)
+                    candidates.append(whole)
                     continue
-            # Refuses what the template cannot take.
-            base.after(*shown)
+            # Raises if the template cannot take them.
+            base.after(*demonstrations)
         except SentbedError as error:
             raise DataError(str(error), path, number) from error
-        demonstration = shown if len(shown) > 1 else shown[0]
-        candidates.append(attrs.evolve(bare, demonstration=demonstration))
+        field = demonstrations if len(demonstrations) > 1 else demonstrations[0]
+        candidates.append(attrs.evolve(bare, demonstration=field))
+
     if not candidates:
         raise DataError("the file has no candidates", path)
     return candidates
@@ -134,7 +140,8 @@ def word_of(answer: str) -> str:
     return word[0].upper() + word[1:]
 
 
-def _demonstrations_a_row(header: Sequence[str], path: Path) -> int:
+def _pairs_per_row(header: Sequence[str], path: Path) -> int:
+    """Return the number of demonstrations per row. Raises `DataError` if the header is another one."""
     columns = "".join(header).split("\t")
     count = len(columns) // 2
     if not count or columns != ["sentence", "word"] * count:
@@ -173,13 +180,14 @@ def _demonstrations_of_row(line: str, count: int) -> tuple[Demonstration, ...]:
 
 
 def demonstrations_in(base: Template, whole: Template) -> tuple[Demonstration, ...]:
-    """Return the demonstrations with which `base.after` gives `whole`; empty if there are none."""
+    """Return the demonstrations for which `base.after` returns `whole`; empty if there are none."""
     if not base.takes_demonstrations:
         return ()
-    between = f'".{base.prefix}'
-    shown = whole.prefix.removeprefix(base.prefix).removesuffix(between)
-    # A sentence may hold what stands between two demonstrations: then it is one.
-    for parts in (shown.split(between), [shown]):
+
+    separator = f'".{base.prefix}'
+    text_of_all = whole.prefix.removeprefix(base.prefix).removesuffix(separator)
+    # The separator may also be part of a single sentence.
+    for parts in (text_of_all.split(separator), [text_of_all]):
         demonstrations = []
         for part in parts:
             text, _, word = part.rpartition(base.suffix)

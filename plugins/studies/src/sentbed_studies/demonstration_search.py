@@ -1,6 +1,6 @@
-"""Demonstration search: score each candidate on development data and keep the best prompt.
+"""Search for a prompt's demonstration: score each candidate on development data and keep the best prompt.
 
-In-context learning of PromptEOL (Jiang et al., 2023, section 3.2 and figure 3).
+This is the in-context learning of PromptEOL (Jiang et al., 2023, section 3.2 and figure 3).
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from sentbed_studies.demonstration_search_config import Search
 JOURNAL = "search.jsonl"
 SCHEMA = 1
 LARGEST = 1 << 28
-"""Bytes of the largest journal."""
+"""Maximum size of a journal in bytes."""
 _BEGINNING = b'{"schema": '
-"""Beginning of every journal: a file without a whole line begins so, or is none of ours."""
+"""First bytes of every journal, by which one is recognised that has no complete line."""
 
 
 @attrs.frozen(eq=False)
@@ -62,10 +62,10 @@ class SearchResult:
     report: Path
     """Path of `search.html`, next to `search.json`, `search.md` and the winner's recipe, `resolved.toml`."""
     winner: Prompt | tuple[Prompt, ...]
-    """The encoder's `prompt`."""
+    """The encoder's `prompt` with the best demonstration."""
     ranking: Ranking
     taken_over: int
-    """Number of prompts scored before resuming, including the one without a demonstration."""
+    """Number of prompts that an earlier call had scored, including the one without a demonstration."""
 
 
 def search(
@@ -74,10 +74,10 @@ def search(
     plugins: Plugins | None = None,
     say: Say = lambda _: None,
 ) -> SearchResult:
-    """Score the prompt without and with each candidate, and write the ranking and the best recipe.
+    """Score the prompt without a demonstration and with each candidate; write the ranking and the best recipe.
 
-    `out` is `runs/NAME-search` where left out. Every score is on disk before the next candidate's turn: the
-    same call goes on where an earlier one stopped. `say` is told of the progress, a line at a time.
+    `out` is by default `runs/NAME-search`. Every score is written to disk before the next candidate is
+    scored, and the same call continues where an earlier one stopped. `say` gets the lines of progress.
 
     Raises:
         RecipeError: if the recipe has no `[search]`.
@@ -88,6 +88,7 @@ def search(
     if config is None:
         message = "the recipe has no `[search]`; add one, with the evaluator that ranks in `with`"
         raise RecipeError([recipe.document.problem(message, ())])
+
     plugins = plugins or load_plugins()
     directory = Path(out or Path("runs") / f"{recipe.run.name}-search")
     if not (directory / JOURNAL).exists():
@@ -101,7 +102,7 @@ def search(
     )
     encoder = build_encoder(recipe, name)
     journal = _Journal.open(directory / JOURNAL, _digests(recipe, plugins, encoder))
-    taken_over = sum(template in journal.lines for template in prompts)
+    taken_over = len(prompts.keys() & journal.lines.keys())
     if taken_over:
         say(f"taken over from {journal.path}: {taken_over} of {len(prompts)}")
 
@@ -114,17 +115,16 @@ def search(
             place = f"{index} of {len(prompts) - 1}: {sentence}"
             if word:
                 place += f" -> {word}"
-            before = monotonic()
-            prompted = attrs.evolve(
-                encoder, recipe=attrs.evolve(encoder.recipe, prompt=as_field(prompt))
-            )
+            started = monotonic()
+            prompted_recipe = attrs.evolve(encoder.recipe, prompt=as_field(prompt))
+            prompted = attrs.evolve(encoder, recipe=prompted_recipe)
             if encoder.fit_texts:
-                # Under another prompt they have other vectors.
+                # The texts that the transform is fitted on have other vectors with another prompt.
                 prompted.fit_transform()
             evaluation = prompted.evaluate(
                 config.evaluator, name, store=store, plugins=plugins, prepared=prepared
             )
-            journal.add(index, template, evaluation, monotonic() - before)
+            journal.add(index, template, evaluation, monotonic() - started)
             say(f"{place}  {evaluation.primary:.2f}")
     except (Exception, KeyboardInterrupt) as error:
         error.add_note(
@@ -135,10 +135,8 @@ def search(
     ranking = _ranking(config, prompts, journal)
     say(verdict(ranking))
     winner = as_field(prompts[ranking.winner.template])
-    encoders = {
-        **recipe.encoders,
-        name: attrs.evolve(recipe.encoders[name], prompt=winner),
-    }
+    encoders = dict(recipe.encoders)
+    encoders[name] = attrs.evolve(recipe.encoders[name], prompt=winner)
     best_recipe = attrs.evolve(recipe.without(Search), encoders=encoders)
     write_atomic(directory / RESOLVED, resolved_toml(best_recipe, directory))
     report = RunReport(
@@ -162,9 +160,9 @@ def search(
 
 
 def _prompts(encoder: EncoderRecipe, config: Search) -> dict[str, tuple[Prompt, ...]]:
-    """Return text -> the encoder's prompts, without a demonstration first, then the distinct candidates.
+    """Return text of the templates -> the encoder's prompts: first without a demonstration, then per candidate.
 
-    Of several prompts each gets the demonstration.
+    If the encoder has several prompts, each gets the demonstration. Candidates with equal text count once.
     """
     bare = tuple(attrs.evolve(prompt, demonstration=None) for prompt in encoder.prompts)
     candidates = candidate_prompts(config.candidates, bare, encoder.pooler)
@@ -180,12 +178,14 @@ def _prompts(encoder: EncoderRecipe, config: Search) -> dict[str, tuple[Prompt, 
 
 
 def _sentence_and_word(prompt: Prompt, index: int) -> tuple[str, str]:
-    """Return sentences and words of a prompt's demonstrations; prompt 0 has none."""
+    """Return the sentences and words of a prompt's demonstrations as text; the prompt with index 0 has none."""
     if index == 0:
         return "no demonstration", ""
+
     demonstrations = prompt.demonstrations
     if not demonstrations:
         return prompt.template or "", ""
+
     sentences = [demonstration.text for demonstration in demonstrations]
     words = [demonstration.word for demonstration in demonstrations]
     return " / ".join(sentences), " / ".join(words)
@@ -201,8 +201,9 @@ def _ranking(
         candidates.append(
             Candidate(sentence, word, journal.lines[template].score, template)
         )
+
     baseline, *ranked = candidates
-    # Python's sort is stable: ties are in file order, and candidates without a score are last.
+    # Candidates without a score are last; ties stay in file order, as the sort is stable.
     ranked.sort(key=lambda candidate: (math.isnan(candidate.score), -candidate.score))
     if not ranked or math.isnan(ranked[0].score):
         raise RunError(
@@ -223,7 +224,7 @@ def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, A
 
 
 def _digests(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
-    """Return a hash of each factor other than the prompt that determines the scores."""
+    """Return a hash for each part, other than the prompt, that determines the scores."""
     table = unstructure(attrs.evolve(decisive(recipe), evaluate=()))
     table["search"].pop("candidates", None)
     table["search"].pop("limit", None)
@@ -244,7 +245,7 @@ def _digest(part: Any) -> str:
 
 @attrs.frozen
 class _Line:
-    """Entry of the journal: the result of one prompt."""
+    """Entry of the journal: the scores with one prompt."""
 
     score: float
     scores: tuple[Score, ...]
@@ -252,7 +253,7 @@ class _Line:
 
     @classmethod
     def read(cls, line: Mapping[str, Any]) -> _Line:
-        """Return the entry of a line. Raises `LookupError` or `TypeError` if it is none."""
+        """Return the entry of a line. Raises `LookupError` or `TypeError` if the line has none."""
         scores = line["scores"]
         if not isinstance(scores, list):
             raise TypeError(f"found {scores!r:.40}, expected scores")
@@ -264,11 +265,12 @@ class _Line:
 
     @property
     def data(self) -> list[Any]:
-        """The data that the scores were computed on, from their protocols."""
-        return [
-            (score.task, score.metric, score.evaluator_protocol.get("data"))
-            for score in self.scores
-        ]
+        """Task, metric and digest of the data of each score, from its protocol."""
+        data = []
+        for score in self.scores:
+            digest = score.evaluator_protocol.get("data")
+            data.append((score.task, score.metric, digest))
+        return data
 
 
 def _number(value: Any) -> float:
@@ -282,7 +284,7 @@ def _number(value: Any) -> float:
 
 @attrs.frozen(eq=False)
 class _Journal:
-    """Journal of scored prompts: a header with everything that determines scores, then a line per prompt."""
+    """Journal of scored prompts: a header with hashes of all that determines scores, then a line per prompt."""
 
     path: Path
     started: str
@@ -301,10 +303,11 @@ class _Journal:
             raise RunError(
                 f"`{path}` cannot be read: {reason_of(error)}; {advice}"
             ) from error
+
         whole = content[: content.rfind(b"\n") + 1]
-        if not whole and not content.startswith(_BEGINNING[: len(content)]):
-            raise RunError(unreadable)
         if not whole:
+            if not content.startswith(_BEGINNING[: len(content)]):
+                raise RunError(unreadable)
             if content:
                 os.truncate(path, 0)
             started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -313,11 +316,10 @@ class _Journal:
 
         try:
             header, *lines = map(json.loads, whole.splitlines())
-            differing = [
-                f"another {what}"
-                for what in decides
-                if header["decides"][what] != decides[what]
-            ]
+            differing = []
+            for part, digest in decides.items():
+                if header["decides"][part] != digest:
+                    differing.append(f"another {part}")
             entries = {str(line["prompt"]): _Line.read(line) for line in lines}
             journal = cls(path, str(header["started"]), entries)
         except (
@@ -328,23 +330,25 @@ class _Journal:
             RecursionError,
         ) as error:
             raise RunError(unreadable) from error
+
         if differing:
             raise RunError(
                 f"`{path}` is of a search with {' and '.join(differing)}, whose scores cannot stand beside "
                 f"those of this one; {advice}"
             )
+
         if whole != content:
-            # Killed while writing a line: this prompt is scored again.
+            # The process was killed while it wrote a line: this prompt is scored again.
             os.truncate(path, len(whole))
         return journal
 
     def add(
         self, index: int, prompt: str, evaluation: Evaluation, seconds: float
     ) -> None:
-        """Append a prompt's scores; they are on disk when this returns.
+        """Append the scores with a prompt, and return when they are on disk.
 
         Raises:
-            RunError: if the data differs from that of earlier scores, or the disk is full.
+            RunError: if they were computed on other data than the earlier scores, or the disk is full.
         """
         line = plain(
             {
@@ -361,6 +365,7 @@ class _Journal:
                 f"the evaluator's data is no longer that of the scores in `{self.path}`; "
                 "choose another `--out`, or put the data back"
             )
+
         _append(self.path, line)
         self.lines[prompt] = entry
 

@@ -47,13 +47,14 @@ class Search(RecipeTable):
     candidates: FilePath = attrs.field(
         default=FilePath("pkg:sentbed_studies/demonstrations.tsv")
     )
-    """A `.tsv` file with the columns `sentence` and `word`, both again for each further demonstration of a
-    candidate; a `.jsonl` file with a `sentence` and a language model's `answer` a line; or one template with
-    its demonstrations a line, in PromptEOL's shell form. Default: 40 that come with sentbed."""
+    """File of candidates, one per line. `.tsv`: the columns `sentence` and `word`, repeated if a candidate
+    has several demonstrations. `.jsonl`: a `sentence` and a language model's `answer`. Any other: a prompt
+    template that contains its demonstrations, quoted as in PromptEOL's shell scripts. Default: 40 candidates
+    that come with sentbed."""
     encoder: str | None = None
     """Encoder whose prompt is searched; optional if the recipe has only one."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of candidates to try, from the first; by default all."""
+    """Number of candidates to score, the first ones of the file; by default all."""
 
     def problems(
         self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
@@ -80,41 +81,50 @@ class Search(RecipeTable):
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
         if searched is None or not look:
             return
-        # Candidates of an encoder that does not fit together would not fit either.
-        if not any(
-            list(misfits(encoder, plugins)) for encoder in recipe.encoders.values()
-        ):
-            message = self._unfit_candidate(searched, plugins)
-            if message:
-                yield ("candidates",), message
+
+        for encoder in recipe.encoders.values():
+            if list(misfits(encoder, plugins)):
+                # No candidate would fit an encoder whose parts do not fit together.
+                return
+
+        message = self._unfit_candidate(searched, plugins)
+        if message:
+            yield ("candidates",), message
 
     def _unfit_candidate(self, encoder: EncoderRecipe, plugins: Plugins) -> str:
-        """Return what is wrong with the first candidate that does not fit; empty if all do."""
+        """Return the problem of the first candidate that does not fit; empty if all fit."""
         try:
             candidates = candidate_prompts(
                 self.candidates, encoder.prompts, encoder.pooler
             )
         except SentbedError as error:
-            return f"{error}{_how_to_get(self.candidates, plugins)}"
+            return f"{error}{_remedy(self.candidates, plugins)}"
         for prompts in candidates:
-            for _, message in misfits(
-                attrs.evolve(encoder, prompt=as_field(prompts)), plugins
-            ):
-                what = prompts[0].template or prompts[0].demonstration
-                return f"the candidate {what!r} does not fit: {message}"
+            prompted = attrs.evolve(encoder, prompt=as_field(prompts))
+            for _, message in misfits(prompted, plugins):
+                candidate = prompts[0].template or prompts[0].demonstration
+                return f"the candidate {candidate!r} does not fit: {message}"
         return ""
 
 
-def _how_to_get(candidates: str, plugins: Plugins) -> str:
-    """Return how to get a file of candidates that is not there, if a plugin knows it, as a clause."""
-    try:
-        locate(candidates)
-    except DataError:
-        collections: list[Sequence[KnownData]] = plugins.manager.hook.known_data()
-    else:
+def _remedy(candidates: str, plugins: Plugins) -> str:
+    """Return the clause `; REMEDY` if the file of candidates is missing and a plugin knows where to get it.
+
+    Otherwise return an empty text.
+    """
+    if _is_there(candidates):
         return ""
+    collections: list[Sequence[KnownData]] = plugins.manager.hook.known_data()
     for collection in itertools.chain.from_iterable(collections):
         for place, file in itertools.product(collection.places, collection.files):
             if candidates == f"data:{place}/{file.path}":
                 return f"; {collection.remedy}"
     return ""
+
+
+def _is_there(candidates: str) -> bool:
+    try:
+        locate(candidates)
+    except DataError:
+        return False
+    return True

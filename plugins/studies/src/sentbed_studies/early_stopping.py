@@ -36,35 +36,31 @@ def parts_between_looks(
     needless: Callable[[Task], object],
     begun: int = 0,
 ) -> Iterator[Work]:
-    """Yield the work between looks, of the cells that go on; after each part, make the look.
+    """Yield the work until each look, of the cells that are still run; make the look when it is done.
 
-    The caller runs a part before it takes the next one. Looks that were made before are made again: they
-    decide as they did, since they depend on nothing but the scores. `needless` is told each run that will not
-    be done. `work` is of all cells that are compared; of each, `begun` seeds have been run. Where other cells
-    were left out by their scores, or those of others, claims on these count as possible, too.
+    The caller runs the yielded work before it takes the next. After an interruption, looks are made again,
+    with the same result, as they depend on the scores alone.
+
+    Args:
+        study: The study.
+        work: Runs of all cells that are compared. If it lacks cells of the study, which were left out by
+            scores, claims on these count for the correction too.
+        stop: The study's `[study.stop]`.
+        directory: The study's directory.
+        say: Gets a line for each cell that is stopped.
+        needless: Called with each run that will not be done.
+        begun: Number of seeds with which all cells have been run already.
 
     Raises:
         RunError: if no run of a look has a score that decides, a run cannot be read, or the disk is full.
     """
-    seeds, decide = study.seeds, study.table.decides_by
+    seeds = study.seeds
     rule = rule_of(study, stop)
     earlier = _earlier(directory, rule)
-    compared = {task.cell.name for task in work.tasks}
-    plans = [(_runs_of_seeds(before), before.looks) for before in earlier]
-    reference = study.baseline if stop.worse_than == "baseline" else None
-    test = SequentialTest(
-        tuple(name for name in study.names if name in compared),
-        rule.looks,
-        stop.error_rate,
-        stop.margin,
-        reference,
-        among=len(study.names),
-        promise=stop.promise,
-        shares=shares((_runs_of_seeds(rule), rule.looks), plans),
-    )
+    test = _sequential_test(study, work, stop, rule, earlier)
     evidence = DecidingEvidence(
         directory,
-        decide,
+        study.table.decides_by,
         work.tasks,
         prompts_are_sample=study.table.prompt_factor == "random",
     )
@@ -76,31 +72,28 @@ def parts_between_looks(
         new_seeds = run_seeds[done:]
         done = number_of_seeds
         at_work = set(test.at_work)
-        yield work.of(
-            [
-                cell
-                for cell in study.cells
-                if cell.name in at_work and cell.seed in new_seeds
-            ]
-        )
+        cells = []
+        for cell in study.cells:
+            if cell.name in at_work and cell.seed in new_seeds:
+                cells.append(cell)
+        yield work.of(cells)
+
         facts = evidence.of(test.at_work, run_seeds)
         if not facts.values:
-            _require_scores(
-                facts.left,
-                evidence,
-                [t for t in work.tasks if t.cell.seed in run_seeds],
-            )
+            tasks = [task for task in work.tasks if task.cell.seed in run_seeds]
+            _require_scores(facts.left, evidence, tasks)
         claims = test.look(facts.values, facts.items, facts.prompts)
         has_ended = not later_seeds or len(test.at_work) < 2
-        stopped = set(test.cells) if has_ended else {claim.cell for claim in claims}
+
+        stopped = {claim.cell for claim in claims}
+        if has_ended:
+            stopped = set(test.cells)
         for task in work.tasks:
-            if (
-                task.cell.name in stopped
-                and task.cell.seed in later_seeds
-                and task not in left_out
-            ):
+            is_needless = task.cell.name in stopped and task.cell.seed in later_seeds
+            if is_needless and task not in left_out:
                 left_out.add(task)
                 needless(task)
+
         decisions = attrs.evolve(
             decisions,
             claims=tuple(test.claims),
@@ -111,8 +104,9 @@ def parts_between_looks(
             ended=has_ended,
         )
         stored = read_decisions(directory)
-        if decisions != stored and not _is_behind(decisions, stored):
+        if decisions != stored and not _is_beginning(decisions, stored):
             write_decisions(directory, decisions)
+
         digits = score_digits(chain.from_iterable(facts.values.values()))
         for claim in claims:
             say(
@@ -123,17 +117,37 @@ def parts_between_looks(
             return
 
 
+def _sequential_test(
+    study: Study, work: Work, stop: Stop, rule: Rule, earlier: Sequence[Rule]
+) -> SequentialTest:
+    """Return the test of the cells in `work`, before the first look."""
+    compared = {task.cell.name for task in work.tasks}
+    plans = [(_runs_of_seeds(before), before.looks) for before in earlier]
+    baseline = study.baseline if stop.worse_than == "baseline" else None
+    return SequentialTest(
+        tuple(name for name in study.names if name in compared),
+        rule.looks,
+        stop.error_rate,
+        stop.margin,
+        baseline,
+        among=len(study.names),
+        promise=stop.promise,
+        shares=shares((_runs_of_seeds(rule), rule.looks), plans),
+    )
+
+
 def _require_scores(
     left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
 ) -> None:
-    """Raise `RunError` if all runs of a look have finished, and none has a score that decides."""
-    if all(task.is_done(evidence.directory) for task in tasks):
-        name, why = next(iter(left.items()))
-        raise RunError(
-            f"nothing decides between the cells: of {name}, {why}; its scores are of "
-            f"{evidence.tasks_of(tasks[0])}; name some in `[study.decide]`, or take `stop` out; what has "
-            "finished stays"
-        )
+    """Raise `RunError` if all runs of a look, in which no cell has a deciding score, have finished."""
+    if not all(task.is_done(evidence.directory) for task in tasks):
+        return
+    name, reason = next(iter(left.items()))
+    raise RunError(
+        f"nothing decides between the cells: of {name}, {reason}; its scores are of "
+        f"{evidence.tasks_of(tasks[0])}; name some in `[study.decide]`, or take `stop` out; what has "
+        "finished stays"
+    )
 
 
 def rule_of(study: Study, stop: Stop) -> Rule:
@@ -154,9 +168,9 @@ def rule_of(study: Study, stop: Stop) -> Rule:
 
 
 def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
-    """Return what tells each seed of a rule from those of another.
+    """Return for each seed of a rule what its scores and their test depend on: seed, prompts and their factor.
 
-    Other prompts give another score, and prompts that are a sample give another test of it.
+    Without prompts it is the seed alone.
     """
     if not rule.prompts:
         return rule.seeds
@@ -167,47 +181,46 @@ def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
 def needless_runs(
     study: Study, waiting: Sequence[Task], directory: Path
 ) -> tuple[Task, ...]:
-    """Return those of the `waiting` runs that are not needed, by what was decided by the same rule.
+    """Return those of the `waiting` runs that earlier decisions by the same rule have left out.
 
-    Of a cell whose runs before the decision are not there, as its recipe has changed, none is left out.
+    If a run that a decision was based on is waiting again, as the recipe has changed, the runs of its cell
+    are needed.
 
     Raises:
         RunError: if the decisions cannot be read.
     """
     if study.table.stop is None:
         return ()
+
     decisions = read_decisions(directory)
     if decisions is None or decisions.rule != rule_of(study, study.table.stop):
         return ()
+
+    names = [*decisions.at_work, *(claim.cell for claim in decisions.claims)]
     needless: list[Task] = []
-    for name in dict.fromkeys(
-        (*decisions.at_work, *(claim.cell for claim in decisions.claims))
-    ):
-        of_cell = [task for task in waiting if task.cell.name == name]
+    for name in dict.fromkeys(names):
         last = decisions.last_seeds(name)
-        if last is not None and all(
-            task.cell.seed in study.seeds[last:] for task in of_cell
-        ):
+        if last is None:
+            continue
+        later_seeds = study.seeds[last:]
+        of_cell = [task for task in waiting if task.cell.name == name]
+        if all(task.cell.seed in later_seeds for task in of_cell):
             needless += of_cell
     return tuple(needless)
 
 
-def _is_behind(decisions: Decisions, stored: Decisions | None) -> bool:
-    """Whether decisions are the beginning of those that are stored, which stay while looks are made again."""
-    looks, claims = decisions.looks, decisions.claims
-    if (
-        stored is None
-        or stored.rule != decisions.rule
-        or len(stored.looks) <= len(looks)
-    ):
+def _is_beginning(decisions: Decisions, stored: Decisions | None) -> bool:
+    """Whether `stored` has the same looks and claims and further looks, so that it must not be replaced."""
+    if stored is None or stored.rule != decisions.rule:
         return False
-    return (
-        stored.looks[: len(looks)] == looks and stored.claims[: len(claims)] == claims
-    )
+    looks, claims = decisions.looks, decisions.claims
+    if len(stored.looks) <= len(looks) or stored.looks[: len(looks)] != looks:
+        return False
+    return stored.claims[: len(claims)] == claims
 
 
 def score_of(decide: Decide) -> str:
-    """Return the score that decides, in words."""
+    """Return a description of the score that decides."""
     data = "test" if decide.test_data else "development"
     tasks = ", ".join(decide.tasks) or f"all tasks on {data} data"
     evaluator = f" ({decide.evaluator})" if decide.evaluator else ""
@@ -215,9 +228,10 @@ def score_of(decide: Decide) -> str:
 
 
 def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
-    """Return the rules by which the study has decided, the first one first; none if that is `rule` alone.
+    """Return all rules by which the study has decided, in order of time; none if that is `rule` alone.
 
-    `rule` keeps its place where the study has come back to it: what was spent under the first one counts.
+    If the study has returned to an earlier rule, `rule` has the place of its first use, by which its share of
+    the error rate is determined.
     """
     decisions = read_decisions(directory)
     if decisions is None:

@@ -1,4 +1,4 @@
-"""Runs of a study that lie in its directory and are not those of its recipe as it is now, and why."""
+"""Finished runs and scores in a study's directory that the current recipe cannot use, and why."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ from sentbed_studies.cell_keys import Content, EvaluationKey, directory_of
 from sentbed_studies.shared_work_plan import Task
 
 SHOWN = 6
-"""Differences that are listed of a group of runs."""
+"""Maximum number of differences that are listed per group of runs."""
 
 UNKNOWN = "nothing says what decided them"
-"""Difference of runs whose `keys.json` is damaged, or of a version that did not have it."""
+"""Reason for runs whose `keys.json` is damaged, or was written by a version without contents."""
 
 OTHER_CONTENT = re.compile(r"'[0-9a-f]{64}' -> '[0-9a-f]{64}'")
-"""How two hashes of files are shown by `differences`."""
+"""Two different file hashes, as `differences` prints them."""
 
 
 HASH = re.compile(r'"[0-9a-f]{64}"')
-"""Hash of a file in JSON."""
+"""File hash in JSON."""
 
 
 def kept_lines(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
-    """Yield what becomes of the runs that a study's directory holds: what is added, trained again, unused."""
+    """Yield lines on the runs in a study's directory: which are evaluated, trained again, or not used."""
     yield from _added(runs)
     yield from _left_out(runs, study)
     yield from _under_other_keys(runs, study)
 
 
 def _added(runs: Sequence[KeptRun]) -> Iterator[str]:
+    """Yield how many finished runs lack evaluations, and whether they must be trained again for these."""
     added: Counter[str] = Counter()
-    trained_again = []
+    trained_again = 0
+    missing: list[EvaluationKey] = []
     for run in runs:
         if run.is_to_be_trained_again:
-            trained_again.append(run)
+            trained_again += 1
+            missing += run.missing
         elif run.missing:
             added[_names(run.missing)] += 1
 
     for names, number in added.items():
         yield f"evaluated, not trained again: {count(number, 'finished run')}, with {names}"
+
     if trained_again:
-        number = len(trained_again)
-        names = _names(
-            evaluation for run in trained_again for evaluation in run.missing
-        )
         yield (
-            f"to be trained again (`--retrain`): {count(number, 'finished run')}, which have kept no encoder "
-            f"to evaluate with {names}"
+            f"to be trained again (`--retrain`): {count(trained_again, 'finished run')}, which have kept no "
+            f"encoder to evaluate with {_names(missing)}"
         )
 
 
@@ -75,7 +75,7 @@ def _names(evaluations: Iterable[EvaluationKey]) -> str:
 
 
 def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
-    """Yield how many finished runs have scores that are not the study's as it is now, and why."""
+    """Yield how many finished runs have scores that the current recipe does not use, and why."""
     changed: Counter[tuple[str, ...]] = Counter()
     dropped = 0
     for run in runs:
@@ -106,6 +106,7 @@ def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
             f"left out: scores of {runs_of_scores}, computed under other keys: {_listed(differing)}; "
             "they stay on disk"
         )
+
     if dropped:
         runs_of_scores = count(dropped, "finished run")
         yield (
@@ -115,7 +116,7 @@ def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
 
 
 def _changes_of_evaluation(before: Content, task: Task) -> list[str]:
-    """Return what differs of an evaluation that the recipe still has; nothing if it has it no more."""
+    """Return the differences from the same evaluation in the recipe; none if the recipe no longer has it."""
     try:
         for evaluation in task.evaluations:
             now = evaluation.content
@@ -127,12 +128,12 @@ def _changes_of_evaluation(before: Content, task: Task) -> list[str]:
 
 
 def _as_written(evaluation: Content) -> str:
-    """Return an evaluation as the recipe has it, without the hashes of what it reads."""
+    """Return an evaluation as JSON without the hashes of the files that it reads."""
     return HASH.sub('""', json.dumps(evaluation["evaluation"], sort_keys=True))
 
 
 def _as_content(evaluation: Content) -> Content:
-    # The fields of the evaluator alone: differences begin with the name of a field.
+    """Return the content of an evaluation in the form of that of a training, with the evaluator as recipe."""
     return {
         "recipe": evaluation["evaluation"]["fields"]["evaluator"],
         "more": [],
@@ -141,20 +142,17 @@ def _as_content(evaluation: Content) -> Content:
 
 
 def _under_other_keys(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
-    """Yield how many finished runs cannot serve, and what differs, by what differs."""
+    """Yield how many cells have a finished run with another key, grouped by the differences."""
     groups: Counter[tuple[str, ...]] = Counter()
     for run in runs:
         if run.status is not None:
             continue
-        now = run.task.content
-        reasons = [
-            content_differences(other, now)
-            for other in _contents_under_other_keys(run.task, study)
-        ]
-        if reasons:
-            # Of several, the one that differs least.
-            nearest = min(reasons, key=len)
-            groups[tuple(nearest)] += 1
+        candidates = []
+        for content in _contents_under_other_keys(run.task, study):
+            candidates.append(content_differences(content, run.task.content))
+        if candidates:
+            fewest = min(candidates, key=len)
+            groups[tuple(fewest)] += 1
 
     for differing, number in groups.items():
         which = "lies" if number == 1 else "lie"
@@ -169,15 +167,13 @@ def _listed(differing: Sequence[str]) -> str:
 
 
 def _contents_under_other_keys(task: Task, study: Path) -> Iterator[Content]:
-    """Yield what decided the finished runs of the same cell and seed that have other keys."""
+    """Yield the contents of the keys of finished runs of the same cell and seed under other keys."""
     expected = study / task.directory
     beginning = directory_of(task.cell.name, task.cell.seed, "", task.cell.prompt).name
     for run in sorted(expected.parent.glob(f"{beginning}*")):
-        if (
-            run == expected
-            or len(run.name) != len(expected.name)
-            or not is_finished(run)
-        ):
+        if run == expected or len(run.name) != len(expected.name):
+            continue
+        if not is_finished(run):
             continue
         try:
             content = read_json(run / KEYS)["content"]
@@ -191,7 +187,7 @@ def _contents_under_other_keys(task: Task, study: Path) -> Iterator[Content]:
 
 
 def content_differences(before: Content, after: Content) -> list[str]:
-    """Return in what two contents of keys differ, as lines for users."""
+    """Return the differences between two contents of keys, as lines for users."""
     try:
         lines = list(code_differences(before["code"], after["code"]))
         for part in ("recipe", "more"):
@@ -199,23 +195,26 @@ def content_differences(before: Content, after: Content) -> list[str]:
             lines += [OTHER_CONTENT.sub("other content", line) for line in of_part]
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
         lines = []  # `keys.json` is damaged
-    # Two that are equal have different keys, of which one is damaged.
+    # If equal contents have different keys, one of the keys is damaged.
     return lines or [UNKNOWN]
 
 
 def _flat(content: Any) -> Any:
-    """Return a content with the fields of a table in the place of its table."""
+    """Return a content in which each table has its `fields` as keys, and its `read` as `files`."""
     if isinstance(content, list):
         return [_flat(value) for value in content]
+
     if not isinstance(content, Mapping):
         return content
 
-    table = {
-        key: _flat(value)
-        for key, value in content.items()
-        if key not in ("fields", "read")
-    }
-    table |= {key: _flat(value) for key, value in content.get("fields", {}).items()}
+    table = {}
+    for key, value in content.items():
+        if key not in ("fields", "read"):
+            table[key] = _flat(value)
+
+    for key, value in content.get("fields", {}).items():
+        table[key] = _flat(value)
+
     if content.get("read"):
         table["files"] = content["read"]
     return table

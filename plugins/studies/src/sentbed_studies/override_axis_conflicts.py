@@ -1,8 +1,8 @@
-"""Overrides in the cells of a study: each reaches all cells that have its place, or is refused.
+"""Overrides (`--set`) of values that an axis of the study also sets: applied again, or refused.
 
-An axis may set a whole table, such as the stages of a training, and so replace a value that an override has
-set in it. The override is then applied again, behind the axis. It is refused where the axes give the cells
-different values there: their labels would no longer be true.
+An axis may set a whole table, such as the stages of a training, and so replace a value in it that an override
+has set. The override is then applied again after the axis. If the axes give the cells different values at its
+path, the override is an error: the labels of the cells would no longer be true.
 """
 
 from __future__ import annotations
@@ -17,56 +17,57 @@ from sentbed.tools import Document, apply_overrides, set_values
 
 from sentbed_studies.axes import Combination, Names, names_of_path
 
-_GONE = object()
-"""Stands in for a value: there is no such array element."""
+_NO_ELEMENT = object()
+"""Returned instead of a value if there is no such array element."""
 
 
 @attrs.frozen
 class Override:
-    """Override of a value that the axes of a study may set, too."""
+    """Override of a value that the axes of a study may also set."""
 
     path: str
     names: Names
+    """Keys of the path, with stages by name."""
     text: str
-    """`PATH=VALUE`, with names for numbers."""
+    """`PATH=VALUE`, with stages by name."""
 
     @property
     def removes(self) -> bool:
-        """Whether it takes the key out."""
+        """Whether it removes the key."""
         return self.text.endswith("=")
 
     def set_by(self, names: Names) -> bool:
-        """Whether a setting at `names` replaces its value, alone or with the table that holds it."""
-        inside = self.names[: len(names)] == names
-        # A key may be taken out for the axis to set it.
-        return inside and not (self.removes and self.names == names)
+        """Whether an axis that sets the path `names` replaces the value of the override."""
+        if self.removes and self.names == names:
+            # The key is removed so that the axis can set it.
+            return False
+        return self.names[: len(names)] == names
 
 
 _Setter: TypeAlias = tuple[str, str, str]
-"""Axis, its label, and a path that this sets."""
+"""Axis, label, and a path that the label sets."""
 
 
 def with_overrides(
     document: Document, cell: Document, combination: Combination
 ) -> Document:
-    """Return the document of a cell with the overrides of the study's document that its axes replaced."""
-    names_of = _namer(document)
+    """Return the document of a cell with the overrides that its axes replaced applied again."""
+    names_of = _names_function(document)
     for override in _overrides(document):
         if not any(override.set_by(names_of(path)) for path in combination.settings):
             continue
 
         value = _value(cell, override.names)
-        if value is _GONE or (override.removes and value is None):
+        if value is _NO_ELEMENT or (override.removes and value is None):
             continue
 
         cell = apply_overrides(cell, [override.text])
+        # What axes set inside of the overridden table is set again, too.
         inside = {}
         for path, value in combination.settings.items():
             names = names_of(path)
-            if (
-                names != override.names
-                and names[: len(override.names)] == override.names
-            ):
+            is_inside = names[: len(override.names)] == override.names
+            if is_inside and names != override.names:
                 inside[path] = value
         cell = set_values(cell, inside, "the axes' path")
     return cell
@@ -75,28 +76,27 @@ def with_overrides(
 def refused_overrides(
     document: Document, combinations: Sequence[Combination]
 ) -> Iterator[Problem]:
-    """Yield a problem for each override whose value the axes decide in these cells, or that reaches none."""
-    names_of = _namer(document)
+    """Yield a problem for each override whose value differs between these cells, or that none of them has."""
+    names_of = _names_function(document)
     for override in _overrides(document):
         labels: dict[str, dict[str, None]] = {}
         values = []
-        within = ""
-        for setters, settings in _distinct_settings(
-            override, combinations, names_of
-        ).items():
+        example = ""
+        distinct = _distinct_settings(override, combinations, names_of)
+        for setters, settings in distinct.items():
+            for axis, label, _ in setters:
+                labels.setdefault(axis, {})[label] = None
             try:
                 changed = set_values(document.plain or document, settings, "")
                 value = _value(changed, override.names)
             except RecipeError:
-                # The axis' path leads nowhere, which is a problem of the cell.
-                value = _GONE
-            if value is not _GONE:
-                values.append(value)
+                # A path of the axis leads nowhere, which is a problem of the cell.
+                continue
+            if value is _NO_ELEMENT:
+                continue
+            values.append(value)
             for setter in setters:
-                axis, label, _ = setter
-                labels.setdefault(axis, {})[label] = None
-                if value is not _GONE and not within:
-                    within = _within_axis(override, setter)
+                example = example or _override_of_label(override, setter)
 
         if not labels or (values and all(value == values[0] for value in values)):
             continue
@@ -107,7 +107,7 @@ def refused_overrides(
         if values:
             message = (
                 f"found the override `{override.path}`, but its value is that of {axes}, and not the same in "
-                f"all cells; set it in the axis (`--set {within or 'study.axes...'}`), or ask for cells in "
+                f"all cells; set it in the axis (`--set {example or 'study.axes...'}`), or ask for cells in "
                 "which it is (`--only AXIS=LABEL`)"
             )
         else:
@@ -123,7 +123,7 @@ def _distinct_settings(
     combinations: Sequence[Combination],
     names_of: Callable[[str], Names],
 ) -> dict[tuple[_Setter, ...], dict[str, Any]]:
-    """Return what axes set in a cell at the place of an override (path -> value), by the labels that do."""
+    """Return the labels that set the value of an override in a cell -> their settings (path -> value)."""
     distinct = {}
     for combination in combinations:
         setters = []
@@ -137,15 +137,16 @@ def _distinct_settings(
     return distinct
 
 
-def _within_axis(override: Override, setter: _Setter) -> str:
-    """Return the override of the value in a label of an axis; empty if no dotted path leads there."""
+def _override_of_label(override: Override, setter: _Setter) -> str:
+    """Return the override that sets the value in the label of an axis; empty if it has no dotted path."""
     if override.names == setter[2:] or any("." in name for name in setter):
         return ""
     return ".".join(("study", "axes", *setter, *override.names[1:])) + "=..."
 
 
 def _overrides(document: Document) -> Iterator[Override]:
-    names_of = _namer(document)
+    """Yield the last override of each path of a recipe, without those of `[study]`."""
+    names_of = _names_function(document)
     latest = {}
     for override in document.overrides:
         path, _, text = override.partition("=")
@@ -156,19 +157,19 @@ def _overrides(document: Document) -> Iterator[Override]:
             yield Override(path, names, f"{'.'.join(names)}={text}")
 
 
-def _namer(document: Document) -> Callable[[str], Names]:
-    """Return the function from a dotted path to its names, as they are before the overrides."""
+def _names_function(document: Document) -> Callable[[str], Names]:
+    """Return the cached function from a dotted path to its keys, with stages by name before the overrides."""
     return cache(lambda path: names_of_path(document.plain or document, path))
 
 
 def _value(document: Document, names: Names) -> Any:
-    """Return the value at a path; None without such a key, `_GONE` without such an array element."""
-    place: Any = document.data
+    """Return the value at a path; None without such a key, `_NO_ELEMENT` without such an array element."""
+    value: Any = document.data
     for key in document.key_path(".".join(names)):
-        if isinstance(place, list):
-            if isinstance(key, str) or key >= len(place):
-                return _GONE
-        elif not isinstance(place, Mapping) or key not in place:
+        if isinstance(value, list):
+            if isinstance(key, str) or key >= len(value):
+                return _NO_ELEMENT
+        elif not isinstance(value, Mapping) or key not in value:
             return None
-        place = place[key]
-    return place
+        value = value[key]
+    return value

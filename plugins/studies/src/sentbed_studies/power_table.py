@@ -1,4 +1,4 @@
-"""Tables of power: the smallest difference that a number of seeds finds, and the seeds a difference needs."""
+"""Power tables: the smallest difference that a number of seeds finds, and the seeds that a difference needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sentbed_report.study.summary_tables import title_of
 from sentbed_report.tables.terminal import aligned
 
 SEEDS = (2, 3, 5, 10)
-"""Numbers of seeds by default, where there is no study to take them from."""
+"""Default numbers of seeds, without a study."""
 
 
 @attrs.frozen
@@ -31,20 +31,20 @@ class PowerTable:
     """Power of comparisons with a baseline, in the unit of the score."""
 
     title: str
-    """The column, and what its cells are compared with; empty for a given spread."""
+    """Column of the table, and the baseline; empty without a study."""
     spread: Spread
     comparisons: int
     """Number of cells compared with the baseline."""
     power: float
     level: float
     smallest: Mapping[int, float]
-    """Number of seeds -> smallest true difference that they find."""
+    """Number of seeds -> smallest true difference that is found with probability `power`."""
     needed: Mapping[float, SeedsNeeded]
-    """True difference -> seeds that find it."""
+    """True difference -> number of seeds that finds it."""
     prompts_needed: Mapping[float, SeedsNeeded] = attrs.field(factory=dict)
-    """True difference -> prompts that find it with `seeds`; empty where prompts are no source."""
+    """True difference -> number of prompts that finds it with `seeds`; empty if prompts are no sample."""
     seeds: int = 0
-    """Number of seeds of the study; 0 for a given spread."""
+    """Number of seeds of the study; 0 without a study."""
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -67,15 +67,19 @@ class PowerTable:
         ]
         yield from aligned([("seeds", "smallest difference"), *rows], left=0)
         for difference, needed in self.needed.items():
-            answer = needed.reason
-            if needed.seeds is not None:
-                answer = f"{count(needed.seeds, 'seed')} needed"
-            yield f"difference {difference:g}: {answer}"
+            yield f"difference {difference:g}: {_answer(needed, 'seed')}"
+
         for difference, needed in self.prompts_needed.items():
-            answer = needed.reason
-            if needed.seeds is not None:
-                answer = f"{count(needed.seeds, 'prompt')} needed"
-            yield f"difference {difference:g}, with {count(self.seeds, 'seed')}: {answer}"
+            seeds_of_study = count(self.seeds, "seed")
+            answer = _answer(needed, "prompt")
+            yield f"difference {difference:g}, with {seeds_of_study}: {answer}"
+
+
+def _answer(needed: SeedsNeeded, noun: str) -> str:
+    """Return the number of seeds or prompts that are needed, or why no number is enough."""
+    if needed.seeds is None:
+        return needed.reason
+    return f"{count(needed.seeds, noun)} needed"
 
 
 def power_of_spread(
@@ -87,7 +91,9 @@ def power_of_spread(
     level: float = LEVEL,
     comparisons: int | None = None,
 ) -> PowerTable:
-    """Return the power for a given spread; by default of one comparison under 2, 3, 5 and 10 seeds.
+    """Return the power of `comparisons` (default 1) with standard deviations over seeds and due to items.
+
+    `seeds` are by default 2, 3, 5 and 10.
 
     Raises:
         RunError: if an argument is out of its range.
@@ -113,8 +119,9 @@ def power_of_study(
 ) -> tuple[PowerTable, ...]:
     """Return the power in the last column of each table of a study, by the spread of its finished runs.
 
-    `seeds` are by default those of the study, twice and four times as many; `comparisons` its own number.
-    Without a baseline, the spread is that of the differences from the first cell that has finished.
+    `seeds` are by default the study's number of seeds, twice and four times that; `comparisons` is by default
+    the number of cells compared with the baseline. Without a baseline, cells are compared with the first one
+    that has scores.
 
     Raises:
         RunError: if no cell was compared under two seeds or more, or an argument is out of its range.
@@ -126,6 +133,7 @@ def power_of_study(
             f"of {data.name}, no cell has been compared with another under two seeds or more, so that it is "
             "not known how much seeds differ; run more seeds, or give the spread with `--seed-std`"
         )
+
     tables = []
     for table in observed:
         title = f"{title_of(table.summary)}, against {baseline}"
@@ -162,18 +170,14 @@ def _table(
     level: float,
     comparisons: int,
 ) -> PowerTable:
-    return PowerTable(
-        title,
-        spread,
-        comparisons,
-        power,
-        level,
-        {
-            many: smallest_difference(spread, many, power, level, comparisons)
-            for many in seeds
-        },
-        {
-            difference: seeds_needed(spread, difference, power, level, comparisons)
-            for difference in differences
-        },
-    )
+    """Return the smallest difference for each number of `seeds`, and the seeds for each of `differences`."""
+    smallest = {}
+    for number in seeds:
+        smallest[number] = smallest_difference(
+            spread, number, power, level, comparisons
+        )
+
+    needed = {}
+    for difference in differences:
+        needed[difference] = seeds_needed(spread, difference, power, level, comparisons)
+    return PowerTable(title, spread, comparisons, power, level, smallest, needed)

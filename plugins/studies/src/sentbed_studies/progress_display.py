@@ -1,4 +1,4 @@
-"""Display of the runs that are at work while a study runs."""
+"""Display of the running runs while a study runs."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from sentbed_jobs.pool_loop import Say
 
 EVERY = 15.0
-"""Seconds between two lines on a run, where standard error is not a terminal."""
+"""Seconds between two lines on a run if standard error is not a terminal."""
 
 
 @attrs.define(eq=False)
 class Watched:
-    """The runs of a study that are at work."""
+    """Progress lines of the running runs of a study."""
 
     directory: Path
     work: Work
     left: TimeLeft
     started: float = attrs.field(factory=time.time)
-    """Seconds since 1970; runs that began before are not at work."""
+    """Seconds since 1970; runs that began earlier are not running any more."""
 
     _logs: dict[Path, RunLog] = attrs.field(factory=dict, init=False)
     _finished: set[Path] = attrs.field(factory=set, init=False)
 
     def lines(self) -> list[str]:
-        """Return a line for each run that is at work: step, loss, time since its start, time left."""
+        """Return a line for each running run: step, loss, time since its start, time left."""
         lines = []
         runs: list[Prefix | Task] = [*self.work.prefixes, *self.work.tasks]
         for run in runs:
@@ -49,32 +49,35 @@ class Watched:
         return lines
 
     def _line(self, run: Prefix | Task) -> str | None:
+        """Return the line of a run; None if it is not running."""
         if run.directory in self._finished:
             return None
+
         status = manifest_status(self.directory / run.directory)
         if status == "finished":
             self._finished.add(run.directory)
         if status != "running":
-            # A run that was stopped, and waits to be resumed, is not at its end.
+            # Not cached in `_finished`: it may be resumed.
             return None
+
         log = self._logs.setdefault(
             run.directory, RunLog(self.directory / run.directory)
         )
         progress = log.progress(self._seconds(run.directory))
-        # A killed run's manifest says that it is running, until it is resumed.
+        # The manifest of a killed run says that it is running, until it is resumed.
         if progress is None or log.began is None or log.began < self.started:
             return None
         return f"{run}: {progress}"
 
     def _seconds(self, run: Path) -> float | None:
-        """Return the seconds that a run takes, if they are no range."""
+        """Return the expected seconds of a run; None if only a range is known, or nothing."""
         planned = self.left.of(run)
         if planned is None or planned[0] != planned[1]:
             return None
         return planned[1]
 
     def text(self) -> Text:
-        """Return the lines, and how long all runs will take, for a terminal."""
+        """Return the lines and the time left for all runs, for a terminal."""
         from rich.text import Text
 
         lines = self.lines()
@@ -86,9 +89,9 @@ class Watched:
 
 @contextmanager
 def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
-    """Show the runs that are at work; yield the function that prints further lines.
+    """Show the running runs; yield the function that prints further lines.
 
-    On a terminal they are always in sight, below what is printed; elsewhere they are lines now and then.
+    On a terminal they are a live display below the printed lines; otherwise lines are printed periodically.
     """
     from rich.console import Console
     from rich.live import Live
@@ -108,6 +111,7 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
         ):
             yield say
         return
+
     stop = threading.Event()
 
     def print_lines() -> None:
@@ -116,7 +120,7 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
             lines = watched.lines()
             for line in lines:
                 say(line)
-            # Many workers do not mean as many more lines.
+            # The number of lines per second does not grow with that of workers.
             pause = EVERY * max(1, len(lines))
 
     printer = threading.Thread(target=print_lines, daemon=True)

@@ -1,9 +1,11 @@
-"""Results of others for a study's tables: what `results` of `[study.references]` name, as published rows."""
+"""Reads the files that `results` of `[study.references]` name into rows for a study's tables."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from sentbed import locate
@@ -27,22 +29,22 @@ OURS = "sentbed"
 """Layout of the scores of our own runs and studies."""
 
 _SHARES = ("mteb 1.0", "mteb 1.11", "lm-eval")
-"""Layouts whose scores are shares of 1."""
+"""Layouts whose scores are between 0 and 1."""
 
 MOST_LEFT_OUT = 3
-"""Scores that are named with the reason why they are left out; the others are counted."""
+"""Maximum number of omitted scores that are named with a reason; the others are counted."""
 
 _UNNAMED = ("main_score", "score")
-"""Metrics that are called after what they are for."""
+"""Names of a metric that do not say which metric it is."""
 
 
 def read_published(
     references: Mapping[str, Reference], document: Document
 ) -> tuple[PublishedSystem, ...]:
-    """Return the models that the references name, with their scores in the unit of ours.
+    """Return the models that the references name, with scores in the unit of our own.
 
     Raises:
-        RecipeError: with every path, model and task that is wrong.
+        RecipeError: with all wrong paths, models and tasks.
     """
     systems: list[PublishedSystem] = []
     problems: list[Problem] = []
@@ -54,6 +56,7 @@ def read_published(
             systems += _systems(name, reference, document, place)
         except RecipeError as error:
             problems += error.problems
+
     if problems:
         raise RecipeError(problems)
     return tuple(systems)
@@ -62,11 +65,11 @@ def read_published(
 def _systems(
     name: str, reference: Reference, document: Document, place: KeyPath
 ) -> list[PublishedSystem]:
-    """Return the models of one reference, a row each. Raises `RecipeError`."""
-    # Audit reads runs and studies too, and so imports what a recipe without results does not need.
+    """Return one row per model of a reference with `results`. Raises `RecipeError`."""
+    # Imported only here: it imports more than a recipe without results needs.
     from sentbed_audit.read_results import read_results
 
-    assert reference.results is not None, "the caller has looked"
+    assert reference.results is not None, "checked by the caller"
     try:
         path = locate(reference.results)
         results = read_results([path])
@@ -86,29 +89,31 @@ def _systems(
     problems = list(_faults(chosen, reference, document, place))
     if problems:
         raise RecipeError(problems)
+
+    revisions = Counter(model for model, _ in chosen)
     systems = []
-    for model, revision in chosen:
+    for (model, revision), rows in chosen.items():
         row_name = name
         if len(chosen) > 1:
             row_name = f"{name}: {model}"
-            if len([other for other, _ in chosen if other == model]) > 1:
-                row_name += f"@{revision[:12] or 'unknown'}"
-        scores, left_out = _scores(chosen[model, revision], reference)
-        of_system = [f"{row_name}: {sentence}" for sentence in left_out[:MOST_LEFT_OUT]]
-        more = len(left_out) - MOST_LEFT_OUT
-        if more > 0:
-            of_system.append(f"{row_name}: {count(more, 'more score')} left out.")
-        systems.append(
-            PublishedSystem(
-                row_name,
-                model,
-                revision,
-                reference.source or path.name,
-                tuple(scores),
-                # Names of files may be a stranger's.
-                tuple(map(printable, (*notes, *of_system))),
-            )
+        if revisions[model] > 1:
+            row_name += f"@{revision[:12] or 'unknown'}"
+        scores, left_out = _scores(rows, reference)
+        sentences = left_out[:MOST_LEFT_OUT]
+        if len(left_out) > MOST_LEFT_OUT:
+            others = count(len(left_out) - MOST_LEFT_OUT, "more score")
+            sentences.append(f"{others} left out.")
+        notes_of_row = [*notes, *(f"{row_name}: {text}" for text in sentences)]
+        system = PublishedSystem(
+            row_name,
+            model,
+            revision,
+            reference.source or path.name,
+            tuple(scores),
+            # File names may contain control characters.
+            tuple(map(printable, notes_of_row)),
         )
+        systems.append(system)
     return systems
 
 
@@ -128,7 +133,11 @@ def _chosen(
     document: Document,
     place: KeyPath,
 ) -> dict[tuple[str, str], list[ScoreRow]]:
-    """Return the scores of the models that a reference names, in its order. Raises `RecipeError`."""
+    """Return the scores of the models that a reference names, in the order of the reference.
+
+    Raises:
+        RecipeError: if there are no results of a model, or several models and the reference names none.
+    """
     names = list(dict.fromkeys(model for model, _ in by_model))
     if not reference.models and len(names) > 1:
         message = (
@@ -140,25 +149,30 @@ def _chosen(
     chosen: dict[tuple[str, str], list[ScoreRow]] = {}
     problems = []
     for number, written in enumerate(reference.models or names):
-        model, _, revision = written.rpartition("@")
+        model, _, beginning = written.rpartition("@")
         if written in names:
-            model, revision = written, ""
+            model, beginning = written, ""
+        revisions = []
         fitting = {}
         for key, rows in by_model.items():
-            if key[0] == model and key[1].startswith(revision):
+            if key[0] != model:
+                continue
+            revisions.append(key[1])
+            if key[1].startswith(beginning):
                 fitting[key] = rows
-        if not fitting:
-            revisions = [key[1] for key in by_model if key[0] == model]
-            message = (
-                f"there are no results of a model `{written}`.{suggest(written, names)}"
-            )
-            if revisions:
-                message = (
-                    f"`{model}` has no revision that begins with `{revision}`; choose among "
-                    f"{listed(revisions)}"
-                )
-            problems.append(document.problem(message, (*place, "models", number)))
         chosen |= fitting
+        if fitting:
+            continue
+        message = (
+            f"there are no results of a model `{written}`.{suggest(written, names)}"
+        )
+        if revisions:
+            message = (
+                f"`{model}` has no revision that begins with `{beginning}`; choose among "
+                f"{listed(revisions)}"
+            )
+        problems.append(document.problem(message, (*place, "models", number)))
+
     if problems:
         raise RecipeError(problems)
     return chosen
@@ -170,21 +184,25 @@ def _faults(
     document: Document,
     place: KeyPath,
 ) -> Iterator[Problem]:
-    """Yield the tasks that no chosen model has, and a table whose unit is not known."""
-    tasks = {row.task for rows in chosen.values() for row in rows}
-    for task in reference.tasks:
-        if task not in tasks:
-            message = f"there are no results of a task `{task}`.{suggest(task, sorted(tasks))}"
-            yield document.problem(message, (*place, "tasks", task))
-        elif "@" in reference.tasks[task]:
-            splits = {row.split for row in _rows_of_task(chosen, task)}
-            if len(splits) > 1:
-                message = (
-                    f"`{task}` has results on the splits {listed(sorted(splits))}, and `@` renames one; take "
-                    "it out"
-                )
-                yield document.problem(message, (*place, "tasks", task))
-    layouts = {row.layout for rows in chosen.values() for row in rows}
+    """Yield a problem for each task without results, and for a unit that is missing or not allowed."""
+    splits: dict[str, set[str]] = {}
+    layouts = set()
+    for row in chain.from_iterable(chosen.values()):
+        splits.setdefault(row.task, set()).add(row.split)
+        layouts.add(row.layout)
+
+    for task, name in reference.tasks.items():
+        place_of_task = (*place, "tasks", task)
+        if task not in splits:
+            message = f"there are no results of a task `{task}`.{suggest(task, sorted(splits))}"
+            yield document.problem(message, place_of_task)
+        elif "@" in name and len(splits[task]) > 1:
+            message = (
+                f"`{task}` has results on the splits {listed(sorted(splits[task]))}, and `@` renames one; "
+                "take it out"
+            )
+            yield document.problem(message, place_of_task)
+
     if "table" in layouts and reference.unit is None:
         message = (
             'a CSV does not say what its scores are; set `unit = "share"` where they are shares of 1, or '
@@ -196,19 +214,12 @@ def _faults(
         yield document.problem(message, (*place, "unit"))
 
 
-def _rows_of_task(
-    chosen: Mapping[tuple[str, str], Sequence[ScoreRow]], task: str
-) -> Iterator[ScoreRow]:
-    for rows in chosen.values():
-        yield from (row for row in rows if row.task == task)
-
-
 def _scores(
     rows: Sequence[ScoreRow], reference: Reference
 ) -> tuple[list[PublishedScore], list[str]]:
-    """Return the scores of a model in the unit of ours, and sentences on those that are left out.
+    """Return the scores of a model in the unit of our own, and sentences on the scores that are left out.
 
-    Seeds and items of one score are averaged.
+    Several rows of one score, such as of several seeds, are averaged.
     """
     by_score: dict[tuple[str, ...], list[ScoreRow]] = {}
     left_out = []
@@ -242,12 +253,14 @@ def _scores(
 
 
 def _is_share(row: ScoreRow, reference: Reference) -> bool:
+    """Whether a score is between 0 and 1, and not in per cent."""
     if reference.unit is None:
         return row.layout in _SHARES
     return reference.unit == "share"
 
 
 def _published(row: ScoreRow, value: float, reference: Reference) -> PublishedScore:
+    """Return the score of a row with the names that the reference gives its task and split."""
     metrics = [row.metric]
     if row.metric in _UNNAMED:
         metrics = row.metric_names.split()

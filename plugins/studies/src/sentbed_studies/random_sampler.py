@@ -1,4 +1,4 @@
-"""The sampler `random`."""
+"""Sampler `random`: draws cells without replacement."""
 
 from __future__ import annotations
 

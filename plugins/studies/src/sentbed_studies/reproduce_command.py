@@ -1,4 +1,4 @@
-"""The command `reproduce`: run a published table's recipe and compare the numbers."""
+"""Command `reproduce`: run the recipe of a published table and compare the numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 import click
-from sentbed.tools import FAILED, echo, set_option
+from sentbed.tools import FAILED, echo
 
-from sentbed_studies.study_command import entries, run_plan, workers_option
+from sentbed_studies.study_command import (
+    entries,
+    keep_going_option,
+    only_option,
+    override_option,
+    retrain_option,
+    run_plan,
+    workers_option,
+)
 
 if TYPE_CHECKING:
     from sentbed_studies.study import Entries, Study
@@ -23,31 +31,25 @@ if TYPE_CHECKING:
 @click.option(
     "--size", help="Only the cells of this label of the axis `size`, such as `base`."
 )
-@click.option(
-    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
-)
-@set_option("Override a value in every cell; one that an axis varies is refused.")
+@only_option
+@override_option
 @click.option(
     "--recipes",
     type=click.Path(file_okay=False),
     help="The directory of the papers' recipes.",
 )
 @click.option(
-    "--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default."
+    "--out",
+    type=click.Path(file_okay=False),
+    help="The directory; studies/NAME by default.",
 )
 @workers_option
-@click.option(
-    "--keep-going", is_flag=True, help="Go on with the other cells where one fails."
-)
-@click.option(
-    "--retrain",
-    is_flag=True,
-    help="Train cells again that lack an evaluation and have kept no encoder.",
-)
+@keep_going_option
+@retrain_option
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check every cell and say what it takes; run nothing.",
+    help="Check every cell and print its time and memory; run nothing.",
 )
 @click.option(
     "--verify",
@@ -67,7 +69,7 @@ def reproduce(
     dry_run: bool,
     verify: bool,
 ) -> None:
-    """Run the recipe of a published table, and print ours, theirs and the difference.
+    """Run the recipe of a published table, and print our numbers, theirs and the differences.
 
     `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` its tables, and
     `sentbed reproduce sentence-t5:table-2 --size base` runs one. `sentbed reproduce --verify sentence-t5`
@@ -86,10 +88,9 @@ def reproduce(
     from sentbed.tools import load_plugins
     from sentbed_report.study.read_study_directory import read_data
 
-    from sentbed_studies.published_table_recipes import (
+    from sentbed_studies.paper_recipe_files import find_papers, find_table
+    from sentbed_studies.published_number_verdicts import (
         comparison,
-        find_papers,
-        find_table,
         missed,
         numbers_of,
         published_of,
@@ -110,7 +111,7 @@ def reproduce(
     labels = entries(only)
     file = find_table(papers, paper, table)
     if dry_run:
-        # What is missing here is listed: the paper's numbers and the time need none of it.
+        # With `only=()`, missing files are remarks: numbers and times can be printed without them.
         study = read_study(file, overrides, plugins, only=())
         _print_numbers_and_missing(study, labels)
         study = attrs.evolve(study, remarks=())
@@ -123,8 +124,10 @@ def reproduce(
     plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():
         echo(line, err=not dry_run)
+
     if dry_run:
         return
+
     if not keep_going:
         plan.require_usable_data()
     result = run_plan(
@@ -135,29 +138,31 @@ def reproduce(
     numbers = numbers_of(data)
     for line in comparison(numbers):
         echo(line)
+
     echo(report)
     if result.failed or missed(numbers):
         sys.exit(FAILED)
 
 
 def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
-    """Print what this machine lacks for the cells that are named, and their published numbers."""
-    from sentbed_studies.published_table_recipes import published_of, published_table
+    """Print what this machine lacks for the selected cells, and their published numbers."""
+    from sentbed_studies.published_number_verdicts import published_of, published_table
     from sentbed_studies.study_plan import listed
 
     selected = study
     if labels:
         selected = study.only(labels)
-    # First: below the numbers of a paper nobody would look for it.
+    # First, as it would be overlooked below the numbers of a paper.
     for remark in selected.remarks:
         echo(f"missing here: {listed(remark)}")
+
     for line in (*published_of(study), *published_table(selected)):
         echo(line)
 
 
 def _list_recipes(papers: Path, paper: str) -> None:
-    """Print the tables of a paper with their files, or of an empty name the papers with their tables."""
-    from sentbed_studies.published_table_recipes import CHECKS, papers_in, tables_of
+    """Print the tables of a paper with their files, or all papers with their tables if `paper` is empty."""
+    from sentbed_studies.paper_recipe_files import CHECKS, papers_in, tables_of
 
     if paper:
         tables = tables_of(papers, paper)
@@ -182,10 +187,10 @@ def _verify(
     retrain: bool,
     dry_run: bool,
 ) -> int:
-    """Run the checks of a paper, or of all, and print what they take and have shown; return the exit code."""
+    """Run the checks of a paper, or of all papers; print time, memory and results; return the exit code."""
     from sentbed.tools import load_plugins
 
-    from sentbed_studies.published_table_recipes import find_papers
+    from sentbed_studies.paper_recipe_files import find_papers
     from sentbed_studies.verification import (
         check_table,
         exit_code,
@@ -198,12 +203,15 @@ def _verify(
     parent = Path(out or "studies")
     verifications = []
     for name, file in find_checks(find_papers(recipes), paper).items():
-        verifications.append(
-            read_verification(name, file, parent, overrides, entries(only), plugins)
+        verification = read_verification(
+            name, file, parent, overrides, entries(only), plugins
         )
+        verifications.append(verification)
+
     checks = {verification.paper: verification.checks for verification in verifications}
     for line in (*missing_lines(checks), *check_table(checks)):
         echo(line)
+
     if dry_run:
         return 0
 

@@ -1,4 +1,4 @@
-"""How far a run is that is at work, read from its log."""
+"""Progress of a running run, read from its log."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sentbed.helpers import open_file
 from sentbed_report.formatting import duration
 
 LOG = "log.jsonl"
-"""Log of a run: one JSON object an event."""
+"""Log of a run: one JSON object per event."""
 
 
 @attrs.frozen
 class RunProgress:
-    """How far a run is."""
+    """Progress of a run."""
 
     what: str
-    """What it does: `stage NAME`, `evaluating ENCODER with EVALUATOR`."""
+    """Current activity: `stage NAME`, `evaluating ENCODER with EVALUATOR`."""
     elapsed: float
     """Seconds since the run was started or resumed."""
     step: int | None = None
@@ -29,11 +29,11 @@ class RunProgress:
     """Steps of the stage."""
     loss: float | None = None
     left: float | None = None
-    """Seconds until the end of the stage, or, where the seconds of a whole run are known, of the run."""
+    """Seconds until the end of the stage, or of the run if the seconds of a whole run are known."""
 
     @property
     def place(self) -> str:
-        """What it does, and the step, if it takes steps."""
+        """Activity, with the step of a stage."""
         if self.step is None:
             return self.what
         return f"{self.what}: step {self.step} of {self.steps}"
@@ -50,11 +50,11 @@ class RunProgress:
 
 @attrs.define(eq=False)
 class RunLog:
-    """Reads the log of a run as it grows."""
+    """Reads the new lines of a run's log at each call."""
 
     run: Path
     began: float | None = attrs.field(default=None, init=False)
-    """When the run was started or resumed, in seconds since 1970; None before that."""
+    """Time at which the run was started or resumed, in seconds since 1970; None before that."""
 
     _what: str = attrs.field(default="starting", init=False)
     _stage_steps: int | None = attrs.field(default=None, init=False)
@@ -64,17 +64,19 @@ class RunLog:
     _last_step: dict[str, Any] | None = attrs.field(default=None, init=False)
 
     _position: int = attrs.field(default=0, init=False)
-    """Bytes of the log that were read."""
+    """Number of bytes of the log that were read."""
     _last_line: bytes = attrs.field(default=b"", init=False)
 
     def progress(
         self, seconds: float | None = None, now: float | None = None
     ) -> RunProgress | None:
-        """Return how far the run is, or None if it has no log; `seconds` is what the whole run will take."""
+        """Return the progress, or None without a log; `seconds` is the expected time of the whole run."""
         for line in self._new_lines():
-            self._note(json.loads(line))
+            self._read_event(json.loads(line))
+
         if self.began is None:
             return None
+
         if now is None:
             now = time.time()
         elapsed = max(0.0, now - self.began)
@@ -89,39 +91,42 @@ class RunLog:
         )
 
     def _seconds_left_of_stage(self) -> float | None:
-        """Return the seconds until the end of the stage, if two of its steps are known."""
+        """Return the seconds until the end of the stage; None before its second step."""
         first, last = self._first_step, self._last_step
         if first is None or last is None or self._stage_steps is None:
             return None
+
         steps = last["step"] - first["step"]
         if steps <= 0:
             return None
+
         seconds_per_step = (last["time"] - first["time"]) / steps
         return float(seconds_per_step * (self._stage_steps - last["step"]))
 
     def _new_lines(self) -> list[bytes]:
-        """Return the lines that were written since the last call, or all of them if the log was cut."""
+        """Return the lines since the last call, or all lines if the log was truncated."""
         try:
             with open_file(self.run / LOG) as log:
                 log.seek(self._position - len(self._last_line))
                 text = log.read()
                 if not text.startswith(self._last_line):
-                    # A resumed run has cut its log.
+                    # The run was resumed, which truncates its log.
                     self._position, self._last_line = 0, b""
                     log.seek(0)
                     text = log.read()
         except (OSError, DataError):
             return []
-        # The last line may be half written.
-        lines = text[len(self._last_line) : text.rfind(b"\n") + 1].splitlines(
-            keepends=True
-        )
+
+        # The last line may be incomplete.
+        complete = text[len(self._last_line) : text.rfind(b"\n") + 1]
+        lines = complete.splitlines(keepends=True)
         if lines:
             self._position += sum(map(len, lines))
             self._last_line = lines[-1]
         return lines
 
-    def _note(self, event: dict[str, Any]) -> None:
+    def _read_event(self, event: dict[str, Any]) -> None:
+        """Update the progress with an event of the log."""
         match event["event"]:
             case "run_started" | "run_resumed":
                 self.began = event["time"]

@@ -1,4 +1,4 @@
-"""Running a study: shared stages first, then the cells; finished runs are never repeated."""
+"""Runs a study: shared stages first, then the cells; finished runs are not repeated."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from sentbed_studies.sampled_cells import first_batch, runs_of, sampled_parts
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.stop_config import Stop
-from sentbed_studies.study import Entries, Study
+from sentbed_studies.study import Cell, Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import at_work, needed, note_confirmation
@@ -76,11 +76,11 @@ Keep: TypeAlias = Literal["scores", "best", "all"]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
 CONSOLE = "sentbed-trackers:console"
-"""Tracker for a single run, which is disabled in studies."""
+"""Plugin of the tracker that shows a single run; it is disabled in studies."""
 OURS = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
-"""Names of files in the directory of a study that has just begun."""
+"""Names of the files that are in a study's directory before the first run."""
 PAUSE = 0.5
-"""Seconds between two checks of runs that another process is working on."""
+"""Seconds between two checks whether another process still works on a run."""
 
 
 @attrs.frozen(eq=False)
@@ -89,9 +89,9 @@ class Job:
 
     run: Task | Prefix
     recipe: Recipe = attrs.field(repr=False)
-    """What is run: that of the cell or the stages, without what concerns the study alone."""
+    """Recipe of the run, without the tables of the study."""
     keep: Keep = "all"
-    """What stays of it; see `StudyTable.keep`."""
+    """Which files of the finished run are kept; see `StudyTable.keep`."""
 
     @property
     def directory(self) -> Path:
@@ -100,12 +100,12 @@ class Job:
 
     @property
     def stages(self) -> int | None:
-        """Number of stages to run, for others to continue from; None means all."""
+        """Number of stages to run, if others continue from them; None means the whole recipe."""
         return self.run.count if isinstance(self.run, Prefix) else None
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
-        """Keys of the evaluations of a cell, in the order of its run."""
+        """Keys of the evaluations of a cell, in the order in which they are run."""
         return self.run.evaluation_keys if isinstance(self.run, Task) else ()
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ class StudyResult:
     directory: Path
     failed: tuple[Outcome, ...]
     worked: bool
-    """Whether there was something to run."""
+    """Whether any run was not finished before."""
 
 
 def run_study(  # noqa: PLR0913 - keywords
@@ -160,30 +160,42 @@ def run_study(  # noqa: PLR0913 - keywords
     say: Say = lambda _: None,
     left: TimeLeft | None = None,
 ) -> StudyResult:
-    """Run all unfinished cells of a study in `out`, by default `studies/NAME`.
+    """Run all unfinished cells of a study.
 
-    A cell is known by everything that decides its weights, and its evaluations by what decides their scores
-    (`CellKeys`): what has finished is not run again, what was stopped goes on, and an evaluation that was
-    added is computed from the encoder that was kept. Where none was, the cell is trained again with
-    `retrain`. Several processes may work on one study: each cell is done by one of them. `only` names cells
-    as `StudyTable.exclude` does; the others are left for later. `work` is what `plan_work` said of the whole
-    study; without `share`, cells that are planned here share nothing. Of a `left`, every line on a finished
-    run says how long the others take.
+    The key of a cell is a hash of everything that determines its weights, and that of an evaluation of
+    everything that determines its scores (`CellKeys`). Finished runs are not repeated, interrupted ones are
+    resumed, and evaluations that were added to the recipe are computed with the saved encoder. Several
+    processes may work on one study: each cell is run by one of them.
+
+    Args:
+        study: The study.
+        out: Its directory, by default `studies/NAME`.
+        plugins: By default the installed ones.
+        executor: Runs the cells; by default a local pool.
+        only: Cells to run, as in `StudyTable.exclude`; the others are left for later.
+        work: Result of `plan_work` for the whole study; by default it is planned here.
+        keep_going: Whether to run the other cells when one fails.
+        retrain: Whether to train cells again that lack an evaluation and have kept no encoder.
+        share: Whether cells share stages and forward passes, if `work` is planned here.
+        say: Gets the lines of progress.
+        left: Updated with each finished run; progress lines then say how long the others will take.
 
     Raises:
         RecipeError: if `only` names an unknown axis or label.
         RunError: if a cell fails, unless `keep_going`; finished cells are kept. Also if the directory holds
-            another study, or a process works on this one by another recipe; and if an evaluation was added to
-            cells that have kept no encoder, unless `retrain`.
+            another study, or another process runs this one with another recipe; and if an evaluation was
+            added to cells that have kept no encoder, unless `retrain`.
     """
     plugins = plugins or load_plugins()
     directory = Path(out or Path("studies") / study.name)
     whole = work or plan_work(study.cells, CellKeys(plugins), share)
     work = whole.of(study.only(only).cells) if only else whole
 
-    to_train_again = [
-        run.task for run in kept_runs(directory, work) if run.is_to_be_trained_again
-    ]
+    to_train_again = []
+    for run in kept_runs(directory, work):
+        if run.is_to_be_trained_again:
+            to_train_again.append(run.task)
+
     if to_train_again and not retrain:
         raise RunError(
             f"{count(len(to_train_again), 'run')} of `{directory}` have kept no encoder, so that evaluations "
@@ -198,7 +210,7 @@ def run_study(  # noqa: PLR0913 - keywords
         total = runs_of(study, work)
         stop = study.table.stop
         if only:
-            # Cells that are asked for by name are run with all their seeds.
+            # Cells that are named explicitly are run with all their seeds.
             stop = None
         elif study.table.decide is not None:
             total += study.table.decide.confirm * max(len(study.prompts), 1)
@@ -209,22 +221,19 @@ def run_study(  # noqa: PLR0913 - keywords
             _run_work(study, part, runner)
         if not only and not runner.failed:
             _confirm(study, whole, CellKeys(plugins), share, runner)
-        _remove_shared(
-            study,
-            [t for t in whole.tasks if t.directory not in runner.dropped],
-            whole,
-            directory,
-        )
+        if study.table.keep != "all":
+            tasks = [t for t in whole.tasks if t.directory not in runner.dropped]
+            _remove_shared(tasks, whole, directory)
         return StudyResult(directory, tuple(runner.failed), runner.worked)
 
 
 def _parts(
     study: Study, work: Work, runner: _Runner, stop: Stop | None
 ) -> Iterator[Work]:
-    """Yield the work of a study part by part, each to be done before the next one is known.
+    """Yield the parts of a study's work, each of which is to be done before the next one is asked for.
 
-    First come the batches of cells that a sampler chooses, with the first seed; then these cells, or all,
-    between the looks of early stopping, or at once.
+    If the study has a sampler, the first parts are the batches of cells that it chooses, with the first seed.
+    Then come the remaining seeds of these cells, or all cells: in one part, or one per look of early stopping.
     """
     seeds_done = 0
     if study.table.sampler is not None:
@@ -247,6 +256,7 @@ def _parts(
             seeds_done,
         )
         return
+
     seeds = study.seeds[seeds_done:]
     rest = [task.cell for task in work.tasks if task.cell.seed in seeds]
     if rest:
@@ -256,12 +266,13 @@ def _parts(
 def _confirm(
     study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Runner
 ) -> None:
-    """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
+    """Run the chosen cell with fresh seeds, if the recipe asks for them; all other runs have finished."""
     confirmation = confirmation_of(
         study, whole, runner.directory, keys, share, is_over=True
     )
     if confirmation is None or confirmation.work is None:
         return
+
     work = confirmation.work
     note_confirmation(runner.directory, work)
     runner.say(
@@ -270,11 +281,12 @@ def _confirm(
     if runner.left is not None:
         runner.left.chosen([task.directory for task in confirmation.left])
     _run_work(study, work, runner)
-    _remove_shared(study, work.tasks, work, runner.directory)
+    if study.table.keep != "all":
+        _remove_shared(work.tasks, work, runner.directory)
 
 
 def _run_work(study: Study, work: Work, runner: _Runner) -> None:
-    """Run shared stages, those first from which others go on, and then the cells."""
+    """Run the shared stages, shorter prefixes first, and then the cells."""
     by_depth: dict[int, list[Bundle]] = {}
     unstarted = [
         task
@@ -282,42 +294,43 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> None:
         if manifest_status(runner.directory / task.directory) is None
     ]
     for prefix in needed(runner.directory, work, unstarted):
-        # Trackers follow the cells only.
-        recipe = attrs.evolve(_alone(prefix.recipe), tracker=())
+        # Trackers record the cells only.
+        recipe = attrs.evolve(_single_run(prefix.recipe), tracker=())
         by_depth.setdefault(prefix.depth, []).append(Bundle((Job(prefix, recipe),)))
+
     for depth in sorted(by_depth):
         runner.do(by_depth[depth])
 
-    cells = []
-    for bundle in work.bundles:
+    bundles = []
+    for tasks in work.bundles:
         jobs = []
-        for task in bundle:
-            recipe = _alone(task.cell.recipe)
-            name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
-            if task.cell.prompt:
-                run_of_cell = f"{slug(task.cell.name)}-{prompt_slug(task.cell.prompt)}-seed{task.cell.seed}"
-                name = f"{study.name}.{run_of_cell}"[:100]
-            recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name))
+        for task in tasks:
+            recipe = _single_run(task.cell.recipe)
+            run = attrs.evolve(recipe.run, name=_run_name(study, task.cell))
+            recipe = attrs.evolve(recipe, run=run)
             jobs.append(Job(task, recipe, study.table.keep))
-        cells.append(Bundle(tuple(jobs)))
-    runner.do(cells)
+        bundles.append(Bundle(tuple(jobs)))
+
+    runner.do(bundles)
 
 
-def _alone(recipe: Recipe) -> Recipe:
-    """Return a cell's recipe as one of a single run; scatter plots, which are slow to draw, are off."""
-    tables = {
-        **recipe.without(StudyTable).tables,
-        "report": ReportTable(scatters=False),
-    }
+def _run_name(study: Study, cell: Cell) -> str:
+    """Return the `run.name` of a cell."""
+    name = f"{study.name}.{slug(cell.name)}"
+    if not cell.prompt:
+        return f"{name}-seed{cell.seed}"
+    return f"{name}-{prompt_slug(cell.prompt)}-seed{cell.seed}"[:100]
+
+
+def _single_run(recipe: Recipe) -> Recipe:
+    """Return a cell's recipe without `[study]`, and without scatter plots, which are slow to draw."""
+    tables = dict(recipe.without(StudyTable).tables)
+    tables["report"] = ReportTable(scatters=False)
     return attrs.evolve(recipe, tables=tables)
 
 
-def _remove_shared(
-    study: Study, tasks: Sequence[Task], work: Work, directory: Path
-) -> None:
-    """Remove the shared stages from which no cell of `tasks` has yet to go on, if they are not to be kept."""
-    if study.table.keep == "all":
-        return
+def _remove_shared(tasks: Sequence[Task], work: Work, directory: Path) -> None:
+    """Remove the shared stages of `work` that no unfinished run of `tasks` continues from."""
     to_keep: set[Prefix] = set()
     for task in tasks:
         if not task.is_done(directory):
@@ -332,10 +345,10 @@ def _remove_shared(
 
 
 def _remove(path: Path) -> None:
-    """Remove a directory: first its name, so that no half of it is taken for the whole. Raises `RunError`."""
+    """Remove a directory: rename it first, so that a partly removed one is not used. Raises `RunError`."""
     gone = path.with_name(f".{path.name}.gone")
     try:
-        # A process may have been killed while it removed the directory.
+        # An earlier process may have been killed after the renaming.
         for directory in (gone, path):
             if directory.is_dir():
                 directory.replace(gone)
@@ -347,7 +360,7 @@ def _remove(path: Path) -> None:
 
 
 def _trim(run: Path, keep: Keep) -> None:
-    """Remove what is not to stay of a finished run."""
+    """Remove the checkpoints and encoders of a finished run that `keep` does not keep."""
     if keep != "all":
         _remove(run / CHECKPOINTS)
     if keep == "scores":
@@ -357,14 +370,18 @@ def _trim(run: Path, keep: Keep) -> None:
 def _begin(directory: Path) -> None:
     """Create the study's directory, or reuse it. Raises `RunError` if a link leads out of it."""
     require_links_within(directory)
-    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    # A process may have been killed, or another one may be running, before `study.json` is written.
-    if STUDY not in names and not all(OURS.fullmatch(name) for name in names):
+    names = []
+    if directory.is_dir():
+        names = [path.name for path in directory.iterdir()]
+    # Without `study.json`, another process may have just begun the study, or was killed before it wrote it.
+    if STUDY not in names and not all(map(OURS.fullmatch, names)):
         new_directory(directory)
 
 
 @attrs.define(eq=False)
 class _Runner:
+    """Runs jobs, and reports and counts their outcomes."""
+
     directory: Path
     executor: TaskPool
     keep_going: bool
@@ -377,45 +394,45 @@ class _Runner:
     """Number of runs of cells that have ended."""
     failed: list[Outcome] = attrs.field(factory=list)
     worked: bool = False
-    """Whether there was something to run."""
+    """Whether any run was not finished before."""
     dropped: set[Path] = attrs.field(factory=set)
-    """Runs that will not be done."""
+    """Directories of the runs that will not be done."""
 
     def drop(self, task: Task) -> None:
-        """Note that a run will not be done."""
+        """Count a run as one that will not be done."""
         self.dropped.add(task.directory)
         self.total -= 1
         if self.left is not None:
             self.left.ended(task.directory)
 
     def do(self, bundles: Sequence[Bundle]) -> None:
-        """Run all jobs; those that another process is working on come last."""
-        start = partial(_start, self.directory, self.keep_going)
+        """Run all jobs; those that another process works on are tried again when it ends one of them."""
         while bundles:
-            busy_bundles = []
-            with closing(
-                self.executor.run(start, bundles, on_death=self._died)
-            ) as results:
-                for _, outcomes in results:
-                    busy = []
-                    for outcome in outcomes:
-                        if outcome.result == "busy":
-                            busy.append(outcome.job)
-                        else:
-                            self._note(outcome)
-                    if busy:
-                        busy_bundles.append(Bundle(tuple(busy)))
-            bundles = busy_bundles
-
-            # Until another process is no longer at one of the jobs.
+            bundles = self._do_free(bundles)
             locks = []
             for bundle in bundles:
                 locks += [lock_of(self.directory, job.directory) for job in bundle.jobs]
             while locks and all(map(is_locked, locks)):
                 time.sleep(PAUSE)
 
+    def _do_free(self, bundles: Sequence[Bundle]) -> list[Bundle]:
+        """Run the jobs that no other process works on; return the others."""
+        start = partial(_start, self.directory, self.keep_going)
+        busy_bundles = []
+        with closing(self.executor.run(start, bundles, on_death=self._died)) as results:
+            for _, outcomes in results:
+                busy = []
+                for outcome in outcomes:
+                    if outcome.result == "busy":
+                        busy.append(outcome.job)
+                    else:
+                        self._report(outcome)
+                if busy:
+                    busy_bundles.append(Bundle(tuple(busy)))
+        return busy_bundles
+
     def _died(self, bundle: Bundle, message: str) -> list[Outcome]:
-        """Return the outcomes of jobs whose workers died."""
+        """Return the outcomes of the jobs of a worker that died."""
         outcomes = []
         for job in bundle.jobs:
             if is_finished(self.directory / job.directory, job.evaluation_keys):
@@ -424,40 +441,50 @@ class _Runner:
                 outcomes.append(Outcome(job, "failed", error=message))
         return outcomes
 
-    def _note(self, outcome: Outcome) -> None:
-        """Say how a job has ended. Raises `RunError` if it failed, unless the others go on."""
+    def _report(self, outcome: Outcome) -> None:
+        """Count and print the outcome of a job. Raises `RunError` if it failed, unless `keep_going`."""
         line = f"{outcome.job}: {outcome.result}"
         if isinstance(outcome.job.run, Task):
             self.done += 1
             line = f"{self.done} of {self.total}: {line}"
         if outcome.result == "finished":
             line += f" in {outcome.seconds:.0f} s"
-        self.worked |= outcome.result != "was finished"
-        words = None
-        if self.left is not None:
-            if outcome.result == "finished":
-                self.left.finished(outcome.job.directory, outcome.seconds)
-            else:
-                self.left.ended(outcome.job.directory)
-            words = self.left.in_words()
+        if outcome.result != "was finished":
+            self.worked = True
 
-        if outcome.result != "failed":
-            if words is not None:
-                line += f"; about {words} left"
-            self.say(line)
+        time_left = self._time_left_after(outcome)
+        if outcome.result == "failed":
+            self.say(f"{line}: {outcome.error}")
+            self.failed.append(outcome)
+            if not self.keep_going:
+                raise self._error(outcome)
             return
-        self.say(f"{line}: {outcome.error}")
-        self.failed.append(outcome)
-        if not self.keep_going:
-            run = self.directory / outcome.job.directory
-            error = RunError(
-                f"{outcome.job} failed: {outcome.error}; what has finished is kept in `{self.directory}`, "
-                f"and of this run what is in `{run}`; mend it and start the study again, or let the others "
-                "go on (`--keep-going`)"
-            )
-            if outcome.where:
-                error.add_note(outcome.where)
-            raise error
+
+        if time_left is not None:
+            line += f"; about {time_left} left"
+        self.say(line)
+
+    def _time_left_after(self, outcome: Outcome) -> str | None:
+        """Update the time left with an outcome, and return it in words; None if unknown."""
+        if self.left is None:
+            return None
+        if outcome.result == "finished":
+            self.left.finished(outcome.job.directory, outcome.seconds)
+        else:
+            self.left.ended(outcome.job.directory)
+        return self.left.in_words()
+
+    def _error(self, outcome: Outcome) -> RunError:
+        """Return the error of a failed job, with the traceback of an unexpected one as a note."""
+        run = self.directory / outcome.job.directory
+        error = RunError(
+            f"{outcome.job} failed: {outcome.error}; what has finished is kept in `{self.directory}`, "
+            f"and of this run what is in `{run}`; mend it and start the study again, or let the others "
+            "go on (`--keep-going`)"
+        )
+        if outcome.where:
+            error.add_note(outcome.where)
+        return error
 
 
 def _start(
@@ -479,11 +506,12 @@ def _do_bundle(
     bundle: Bundle,
     tell: Tell,
 ) -> list[Outcome]:
+    """Run the jobs of a bundle; `tell` is called after each."""
     outcomes = []
     kept = KeptEncoders() if len(bundle.jobs) > 1 else None
     for number, job in enumerate(bundle.jobs, start=1):
-        beside = [other.recipe for other in bundle.jobs[number:]]
-        outcome = _do(directory, plugins, job, beside, kept)
+        later = [other.recipe for other in bundle.jobs[number:]]
+        outcome = _do(directory, plugins, job, later, kept)
         outcomes.append(outcome)
         tell(1)
         if outcome.result == "failed" and not keep_going:
@@ -495,10 +523,10 @@ def _do(
     directory: Path,
     plugins: Plugins,
     job: Job,
-    beside: Sequence[Recipe],
+    later: Sequence[Recipe],
     kept: KeptEncoders | None,
 ) -> Outcome:
-    """Run a job unless it has finished or another process holds its lock."""
+    """Run a job unless it has finished or another process holds its lock; `later` are the bundle's others."""
     started = time.perf_counter()
     run = directory / job.directory
     with locked(lock_of(directory, run)) as is_free:
@@ -511,45 +539,46 @@ def _do(
         message = where = ""
         try:
             if not is_finished(run):
-                _run(directory, plugins, job, run, beside, kept)
+                _run(directory, plugins, job, run, later, kept)
             if not is_finished(run, job.evaluation_keys):
                 _evaluate(directory, plugins, job)
             _trim(run, job.keep)
             result = "finished"
         except SentbedError as error:
             message = str(error)
-        except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
+        except Exception as error:  # noqa: BLE001 - a failed cell is reported, and need not stop the others
             message = f"{type(error).__name__}: {error}"
             where = "".join(traceback.format_exception(error))
     return Outcome(job, result, time.perf_counter() - started, message, where)
 
 
 def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
-    """Make the evaluations of a cell that its finished run lacks."""
+    """Run the evaluations of a cell that its finished run lacks."""
+    if not isinstance(job.run, Task):
+        return
+
     recipe = job.recipe
     if recipe.table(Search) is not None:
-        # With the demonstrations that the search has found.
+        # The recipe in the run's directory has the demonstrations that the search chose.
         recipe = _written_recipe(directory / job.directory, job, plugins)
-    if isinstance(job.run, Task):
-        add_evaluations(
-            directory / job.directory, recipe, job.run.missing(directory), plugins
-        )
+    missing = job.run.missing(directory)
+    add_evaluations(directory / job.directory, recipe, missing, plugins)
 
 
 def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
-    """Return the recipe that is written in a directory, to be run as the job's: on its machine, by its trust.
+    """Return the recipe in a directory, with the job's runtime and permission to run code.
 
-    A study directory may be a stranger's; what may run code is what the study's own recipe says.
+    Somebody else may have written the directory: only the study's recipe decides whether code may run.
     """
     trusted = any(encoder.runs_code for encoder in job.recipe.encoders.values())
     return on_machine_of(own_recipe(directory, (), trusted, plugins), job.recipe)
 
 
 def _makes_other_evaluations(run: Path, job: Job) -> bool:
-    """Whether a run of a cell has begun with other evaluations than those that the study asks for."""
-    return isinstance(job.run, Task) and evaluation_keys(run) != list(
-        job.evaluation_keys
-    )
+    """Whether a run of a cell was begun with other evaluations than those of the study now."""
+    if not isinstance(job.run, Task):
+        return False
+    return evaluation_keys(run) != list(job.evaluation_keys)
 
 
 def _run(
@@ -557,29 +586,26 @@ def _run(
     plugins: Plugins,
     job: Job,
     run: Path,
-    beside: Sequence[Recipe],
+    later: Sequence[Recipe],
     kept: KeptEncoders | None,
 ) -> None:
     """Run a job from its beginning, from shared stages, or from where it was stopped."""
     recipe = job.recipe
     files = {}
     if isinstance(job.run, Task):
-        # Of shared stages, only the cells that go on from them have keys.
         files[KEYS] = keys_of(job.run.content, job.run.evaluations)
     if recipe.table(Search) is not None:
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
         files[RANKING] = read_file(searched / RANKING).decode()
-        recipe = attrs.evolve(
-            _written_recipe(searched, job, plugins), evaluate=job.recipe.evaluate
-        )
+        searched_recipe = _written_recipe(searched, job, plugins)
+        recipe = attrs.evolve(searched_recipe, evaluate=job.recipe.evaluate)
 
-    for remains in run.parent.glob(f".{run.name}.*"):
-        remove_directory(remains)
-    can_go_on = any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
-    if not can_go_on or not (run / MANIFEST).is_file():
-        # Without a manifest, a process was killed before the run could be resumed.
+    for temporary in run.parent.glob(f".{run.name}.*"):
+        remove_directory(temporary)
+
+    if not _can_be_resumed(run, job):
         remove_directory(run)
         if job.run.above is not None:
             above = job.run.above
@@ -590,28 +616,37 @@ def _run(
             branch(directory / above.directory, run, recipe, above.count, files)
 
     if (run / MANIFEST).is_file():
-        _go_on(plugins, job, run, recipe)
+        _resume(plugins, job, run, recipe)
         return
+
     new_directory(run)
     for name, text in files.items():
         write_atomic(run / name, text)
+
     context = RunContext(recipe.run.name, run, recipe, stages=job.stages)
     if kept is not None:
-        context.share = partial(share_passes, recipe, beside, kept=kept)
+        context.share = partial(share_passes, recipe, later, kept=kept)
         context.built = kept.built(recipe)
     execute(context, plugins)
     if kept is not None:
         kept.saved(recipe, run)
 
 
-def _go_on(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
-    """Resume a run that was stopped, or that goes on from shared stages."""
+def _can_be_resumed(run: Path, job: Job) -> bool:
+    """Whether a run's directory has a manifest, and training states or the evaluations of the study."""
+    if not (run / MANIFEST).is_file():
+        return False
+    return any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
+
+
+def _resume(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
+    """Resume a run that was stopped, or that continues from shared stages."""
     makes_other_evaluations = _makes_other_evaluations(run, job)
     if job.stages is not None:
-        # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
+        # Cells that share stages may differ in the rest of the recipe: the run goes on with that of its start.
         recipe = _written_recipe(run, job, plugins)
     elif makes_other_evaluations:
-        # Those of the study are added when it has finished. All that decides its weights is in its key.
+        # The evaluations of the study are added after it has finished; they do not affect its weights.
         begun = _written_recipe(run, job, plugins)
         recipe = attrs.evolve(recipe, evaluate=only_starts(run, begun))
     resume(

@@ -1,4 +1,4 @@
-"""Cells of a study that its sampler chooses, batch by batch, by the scores of those before."""
+"""Cells of a study that its sampler chooses, in batches, by the scores of earlier cells."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sentbed_studies.study import Study
 from sentbed_studies.write_study_directory import note_sampled
 
 ScoreOf: TypeAlias = Callable[[str], float | None]
-"""Name of a cell that was run with the first seed -> its score, higher is better; None if it has none."""
+"""Function from the name of a cell to its deciding score with the first seed; None if it has none."""
 
 
 def sampled(
     study: Study, sampling: Sampling, score_of: ScoreOf
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the names of the cells to run next, batch by batch; the baseline comes first.
+    """Yield the names of the cells of each batch to run; the baseline is the first cell.
 
-    They follow from the study and the scores alone, in whatever order the cells of a batch finish: a study
-    that is resumed, or run by several processes, has the same cells. `score_of` is asked of the cells of a
-    batch when the next one is wanted.
+    The choice depends on the study and the scores alone, not on the order in which the cells of a batch
+    finish: a study that is resumed, or run by several processes, has the same cells. `score_of` is called
+    for the cells of a batch when the next batch is requested.
 
     Raises:
         PluginError: if the sampler returns anything but cells that have not been chosen.
@@ -44,13 +44,13 @@ def sampled(
             chosen.append(names.index(study.baseline))
         count = min(batch, sampling.cells - len(scores)) - len(chosen)
         if count:
-            chosen += _chosen(
-                sampling, cells, {**scores, **dict.fromkeys(chosen)}, count
-            )
+            earlier = {**scores, **dict.fromkeys(chosen)}
+            chosen += _chosen(sampling, cells, earlier, count)
         yield tuple(names[cell] for cell in chosen)
         scores |= dict.fromkeys(chosen)
         if sampler.learns and len(scores) < sampling.cells:
-            scores |= {cell: score_of(names[cell]) for cell in chosen}
+            for cell in chosen:
+                scores[cell] = score_of(names[cell])
 
 
 def _chosen(
@@ -59,7 +59,7 @@ def _chosen(
     scores: Mapping[int, float | None],
     count: int,
 ) -> list[int]:
-    """Return the cells that the sampler chooses after those of `scores`."""
+    """Return the `count` cells that the sampler chooses; the keys of `scores` have been chosen before."""
     sampler = sampling.sampler
     chosen = list(sampler.choose(cells, scores, count, sampling.seed))
     free = set(range(len(cells))) - set(scores)
@@ -74,11 +74,12 @@ def _chosen(
 
 
 def points(study: Study) -> list[Mapping[str, Any]]:
-    """Return the cells of a study for a sampler: axis -> label, or its number if all labels have one."""
+    """Return each cell as a sampler sees it: axis -> label, or its number if all labels of the axis have one."""
     numbers: dict[str, dict[str, float]] = {}
     for axis in study.axes:
         if axis.numbers is not None:
             numbers[axis.name] = dict(zip(axis.labels, axis.numbers, strict=True))
+
     cells: dict[str, Mapping[str, Any]] = {}
     for cell in study.cells:
         point: dict[str, Any] = dict(cell.labels)
@@ -91,9 +92,9 @@ def points(study: Study) -> list[Mapping[str, Any]]:
 def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf:
     """Return the function that reads the deciding score of a cell's run with `seed` in a study's directory.
 
-    A run that has not finished has none, nor has one whose score is not a finite number or is degenerate. The
-    function raises `RunError` if a run has finished without a score of each task that `decide` names, or
-    without any that decides, or if these have no mean.
+    It returns None if the run has not finished, or its score is not finite or degenerate. It raises
+    `RunError` if a finished run lacks the score of a task that `decide` names, or has no deciding score, or
+    its deciding scores have no mean.
     """
     tasks = {task.cell.name: task for task in work.tasks if task.cell.seed == seed}
 
@@ -101,6 +102,7 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
         task = tasks[name]
         if not task.is_done(directory):
             return None
+
         scores = deciding_scores(read_task(task, directory).scores, decide)
         score = mean_of(scores)
         missing = missing_tasks(scores, decide)
@@ -110,6 +112,7 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
                 f"the run `{directory / task.directory}` has no score{of_tasks} to choose further cells by; "
                 "let `[study.decide]` name tasks that it has, or evaluate on development data"
             )
+
         if not math.isfinite(score) or any(map(degenerate_of, scores)):
             return None
         return score
@@ -120,25 +123,26 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
 def sampled_parts(
     study: Study, sampling: Sampling, work: Work, directory: Path
 ) -> Generator[Work, None, tuple[str, ...]]:
-    """Yield the work of each batch that a sampler chooses, with the first seed; return all these cells.
+    """Yield the work of each batch of cells that a sampler chooses, with the first seed; return all cells.
 
-    A batch is to be done before the next one is asked for. `study.json` has the cells that have been chosen.
+    The caller runs a batch before it requests the next one. The chosen cells are written to `study.json`.
     """
-    first = study.seeds[0]
+    first_seed = study.seeds[0]
+    score_of = scores_in(directory, work, first_seed, study.table.decides_by)
     names: tuple[str, ...] = ()
-    for batch in sampled(
-        study, sampling, scores_in(directory, work, first, study.table.decides_by)
-    ):
+    for batch in sampled(study, sampling, score_of):
         names += batch
         note_sampled(directory, names)
-        yield work.of(
-            [cell for cell in study.cells if cell.name in batch and cell.seed == first]
-        )
+        cells = []
+        for cell in study.cells:
+            if cell.name in batch and cell.seed == first_seed:
+                cells.append(cell)
+        yield work.of(cells)
     return names
 
 
 def first_batch(study: Study) -> tuple[str, ...]:
-    """Return the cells that are run first, whatever their scores; none without a sampler."""
+    """Return the first batch, which does not depend on scores; empty without a sampler."""
     sampling = study.table.sampler
     if sampling is None:
         return ()
@@ -146,7 +150,7 @@ def first_batch(study: Study) -> tuple[str, ...]:
 
 
 def runs_of(study: Study, work: Work) -> int:
-    """Return the number of runs of a study, with those of cells that have not been chosen yet."""
+    """Return the number of runs of a study; with a sampler, of the cells that it has chosen or will choose."""
     sampling = study.table.sampler
     if sampling is None:
         return len(work.tasks)

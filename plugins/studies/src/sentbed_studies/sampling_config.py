@@ -1,4 +1,4 @@
-"""Configuration of `[study.sampler]`: how many cells of a study are run, and who chooses them."""
+"""Configuration of `[study.sampler]`: the sampler that chooses the cells to run, and their number."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Sampling:
     """Name of the sampler, such as `random` or `tpe`, whose fields are keys of the same table; see
     `sentbed show sampler NAME`."""
     cells: int = attrs.field(validator=ge(1))
-    """Number of cells that are run, the baseline among them."""
+    """Number of cells that are run, including the baseline."""
     batch: int = attrs.field(default=4, validator=ge(1))
-    """Number of cells that are chosen at a time, before their scores are known. It decides which cells are
-    chosen; a sampler that reads no scores chooses all at once."""
+    """Number of cells that are chosen at a time, before their scores are known. The choice depends on it; a
+    sampler that uses no scores chooses all cells at once."""
     seed: int = attrs.field(default=0, validator=[ge(0), le(2**32 - 1)])
-    """Seed of the choice. It is not a seed of the runs."""
+    """Seed of the choice, not of the runs."""

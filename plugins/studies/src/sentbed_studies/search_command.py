@@ -14,12 +14,13 @@ from sentbed.tools import done_elsewhere, echo, set_option
 @click.option(
     "--out",
     type=click.Path(file_okay=False),
-    help="Where to write; runs/NAME-search by default.",
+    help="The directory; runs/NAME-search by default.",
 )
 def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
     """Find the best demonstration for RECIPE's prompt, on development data.
 
-    Stopped, it goes on where it was when started again. The last line printed is the path of its report.
+    A search that was stopped continues when the same command is run again. The last line printed is the path
+    of its report.
     """
     import signal
     from functools import partial
@@ -30,7 +31,8 @@ def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
 
     signal.signal(signal.SIGTERM, _interrupt)
     loaded = load_recipe(recipe, overrides)
-    if (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
+    code = done_elsewhere(loaded.runtime, sys.argv[1:])
+    if code is not None:
         sys.exit(code)
     result = search_recipe(loaded, out, say=partial(echo, err=True))
     echo(result.report)

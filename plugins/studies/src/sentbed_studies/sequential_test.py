@@ -1,35 +1,35 @@
-"""The test that stops cells of a study while it runs, with one error rate for the whole study.
+"""Test that stops cells of a study while it runs, with one error rate for the whole study.
 
-After each look (when every cell at work has its first n seeds), each pair of cells is compared: is the one
-worse than the other by more than the margin? A cell for which that is shown gets no further seeds.
+At each look (when every running cell has its first n seeds), each pair of cells is tested: is one worse than
+the other by more than the margin? A cell for which that is shown gets no further seeds.
 
 - The estimate is the mean over the n seeds of the paired differences d(s). Its variance has two sources, as
-  in `sentbed_report.statistics.significance`: the items, which are the same at every look and which no
-  further seed changes, and the seeds.
-- With two or three seeds a sample variance says little. That of a pair's differences is therefore moderated
-  (Smyth, 2004): s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1), where s is the pair's own and s0 the mean over all
-  pairs that are tested, with d0 = 3 degrees of freedom: the standard deviations of cells may well differ by
-  a factor of 2. s2 has d0 + n - 1 degrees of freedom, or as many as s0 has if these are fewer: n - 1 times
-  the number of cells that it is known from, less one (Satterthwaite, 1946).
-- Prompts, where the study has some, are a third source: V_prompts is the variance over the prompts of the
-  differences, each the mean over the seeds until now, divided by the number of prompts. It is moderated in
-  the same way, with d0 = 4. The scores d(s) are then means over the prompts, and nothing is taken from the
-  items' variance. Another prompt makes other scores of every seed, and so a look of its own.
-- The error rate is spent on the looks (`spending.py`), and at each in equal parts on all claims that count
-  (Bonferroni): every ordered pair of cells where the best one is sought, each cell once where all are
-  compared with the baseline, or, where only the best cell is promised to stay, each cell that it could
-  wrongly be called worse than.
+  in `sentbed_report.statistics.significance`: the seeds, and the items, which are the same at every look, so
+  that further seeds do not reduce their part.
+- A sample variance of two or three seeds is unreliable, so that of a pair is moderated (Smyth, 2004):
+  s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1), where s is the pair's sample variance, s0 the mean over all tested
+  pairs, and d0 = 3 degrees of freedom: the standard deviations of cells may well differ by a factor of 2. s2
+  has d0 + n - 1 degrees of freedom, but never more than s0, which has (n - 1)(m - 1), m being the effective
+  number of cells (Satterthwaite, 1946).
+- If the study has several prompts, they are a third source: V_prompts is the variance over the prompts of the
+  differences, each averaged over the seeds so far, divided by the number of prompts. It is moderated in the
+  same way, with d0 = 4. The scores d(s) are then means over the prompts, and no interaction is subtracted
+  from the items' variance. If a prompt is added, the scores of all seeds change, so that a new look is
+  needed, with its own share of the error rate.
+- The error rate is distributed over the looks (`spending.py`), and at each look equally over all claims
+  that count (Bonferroni). These are every ordered pair of cells where the best cell is sought; every cell
+  where all are compared with the baseline; and where only the best cell is promised to stay, every cell that
+  it could wrongly be called worse than.
   By the union bound, the probability that any claim of the study is wrong, at any look, is at most the error
-  rate, however the scores of cells, seeds and items depend on each other. What it rests on is that
-  differences are about normal, and that the variances of cells are not further apart than d0 says.
+  rate, however the scores of cells, seeds and items depend on each other. This assumes that differences are
+  about normal, and that the variances of cells differ no more than d0 allows.
 
-The looks are made in the order of the recipe's seeds and need all runs of a look. What is decided therefore
-depends on the scores alone, not on who ran what when, nor on interruptions.
+The looks are made in the order of the recipe's seeds and need all runs of a look. Decisions therefore depend
+on the scores alone, not on which process ran what when, nor on interruptions.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -48,39 +48,55 @@ Factor: TypeAlias = Literal["seeds", "prompts"]
 """What cells are run with several of."""
 
 ItemVariances: TypeAlias = "Callable[[Sequence[str]], tuple[Floats, Floats]]"
-"""Cells -> variance and degrees of freedom of the difference of each pair that are due to the items, both
-`(cells, cells)`."""
+"""Function from cells to two `(cells, cells)` arrays: for each pair, the variance of its difference that is
+due to the items, and that variance's degrees of freedom."""
 PRIOR_DEGREES = 3.0
-"""Degrees of freedom of the variance over seeds that all cells have in common, in that of one pair."""
+"""d0 of the variance over seeds."""
 PRIOR_DEGREES_OF_PROMPTS = 4.0
-"""The same of the variance over prompts."""
+"""d0 of the variance over prompts."""
 _NO_SPREAD = 1e-18
-"""Variances up to this are rounding errors, and taken for none."""
+"""Variances up to this are taken for rounding errors, and so for none."""
+
+
+@attrs.frozen(eq=False)
+class _PairVariances:
+    """Variance of the estimated difference of each pair that one source adds."""
+
+    variances: Floats
+    """`(cells, cells)`."""
+    degrees: Floats
+    """Degrees of freedom of each variance, `(cells, cells)`."""
+
+    def source_of(self, pair: tuple[int, int]) -> Source:
+        """Return variance and degrees of freedom of one pair."""
+        return Source(float(self.variances[pair]), float(self.degrees[pair]))
 
 
 @attrs.define(eq=False)
 class SequentialTest:
-    """State of the test of one study: the cells at work, and what was claimed."""
+    """State of the test of one study: the cells that are still run, and the claims so far."""
 
     cells: tuple[str, ...]
-    """All cells that are tested; their number, or `among`, decides how many claims are possible."""
+    """All cells that are tested; their number, or `among`, determines how many claims are possible."""
     looks: tuple[int, ...]
     """Number of seeds at each look, ascending, from 2."""
     error_rate: float = 0.05
     """Probability that any claim is wrong, in (0, 1)."""
     margin: float = 0.0
-    """What a cell may be worse by, in the unit of the score."""
+    """Largest difference by which a cell may be worse, in the unit of the score."""
     baseline: str | None = None
     """Cell that all are compared with; None to compare every pair."""
     among: int = 0
-    """Number of cells of which those tested were chosen by scores; 0 if none were."""
+    """Number of cells from which `cells` were pre-selected by their scores, so that all of them count for the
+    correction; 0 without a pre-selection."""
     promise: Promise = "all"
-    """What the error rate is of: `all` claims, or `best`: that a best cell is called worse than another."""
+    """Which claims the error rate covers: `all`, or `best`, only claims that a best cell is worse than
+    another."""
     shares: Mapping[int, float] = attrs.field(factory=dict)
-    """Number of seeds at a look -> its share of the error rate; by default the looks share it equally."""
+    """Number of seeds at a look -> its share of the error rate; by default all looks have an equal share."""
     claims: list[Claim] = attrs.field(factory=list, init=False)
-    _shared: dict[Factor, Source] = attrs.field(factory=dict, init=False)
-    """What differences are over -> variance that pairs have in common, with its degrees of freedom."""
+    _common: dict[Factor, Source] = attrs.field(factory=dict, init=False)
+    """Factor -> the variance common to all pairs, with its degrees of freedom."""
 
     @property
     def at_work(self) -> tuple[str, ...]:
@@ -90,15 +106,15 @@ class SequentialTest:
 
     @property
     def possible(self) -> int:
-        """Number of claims at a look of which each may be wrong with the same probability."""
+        """Number of possible claims at a look, by which its error rate is divided."""
         count = max(self.among, len(self.cells))
         if self.baseline is None and self.promise == "all":
             return max(1, count * (count - 1))
-        # That a best cell is worse can wrongly be claimed in comparison with each of the others.
+        # A best cell, or the baseline, is compared with each of the others.
         return max(1, count - 1)
 
     def level(self, seeds: int) -> float:
-        """Return the level of one test at the look with so many seeds."""
+        """Return the level of one test at the look with this number of seeds."""
         share = self.shares[seeds] if self.shares else 1 / len(self.looks)
         return self.error_rate * share / self.possible
 
@@ -108,118 +124,137 @@ class SequentialTest:
         items: ItemVariances | None = None,
         prompts: Mapping[str, Sequence[float]] | None = None,
     ) -> tuple[Claim, ...]:
-        """Compare the cells of `values`, and add and return the claims that this look allows.
+        """Test the cells of `values`; add and return the claims that this look allows.
 
-        `values` has as many scores of each cell, one a seed, higher is better; cells that could not be scored
-        are left out. `items` is None if the scores have no items. `prompts` has the scores of each cell under
-        each prompt, as means over the seeds, where prompts are a sample. Of several cells that are shown to
-        be better than one, the best is named.
+        `values` has the scores of each cell, one per seed, higher is better; cells without scores are left
+        out. `items` is None if the scores have no items. `prompts` has the scores of each cell under each
+        prompt, averaged over the seeds, where prompts are a sample. If several cells are shown to be better
+        than one, the claim names the best of them.
         """
         import numpy as np
 
         names = [cell for cell in self.at_work if cell in values]
         if len(names) < 2:
             return ()
+
         scores = np.array([values[name] for name in names], float)
-        count = scores.shape[1]
         means = scores.mean(1)
         differences = means[:, None] - means[None, :]
-        # Which cells, the rows, may be shown to be better than which others, the columns.
-        is_tested = ~np.eye(len(names), dtype=bool)
-        if self.baseline is not None:
-            is_tested[[name != self.baseline for name in names]] = False
-        pair_variance, seed_degrees = self._moderated(scores, is_tested, "seeds")
-        seed_variances = pair_variance / count
-        prompt_variances, prompt_degrees = np.zeros_like(seed_variances), math.inf
+        is_tested = self._tested_pairs(names)
+
+        no_variance = np.zeros_like(differences)
+        no_source = _PairVariances(no_variance, np.full_like(differences, np.inf))
+        of_seeds = self._moderated(scores, is_tested, "seeds")
+        of_prompts = no_source
         if prompts:
-            of_prompts = np.array([prompts[name] for name in names], float)
-            pair_variance, prompt_degrees = self._moderated(
-                of_prompts, is_tested, "prompts"
-            )
-            prompt_variances = pair_variance / of_prompts.shape[1]
-        item_variances = np.zeros_like(seed_variances)
-        item_degrees = np.full_like(seed_variances, np.inf)
+            scores_of_prompts = np.array([prompts[name] for name in names], float)
+            of_prompts = self._moderated(scores_of_prompts, is_tested, "prompts")
+        of_items = no_source
         if items is not None:
-            item_variances, item_degrees = items(names)
-        level = self.level(count)
-        # Against the margin, in standard errors; the sources of one pair as in `EstimatedDifference`.
-        of_factors = [
-            (seed_variances, seed_degrees),
-            (prompt_variances, prompt_degrees),
-        ]
-        limits = reach(of_factors, (item_variances, item_degrees), level)
-        # Where nothing varies, nothing is known of what is chance.
-        varies = seed_variances + prompt_variances + item_variances > _NO_SPREAD
-        is_shown = is_tested & varies & (differences - self.margin > limits)
+            of_items = _PairVariances(*items(names))
+
+        level = self.level(scores.shape[1])
+        bounds = _bounds([of_seeds, of_prompts, of_items], level)
+        # Without any variance, it is unknown how much is chance.
+        total = of_seeds.variances + of_prompts.variances + of_items.variances
+        is_shown = (
+            is_tested & (total > _NO_SPREAD) & (differences - self.margin > bounds)
+        )
+
         claims = []
         for worse in np.flatnonzero(is_shown.any(0)):
-            better = max(
-                np.flatnonzero(is_shown[:, worse]),
-                key=lambda cell: differences[cell, worse],
-            )
-            pair = better, worse
-            sources = (
-                Source(float(seed_variances[pair]), float(seed_degrees)),
-                Source(float(item_variances[pair]), float(item_degrees[pair])),
-                Source(float(prompt_variances[pair]), float(prompt_degrees)),
-            )
-            varying = tuple(
-                source for source in sources if source.variance > _NO_SPREAD
-            )
-            estimate = EstimatedDifference(float(differences[pair]), varying)
-            p_value = min(1.0, estimate.p_above(self.margin) * self.error_rate / level)
+            better = _best(np.flatnonzero(is_shown[:, worse]), differences[:, worse])
+            pair = better, int(worse)
+            sources = [
+                of_seeds.source_of(pair),
+                of_items.source_of(pair),
+                of_prompts.source_of(pair),
+            ]
+            estimate = _estimate(float(differences[pair]), sources)
+            p_value = estimate.p_above(self.margin) * self.error_rate / level
             at_least = estimate.value - estimate.error * estimate.critical(level)
             claims.append(
                 Claim(
                     names[worse],
                     names[better],
-                    count,
+                    scores.shape[1],
                     estimate.value,
                     at_least,
-                    p_value,
+                    min(1.0, p_value),
                 )
             )
+
         self.claims += claims
         return tuple(claims)
 
+    def _tested_pairs(self, names: Sequence[str]) -> Bools:
+        """Return for each row whether it is tested to be better than each column, `(cells, cells)`."""
+        import numpy as np
+
+        is_tested = ~np.eye(len(names), dtype=bool)
+        if self.baseline is not None:
+            is_tested[[name != self.baseline for name in names]] = False
+        return is_tested
+
     def _moderated(
         self, scores: Floats, is_tested: Bools, factor: Factor
-    ) -> tuple[Floats, float]:
-        """Return the moderated variances of the pairs' differences over a factor, and their degrees.
+    ) -> _PairVariances:
+        """Return the moderated variances of the pairs' mean differences over a factor.
 
-        `scores` are `(cells, seeds)`, or `(cells, prompts)`.
+        `scores` are `(cells, seeds)` or `(cells, prompts)`.
         """
-        degrees = scores.shape[1] - 1.0
+        import numpy as np
+
+        count = scores.shape[1]
+        degrees = count - 1.0
         variances = pair_variances(scores)
         if not is_tested.any():
-            return variances, degrees
-        # A baseline that varies more than the others is in all pairs that are tested, and in few of all.
-        shared = Source(
-            float(variances[is_tested].mean()), degrees * _effective(scores)
+            return _PairVariances(variances / count, np.full_like(variances, degrees))
+
+        # The tested pairs alone: a baseline with a larger variance is in all of them, but in few of all pairs.
+        common = Source(
+            float(variances[is_tested].mean()),
+            degrees * _effective_cells_less_one(scores),
         )
-        before = self._shared.get(factor)
-        if before is None or shared.degrees >= before.degrees:
-            before = self._shared[factor] = shared
+        before = self._common.get(factor)
+        # The estimate with more degrees of freedom is kept: fewer cells are left at a later look.
+        if before is not None and before.degrees > common.degrees:
+            common = before
+        self._common[factor] = common
+
         prior = PRIOR_DEGREES if factor == "seeds" else PRIOR_DEGREES_OF_PROMPTS
         total = prior + degrees
-        moderated = (prior * before.variance + degrees * variances) / total
-        return moderated, min(total, before.degrees)
+        moderated = (prior * common.variance + degrees * variances) / total
+        degrees_of_pairs = np.full_like(variances, min(total, common.degrees))
+        return _PairVariances(moderated / count, degrees_of_pairs)
 
 
-def _effective(scores: Floats) -> float:
-    """Return the number of cells, less one, from whose residuals a common variance is known, at least 1.
+def _best(cells: NDArray[np.intp], differences: Floats) -> int:
+    """Return the one of `cells` with the largest difference."""
+    return int(max(cells, key=lambda cell: differences[cell]))
 
-    It is that of cells of equal spread which would know it as well (Satterthwaite, 1946): a cell whose seeds
-    vary more than all others' decides the variance almost alone.
+
+def _estimate(difference: float, sources: Sequence[Source]) -> EstimatedDifference:
+    """Return a difference with those of its sources that vary."""
+    varying = tuple(source for source in sources if source.variance > _NO_SPREAD)
+    return EstimatedDifference(difference, varying)
+
+
+def _effective_cells_less_one(scores: Floats) -> float:
+    """Return the effective number of cells, less one, at least 1.
+
+    That is how many equally varying cells would estimate the common variance as precisely (Satterthwaite,
+    1946): if the seeds of one cell vary more than those of all others, it determines the variance almost
+    alone.
     """
     cells = len(scores)
     residuals = scores - scores.mean(1, keepdims=True) - scores.mean(0) + scores.mean()
     squares = (residuals**2).sum(1)
     if not squares.any():
         return cells - 1.0
-    return max(
-        1.0, (cells - 1) / cells * float(squares.sum() ** 2 / (squares**2).sum())
-    )
+
+    effective = float(squares.sum() ** 2 / (squares**2).sum())
+    return max(1.0, (cells - 1) / cells * effective)
 
 
 def pair_variances(scores: Floats) -> Floats:
@@ -233,19 +268,16 @@ def pair_variances(scores: Floats) -> Floats:
     return np.maximum(of_pairs, 0.0)
 
 
-def reach(
-    factors: Sequence[tuple[Floats, float]], items: tuple[Floats, Floats], level: float
-) -> Floats:
-    """Return what estimates exceed with probability `level`; see `EstimatedDifference.critical`.
+def _bounds(sources: Sequence[_PairVariances], level: float) -> Floats:
+    """Return for each pair the bound that its estimate exceeds with probability `level` without a difference.
 
-    `factors`, such as seeds, and `items` are variances of the estimates and their degrees of freedom.
+    See `EstimatedDifference.critical`, for one pair.
     """
     import numpy as np
     from scipy import special
 
-    of_items, item_degrees = items
-    squares: Floats = np.zeros_like(of_items)
-    for variances, degrees in factors:
-        squares = squares + variances * special.stdtrit(degrees, level) ** 2
-    squares = squares + of_items * special.stdtrit(item_degrees, level) ** 2
+    squares: Floats = np.zeros_like(sources[0].variances)
+    for source in sources:
+        critical = special.stdtrit(source.degrees, level)
+        squares = squares + source.variances * critical**2
     return np.sqrt(squares)

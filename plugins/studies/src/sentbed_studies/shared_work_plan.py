@@ -1,4 +1,4 @@
-"""Plan of the work that cells of a study share: first stages and backbone passes."""
+"""Plan of a study's runs, and of the first stages and forward passes that they share."""
 
 from __future__ import annotations
 
@@ -30,23 +30,21 @@ Key: TypeAlias = str
 
 @attrs.frozen(eq=False)
 class Prefix:
-    """First stages that several cells share: a separate run, from which the cells continue."""
+    """First stages that several cells share: a run of its own, from which the cells continue."""
 
     key: Key
     recipe: Recipe
-    """Recipe of the first cell; complete, since a tokenizer may be trained on texts of later stages."""
+    """Whole recipe of the first cell that has them: a tokenizer may be trained on texts of later stages."""
     count: int
-    """Number of its stages that are shared."""
+    """Number of shared stages, from the recipe's first."""
     above: Prefix | None
     """Shorter prefix that this one continues from."""
 
     @property
     def directory(self) -> Path:
-        """Its run directory within that of the study."""
-        return (
-            Path("shared")
-            / f"{self.recipe.stage[self.count - 1].name}-{short(self.key)}"
-        )
+        """Its run directory, relative to that of the study."""
+        last = self.recipe.stage[self.count - 1]
+        return Path("shared") / f"{last.name}-{short(self.key)}"
 
     @property
     def depth(self) -> int:
@@ -54,7 +52,8 @@ class Prefix:
         return len(list(chain(self.above)))
 
     def __str__(self) -> str:
-        return f"the shared stages {', '.join(stage.name for stage in self.recipe.stage[: self.count])}"
+        names = [stage.name for stage in self.recipe.stage[: self.count]]
+        return f"the shared stages {', '.join(names)}"
 
 
 @attrs.frozen(eq=False)
@@ -63,12 +62,12 @@ class Task:
 
     cell: Cell
     content: Content = attrs.field(repr=False)
-    """What decides the weights of the cell; see `CellKeys.training`."""
+    """Everything that determines the weights of the cell; see `CellKeys.training`."""
     evaluations: tuple[EvaluationKey, ...]
     above: Prefix | None
     """First stages that it shares with other cells, if any."""
     key: Key = attrs.field(init=False)
-    """Key of the training, by which the run is known."""
+    """Hash of `content`, which identifies the run."""
 
     @key.default
     def _key(self) -> Key:
@@ -76,12 +75,12 @@ class Task:
 
     @property
     def directory(self) -> Path:
-        """Its run directory within that of the study."""
+        """Its run directory, relative to that of the study."""
         return directory_of(self.cell.name, self.cell.seed, self.key, self.cell.prompt)
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
-        """Keys of its evaluations, in the order of the run."""
+        """Keys of its evaluations, in the order in which they are run."""
         return tuple(evaluation.key for evaluation in self.evaluations)
 
     def is_done(self, study: Path) -> bool:
@@ -99,12 +98,12 @@ class Task:
 
 @attrs.frozen(eq=False)
 class Work:
-    """All work of a study."""
+    """Runs of a study, or of a part of its cells."""
 
     prefixes: tuple[Prefix, ...]
-    """Shared stages, shorter ones first."""
+    """Shared stages, shorter prefixes first."""
     bundles: tuple[tuple[Task, ...], ...]
-    """Groups of cells that one worker runs in sequence because they share backbone passes."""
+    """Groups of runs that one worker does in sequence, as they share forward passes of the backbone."""
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -113,22 +112,18 @@ class Work:
 
     def of(self, cells: Collection[Cell]) -> Work:
         """Return the work for these cells alone."""
-        # Cells cannot be hashed; by name, prompt and seed they are looked up.
-        wanted = {cell.identity for cell in cells}
+        identities = {cell.identity for cell in cells}
         bundles = []
-        prefixes: set[Prefix] = set()
-
+        used: set[Prefix] = set()
         for bundle in self.bundles:
-            tasks = tuple(task for task in bundle if task.cell.identity in wanted)
+            tasks = tuple(task for task in bundle if task.cell.identity in identities)
             if tasks:
                 bundles.append(tasks)
             for task in tasks:
-                prefixes.update(chain(task.above))
+                used.update(chain(task.above))
 
-        return Work(
-            tuple(prefix for prefix in self.prefixes if prefix in prefixes),
-            tuple(bundles),
-        )
+        prefixes = tuple(prefix for prefix in self.prefixes if prefix in used)
+        return Work(prefixes, tuple(bundles))
 
     def without(self, tasks: Collection[Task]) -> Work:
         """Return the work without these runs."""
@@ -137,38 +132,37 @@ class Work:
         return self.of([task.cell for task in self.tasks if task not in tasks])
 
     def sharing(self, prefix: Prefix) -> int:
-        """Return the number of runs that begin with a prefix."""
-        return sum(prefix in chain(task.above) for task in self.tasks)
+        """Return the number of runs that begin with the stages of a prefix."""
+        sharing = [task for task in self.tasks if prefix in chain(task.above)]
+        return len(sharing)
 
 
-def plan_work(cells: Sequence[Cell], identities: CellKeys, share: bool = True) -> Work:
-    """Return the work for `cells`; without `share`, every cell runs alone."""
+def plan_work(cells: Sequence[Cell], keys: CellKeys, share: bool = True) -> Work:
+    """Return the runs of `cells`; without `share`, they share neither stages nor forward passes."""
     shared: Sequence[Prefix | None] = [None] * len(cells)
-    sharing_passes: Sequence[Sequence[int]] = [[index] for index in range(len(cells))]
+    indices_of_bundles = [[index] for index in range(len(cells))]
     if share:
-        shared = _shared_stages(cells, identities)
-        sharing_passes = groups([cell.recipe for cell in cells])
+        shared = _shared_stages(cells, keys)
+        indices_of_bundles = groups([cell.recipe for cell in cells])
 
     tasks = []
     prefixes: dict[Prefix, None] = {}
     for cell, above in zip(cells, shared, strict=True):
-        content = identities.training(cell.recipe)
-        evaluations = identities.evaluations(cell.recipe, key_of(content))
-        task = Task(cell, content, evaluations, above)
-        tasks.append(task)
+        content = keys.training(cell.recipe)
+        evaluations = keys.evaluations(cell.recipe, key_of(content))
+        tasks.append(Task(cell, content, evaluations, above))
         prefixes |= dict.fromkeys(chain(above))
 
     bundles = []
-    for indices in sharing_passes:
-        bundle = tuple(tasks[index] for index in indices)
-        bundles.append(bundle)
-    return Work(
-        tuple(sorted(prefixes, key=lambda prefix: prefix.depth)), tuple(bundles)
-    )
+    for indices in indices_of_bundles:
+        bundles.append(tuple(tasks[index] for index in indices))
+
+    shorter_first = sorted(prefixes, key=lambda prefix: prefix.depth)
+    return Work(tuple(shorter_first), tuple(bundles))
 
 
 def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
-    """Return groups of indices of recipes that can share passes, in order."""
+    """Return the indices of the recipes, in groups that can share forward passes."""
     sharing: list[list[int]] = []
     for index, recipe in enumerate(recipes):
         for group in sharing:
@@ -180,26 +174,26 @@ def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
     return sharing
 
 
-def _shared_stages(cells: Sequence[Cell], identities: CellKeys) -> list[Prefix | None]:
-    """Return for each cell the longest prefix that it shares with another one."""
-    keys_of_cells = []
+def _shared_stages(cells: Sequence[Cell], keys: CellKeys) -> list[Prefix | None]:
+    """Return for each cell the longest prefix that it shares with another one; None if there is none."""
+    prefix_keys_of_cells = []
     sharing: dict[Key, list[Cell]] = {}
     for cell in cells:
-        keys = _keys_of_stages(cell.recipe, identities)
-        keys_of_cells.append(keys)
-        for key in keys:
+        prefix_keys = _keys_of_prefixes(cell.recipe, keys)
+        prefix_keys_of_cells.append(prefix_keys)
+        for key in prefix_keys:
             sharing.setdefault(key, []).append(cell)
 
     prefixes: dict[Key, Prefix] = {}
     longest = []
-    for keys in keys_of_cells:
+    for prefix_keys in prefix_keys_of_cells:
         above = None
-        for count, key in enumerate(keys, start=1):
-            sharing_more = 1
-            if count < len(keys):
-                sharing_more = len(sharing[keys[count]])
+        for count, key in enumerate(prefix_keys, start=1):
+            sharing_next_stage = 1
+            if count < len(prefix_keys):
+                sharing_next_stage = len(sharing[prefix_keys[count]])
             # A prefix is useless if all cells that share it also share the next stage.
-            if len(sharing[key]) > sharing_more:
+            if len(sharing[key]) > sharing_next_stage:
                 if key not in prefixes:
                     prefixes[key] = Prefix(key, sharing[key][0].recipe, count, above)
                 above = prefixes[key]
@@ -207,21 +201,22 @@ def _shared_stages(cells: Sequence[Cell], identities: CellKeys) -> list[Prefix |
     return longest
 
 
-def _keys_of_stages(recipe: Recipe, identities: CellKeys) -> list[Key]:
+def _keys_of_prefixes(recipe: Recipe, keys: CellKeys) -> list[Key]:
     """Return the keys of a recipe's first stage, of its first two stages, and so on."""
     if recipe.table(Search) is not None:
-        # A search takes place before the first stage.
+        # The search, before the first stage, is not part of a prefix.
         return []
+
     texts = _texts(recipe)
-    keys = []
+    prefix_keys = []
     for count in range(1, len(recipe.stage) + 1):
         stages = _as_trained(first_stages(recipe, count))
-        keys.append(identities.of(stages, *texts))
-    return keys
+        prefix_keys.append(keys.of(stages, *texts))
+    return prefix_keys
 
 
 def _texts(recipe: Recipe) -> list[Any]:
-    """Return the sources of texts that a recipe's encoders are built on; empty if they need no texts."""
+    """Return the sources of texts on which a recipe's tokenizers are trained; empty if they are from files."""
     if is_from_files(recipe):
         return []
     data = [[stage.data, recipe.towers(stage)] for stage in recipe.stage]
@@ -231,14 +226,15 @@ def _texts(recipe: Recipe) -> list[Any]:
 
 
 def _as_trained(recipe: Recipe) -> Recipe:
-    """Return a recipe of stages without what no training reads: heads' `dimensions`, and prompts.
+    """Return a recipe of stages without settings that do not affect training: heads' `dimensions` and prompts.
 
-    All stay if an encoder is evaluated before, during or between the stages. Otherwise prompts of tasks are
-    read after them, as are the dimensions of an encoder that is not frozen; frozen ones are encoded. Prompts
-    of an encoder that no stage uses are read later, too, unless tokenizers are trained on texts.
+    If an encoder is evaluated before, during or between the stages, nothing is removed. Otherwise the
+    following are: prompts of tasks; `dimensions` of encoders that are not frozen (frozen ones encode in
+    training); the prompt of an encoder that no stage uses, unless tokenizers are trained on texts.
     """
     if recipe.evaluate:
         return recipe
+
     frozen: set[str] = set()
     used: set[str] = set()
     for stage in recipe.stage:
@@ -249,18 +245,18 @@ def _as_trained(recipe: Recipe) -> Recipe:
 
     encoders = {}
     for name, encoder in recipe.encoders.items():
+        trained = attrs.evolve(encoder, task_prompts=None)
         if name not in frozen:
             head = attrs.evolve(encoder.head, dimensions=None)
-            encoder = attrs.evolve(encoder, head=head)  # noqa: PLW2901
+            trained = attrs.evolve(trained, head=head)
         if name not in frozen | used and is_from_files(recipe):
-            encoder = attrs.evolve(encoder, prompt=None)  # noqa: PLW2901
-        encoder = attrs.evolve(encoder, task_prompts=None)  # noqa: PLW2901
-        encoders[name] = encoder
+            trained = attrs.evolve(trained, prompt=None)
+        encoders[name] = trained
     return attrs.evolve(recipe, encoders=encoders)
 
 
 def chain(prefix: Prefix | None) -> Iterator[Prefix]:
-    """Yield a prefix and all prefixes it continues from."""
+    """Yield a prefix, the one that it continues from, and so on."""
     while prefix is not None:
         yield prefix
         prefix = prefix.above

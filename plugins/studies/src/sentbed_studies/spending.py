@@ -1,13 +1,13 @@
-"""How the error rate of a study that stops cells is spent on its looks, also where seeds are added later.
+"""Error spending: how the error rate of a study that stops cells is distributed over its looks.
 
-The looks that were planned first share nine tenths of the rate, in proportion to (n - 1)² at n seeds: after
-two or three seeds the spread of a cell is hardly known, and what is claimed then rests on the assumption that
-cells vary alike, so that little is spent on it, and more is found when all seeds are there.
+The looks that were planned first share nine tenths of the rate, in proportion to (n - 1)² at n seeds. After
+two or three seeds the variance of a cell is hardly known, and a claim rests on the assumption that cells vary
+alike; with a small share for these looks, more is found when all seeds have been run.
 
-The last tenth is kept for looks that were not planned: those at seeds that are added later, at another order
-of seeds, or at other seeds. Look number j of all, L of which were planned, gets the share
-(L + 1) / (j (j + 1)) of it. Over any number of such looks these shares add up to 1, so that the error rate
-holds however often seeds are added, also if they are added because nothing was decided.
+The last tenth is reserved for looks that were not planned: at seeds that are added later, at another order of
+seeds, or at other seeds. Look number j of all looks, L of which were planned, gets the share
+(L + 1) / (j (j + 1)) of it. The shares of any number of such looks add up to at most 1, so that the error
+rate holds however often seeds are added, also if they are added because nothing was decided.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeAlias
 
 RESERVE = 0.1
-"""Part of the error rate that is kept for looks that were not planned."""
+"""Share of the error rate that is reserved for looks that were not planned."""
 
 Plan: TypeAlias = tuple[tuple[Hashable, ...], tuple[int, ...]]
-"""Seeds of a study in their order, each with its prompts if it has some, and numbers of seeds at looks."""
+"""Seeds of a study in order, each with its prompts if it has any, and the number of seeds at each look."""
 
 
 def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
     """Return number of seeds -> share of the error rate, for each look of a plan.
 
-    `earlier` are the plans by which the same study has decided before, the first one first. A look is the
-    same one if it is at the same seeds in the same order, and has its share once.
+    `earlier` are the plans by which the same study has decided before, in order of time. Looks at the same
+    seeds in the same order are one look, with one share.
     """
     first, *later = [*earlier, plan]
     planned = _looks(first)
@@ -35,6 +35,7 @@ def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
         for seeds in _looks(other):
             if seeds not in planned and seeds not in added:
                 added.append(seeds)
+
     total = sum((len(seeds) - 1) ** 2 for seeds in planned)
     result = {}
     for seeds in _looks(plan):

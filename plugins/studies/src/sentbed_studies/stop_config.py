@@ -17,15 +17,15 @@ class Stop:
     """
 
     worse_than: Literal["best", "baseline"] = "best"
-    """`best`: cells that are worse than any other one are stopped, until one is left; `baseline`: cells that
-    are worse than the baseline are."""
+    """`best`: stop cells that are worse than any other one, until one is left; `baseline`: stop cells that
+    are worse than the baseline."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
-    """What a cell may be worse by and still go on, in the unit of the score."""
+    """Largest difference by which a cell may be worse without being stopped, in the unit of the score."""
     error_rate: float = attrs.field(default=0.05, validator=[gt(0), lt(1)])
     """Probability that any claim of the study is wrong, in (0, 1); see `promise`."""
     promise: Promise = "all"
-    """What the error rate is of: `all`, that any claim "A is worse than B" is wrong, or `best`, that a cell
-    which is the best is stopped. The second is all that is needed to find the best cell, and finds it far
-    more often; a claim between two other cells may then be wrong more often."""
+    """Errors that the error rate limits. `all`: that any claim "A is worse than B" is wrong. `best`: that the
+    best cell is stopped, which suffices to find that cell and finds it far more often; claims between other
+    cells may then be wrong more often."""
     first_look: int = attrs.field(default=2, validator=ge(2))
-    """Number of seeds that every cell has; from then on cells are compared after each further seed."""
+    """Number of seeds with which every cell is run; cells are compared then, and after each further seed."""

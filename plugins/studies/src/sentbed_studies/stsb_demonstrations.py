@@ -1,14 +1,15 @@
 """PromptEOL's demonstrations that are sentences of STS-B's training set, made from a copy of that set.
 
-`stsb_demonstrations.tsv` has no sentence: for each of them its number among the 300 of the authors' file,
-the row of STS-B whose first sentence it is (counted from 0), its word, and the beginning of the sentence's
-sha256. The paper says 100 of STS-B and 200 of a dictionary; the file has 99 and 201.
+`stsb_demonstrations.tsv` does not contain the sentences. It has, for each of them, its number among the 300
+of the authors' file, the row of STS-B whose first sentence it is (counted from 0), its word, and the
+beginning of the sentence's SHA-256. According to the paper, 100 sentences are from STS-B and 200 from a
+dictionary; the file has 99 and 201.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -20,39 +21,48 @@ FILE = "demonstrations_stsb.tsv"
 GLUE = ("glue", "GLUE", "glue_data")
 """Directories below the data directory that may hold GLUE's `STS-B/train.tsv`."""
 SENTENCE = 7
-"""Column of GLUE's `STS-B/train.tsv` with the first sentence."""
+"""Index of the column of GLUE's `STS-B/train.tsv` that has the first sentence."""
 
 
 def make_demonstrations(directory: Path) -> Mapping[str, bytes]:
-    """Return the content of `FILE`: a table of sentences and words, candidates of a search.
+    """Return the content of `FILE`: a table of sentences and words, the candidates of a search.
 
     `directory` is `icl` below the data directory.
 
     Raises:
-        DataError: if STS-B's training set is not there, or a row of it is another one.
+        DataError: if STS-B's training set is missing, or a row of it has another sentence.
     """
     path = _training_set(directory.parent)
     lines = path.read_text("utf-8").split("\n")[1:]
-    rows = ["sentence\tword"]
-    facts = (
-        files("sentbed_studies").joinpath("stsb_demonstrations.tsv").read_text("utf-8")
-    )
-    for fact in csv.DictReader(facts.splitlines(), delimiter="\t"):
-        row = int(fact["row"])
-        fields = lines[row].split("\t") if row < len(lines) else []
-        sentence = fields[SENTENCE] if len(fields) > SENTENCE else ""
-        if not sha256(sentence.encode()).hexdigest().startswith(fact["sha256"]):
+    table = files("sentbed_studies").joinpath("stsb_demonstrations.tsv")
+    content = "sentence\tword\n"
+    for demonstration in csv.DictReader(
+        table.read_text("utf-8").splitlines(), delimiter="\t"
+    ):
+        row = int(demonstration["row"])
+        sentence = _first_sentence(lines, row)
+        digest = sha256(sentence.encode()).hexdigest()
+        if not digest.startswith(demonstration["sha256"]):
             raise DataError(
-                f"row {row} does not have the sentence of demonstration {fact['number']}; take GLUE's own "
-                "file (`sentbed data get glue` downloads it)",
+                f"row {row} does not have the sentence of demonstration {demonstration['number']}; take "
+                "GLUE's own file (`sentbed data get glue` downloads it)",
                 path,
                 row + 2,
             )
-        rows.append(f"{sentence}\t{fact['word']}")
-    return {FILE: ("\n".join(rows) + "\n").encode()}
+        content += f"{sentence}\t{demonstration['word']}\n"
+    return {FILE: content.encode()}
+
+
+def _first_sentence(lines: Sequence[str], row: int) -> str:
+    """Return the first sentence of a row; empty if there is no such row, or it is too short."""
+    if row >= len(lines):
+        return ""
+    fields = lines[row].split("\t")
+    return fields[SENTENCE] if len(fields) > SENTENCE else ""
 
 
 def _training_set(base: Path) -> Path:
+    """Return the path of STS-B's training set below the data directory. Raises `DataError`."""
     for folder in GLUE:
         path = base / folder / "STS-B" / "train.tsv"
         if path.is_file():

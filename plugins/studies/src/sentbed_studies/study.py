@@ -1,4 +1,4 @@
-"""`Study`: its cells, each a recipe, checked before the first one runs."""
+"""`Study`: a recipe with `[study]`, expanded to the recipes of its cells and checked before the first runs."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
 
 Entries: TypeAlias = Sequence[Entry]
-"""Cells that match one of the entries."""
+"""Selection of cells: those that match one of the entries."""
 
 
 @attrs.frozen
 class Cell:
-    """Combination of labels with a seed, and a prompt where the study has some: one run."""
+    """One run of a study: a combination of labels, a seed and, in a study with `prompts`, a prompt."""
 
     name: str
-    """Its labels, without the seed; see `Combination.name`."""
+    """Its labels, joined; see `Combination.name`."""
     labels: Mapping[str, str]
     """Axis -> label."""
     seed: int
@@ -63,7 +63,7 @@ class Cell:
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """What tells it from the other runs of its study: name, prompt and seed."""
+        """Name, prompt and seed, which together are unique within a study."""
         return self.name, self.prompt, self.seed
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Cell:
 
 @attrs.frozen
 class Excluded:
-    """Combination that cannot work."""
+    """Combination of labels whose parts do not fit together."""
 
     name: str
     reasons: tuple[str, ...]
@@ -83,7 +83,7 @@ class Excluded:
 
 @attrs.frozen
 class Remark:
-    """Problem of cells that are not to be run now, such as a file that is elsewhere."""
+    """Problem of cells that are not to be run now, such as a missing file."""
 
     message: str
     cells: tuple[str, ...]
@@ -97,12 +97,12 @@ class Study:
     table: StudyTable
     axes: tuple[Axis, ...]
     cells: tuple[Cell, ...]
-    """Cells, by name, then by prompt, then by seed."""
+    """Cells, ordered by name, prompt and seed."""
     excluded: tuple[Excluded, ...]
     baseline: str | None
     """Name of the cell that others are compared with."""
     document: Document
-    """Parsed file, with bases and overrides applied."""
+    """Parsed file, with extended recipes and overrides applied."""
     remarks: tuple[Remark, ...] = ()
     """Problems of cells that are not to be run now."""
     published: tuple[PublishedSystem, ...] = ()
@@ -110,12 +110,12 @@ class Study:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the cells."""
+        """Names of the cells, without repetition."""
         return tuple(dict.fromkeys(cell.name for cell in self.cells))
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of the cells."""
+        """Seeds of the cells, without repetition."""
         return tuple(dict.fromkeys(cell.seed for cell in self.cells))
 
     @property
@@ -127,28 +127,25 @@ class Study:
         """Return the study with only the cells that match one of `entries`; see `StudyTable.exclude`.
 
         Raises:
-            RecipeError: if an entry names an unknown axis or label, no cell matches, or a sampler chooses.
+            RecipeError: if an entry names an unknown axis or label, no cell matches, or the study has a
+                sampler.
         """
         if self.table.sampler is not None:
             message = "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out"
             raise RecipeError([self.document.problem(message, ("study", "sampler"))])
+
         entries = with_labels_of_axes(entries, self.axes)
         cells = tuple(cell for cell in self.cells if matches_any(cell.labels, entries))
         if not cells:
-            raise RecipeError(
-                [
-                    Problem(
-                        "no cell of the study is among those asked for; ask for others"
-                    )
-                ]
-            )
+            message = "no cell of the study is among those asked for; ask for others"
+            raise RecipeError([Problem(message)])
 
         names = {cell.name for cell in cells}
         remarks = []
         for remark in self.remarks:
-            concerned = tuple(name for name in remark.cells if name in names)
-            if concerned:
-                remarks.append(Remark(remark.message, concerned))
+            selected = tuple(name for name in remark.cells if name in names)
+            if selected:
+                remarks.append(Remark(remark.message, selected))
         return attrs.evolve(self, cells=cells, remarks=tuple(remarks))
 
 
@@ -162,11 +159,17 @@ def read_study(
 ) -> Study:
     """Read a recipe with `[study]`, and structure and check all its cells.
 
-    `overrides` and `look` are those of `load_recipe`; an override reaches every cell that has its place, and
-    is refused where the axes decide its value. A cell whose parts are right alone and do not go together is
-    `excluded`, with the reasons. `only` names the cells that are to be run, as in `Study.only`, by default
-    all: what the others lack on this machine is a remark. The runtimes are to be available, unless the cells
-    are not run `here`.
+    Args:
+        path: File of the recipe.
+        overrides: As in `load_recipe`. An override is applied to every cell that has its path, and is an error
+            where the axes set its value.
+        plugins: By default the installed ones.
+        look: As in `load_recipe`: whether to check that files and models are there.
+        only: Cells that are to be run, as in `Study.only`, by default all. What the other cells lack on this
+            machine is a remark, not an error.
+        here: Whether the cells are run on this machine, so that their runtime must be available.
+
+    A cell whose parts are each valid but do not fit together is `excluded`, with the reasons.
 
     Raises:
         RecipeError: with all problems; a problem common to several cells is listed once.
@@ -184,7 +187,11 @@ def expand(
     only: Entries | None = None,
     here: bool = True,
 ) -> Study:
-    """Return the study of a document; paths in it are relative to `base`. Raises `RecipeError`."""
+    """Return the study of a document, with file paths relative to `base`; arguments as in `read_study`.
+
+    Raises:
+        RecipeError: with all problems.
+    """
     table = read_table(document, plugins, base)
     axes = read_axes(table, document)
     every = combinations(table, axes, document)
@@ -194,6 +201,7 @@ def expand(
     if entries:
         to_run = tuple(each for each in every if matches_any(each.labels, entries))
     _require_none(refused_overrides(document, to_run))
+    reader = _CellReader(document, table, prompts, plugins, base)
 
     cells: list[Cell] = []
     excluded: list[Excluded] = []
@@ -201,16 +209,12 @@ def expand(
     remarks: dict[str, list[str]] = {}
     for combination in every:
         name, labels = combination.name, combination.labels
-        recipes, problems = _recipes_of(
-            combination, prompts, document, table, plugins, base, look, here
-        )
+        recipes, problems = reader.recipes(combination, look, here)
         is_left_out = entries is not None and not matches_any(labels, entries)
         if problems and look and is_left_out:
-            # Without a look at this machine, what is missing on it is no problem.
+            # What is missing on this machine is no problem of a cell that is not run now.
             missing = problems
-            recipes, problems = _recipes_of(
-                combination, prompts, document, table, plugins, base, False, False
-            )
+            recipes, problems = reader.recipes(combination, look=False, here=False)
             if recipes:
                 for problem in missing:
                     remarks.setdefault(str(problem), []).append(name)
@@ -222,7 +226,7 @@ def expand(
             excluded.append(Excluded(name, reasons, labels))
         else:
             for problem in problems:
-                # A misfit would only exclude the cell.
+                # A misfit alone would only exclude the cell.
                 if not problem.misfit:
                     faults.setdefault(problem, []).append(name)
 
@@ -241,7 +245,7 @@ def expand(
             Remark(message, tuple(names)) for message, names in remarks.items()
         ),
     )
-    # In this order: one problem may be the reason for those that come later.
+    # In this order, as each problem may cause the later ones.
     _require_none(_unknown_cells(study))
     if table.decides_for is not None:
         evaluators = _evaluators_at_end(cells)
@@ -257,12 +261,12 @@ def expand(
 def _cells_of_seeds(
     combination: Combination, recipes: Mapping[str, Recipe], seeds: Sequence[int]
 ) -> Iterator[Cell]:
-    """Yield a cell for each prompt and seed; without seeds, for that of the recipe."""
+    """Yield a cell for each prompt and seed; without seeds, with the seed of the recipe."""
     for prompt, recipe in recipes.items():
         for seed in dict.fromkeys(seeds) or (recipe.run.seed,):
             run = attrs.evolve(recipe.run, seed=seed)
-            of_seed = attrs.evolve(recipe, run=run)
-            yield Cell(combination.name, combination.labels, seed, of_seed, prompt)
+            seeded = attrs.evolve(recipe, run=run)
+            yield Cell(combination.name, combination.labels, seed, seeded, prompt)
 
 
 def _with_cell_named(
@@ -278,7 +282,7 @@ def _with_cell_named(
 
 
 def _evaluators_at_end(cells: Iterable[Cell]) -> list[Evaluator]:
-    """Return the unlike evaluators of all cells after training."""
+    """Return the distinct evaluators that the cells run after training."""
     evaluators = {}
     for cell in cells:
         for entry in cell.recipe.evaluate:
@@ -295,7 +299,7 @@ def _require_none(problems: Iterable[Problem]) -> None:
 
 
 def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
-    """Return the entries with each label as its axis writes it: `0.003` also names the label `3e-3`.
+    """Return the entries with each label as the axis writes it: `0.003` becomes the label `3e-3`.
 
     Raises `RecipeError` if an entry names an unknown axis or label.
     """
@@ -303,15 +307,17 @@ def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
     problems = []
     written = []
     for entry in entries:
-        labels = {name: as_tuple(alternatives) for name, alternatives in entry.items()}
-        for name in labels.keys() & axis_named.keys():
-            labels[name] = tuple(
-                label_of(axis_named[name], label) for label in labels[name]
-            )
+        labels = {}
+        for name, alternatives in entry.items():
+            labels[name] = as_tuple(alternatives)
+            if name in axis_named:
+                axis = axis_named[name]
+                labels[name] = tuple(label_of(axis, label) for label in labels[name])
         written.append(labels)
         for problem in unknown_labels(labels, axes, Document({}), ("--only",)):
             path = problem.path.replace("--only.", "--only ", 1)
             problems.append(attrs.evolve(problem, path=path))
+
     _require_none(problems)
     return written
 
@@ -321,6 +327,7 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
     if "study" not in document.data:
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
         raise RecipeError([document.problem(message, ("study",))])
+
     content = document.data["study"]
     table, problems = structure(
         content, StudyTable, document, plugins, base, rename=((), ("study",))
@@ -332,9 +339,9 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
 def cell_document(
     document: Document, combination: Combination
 ) -> tuple[Document, list[Problem]]:
-    """Return the document of a cell, with the problems of paths that lead nowhere, which are not set.
+    """Return the document of a cell, and a problem for each path of an axis that leads nowhere.
 
-    Values from axes have their position there.
+    In the document, a value that an axis sets has the position of the axis in the recipe.
     """
     places = {}
     for path, axis in combination.axes.items():
@@ -342,6 +349,7 @@ def cell_document(
         if label not in document.places:
             label = ("study", "axes", axis, "values")
         places[path] = document.place(label)
+
     for path, place in combination.prompt_places.items():
         places[path] = document.place(place)
 
@@ -360,12 +368,12 @@ def cell_document(
 
     for path, value in settings.items():
         if value is False and path.rpartition(".")[2].isdigit():
-            # An array element was removed, and the next one now has its index.
+            # `false` removes an array element: its index is now that of the next one.
             continue
         keys = cell.key_path(path)
         for end in range(1, len(keys)):
             if document.value(keys[:end]) is None:
-                # A misspelt table has no line of its own: it is where the path is.
+                # A misspelt table has no position: it gets that of the path.
                 cell = placed(cell, keys[:end], *places[path])
                 break
         cell = placed(cell, keys, *places[path])
@@ -375,12 +383,11 @@ def cell_document(
 def placed(
     document: Document, path: KeyPath, file: str | None, line: int | None
 ) -> Document:
-    """Return the document with `path`, and all keys below it, at the given file and line."""
-    places = {
-        keys: place
-        for keys, place in document.places.items()
-        if keys[: len(path)] != path
-    }
+    """Return the document with the position of `path`, and of all keys below it, set to a file and line."""
+    places = {}
+    for keys, place in document.places.items():
+        if keys[: len(path)] != path:
+            places[keys] = place
     if line is not None:
         places[path] = file, line
     return attrs.evolve(document, places=places)
@@ -390,15 +397,15 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
     """Return the document of the cell `name`, and the axis that sets each value.
 
     Raises:
-        RecipeError: if there is no such cell, or a study of all cells would refuse an override.
+        RecipeError: if there is no such cell, or an override that the study would refuse.
     """
     table = read_table(document, plugins, base)
     every = combinations(table, read_axes(table, document), document)
     by_name = {combination.name: combination for combination in every}
     if name not in by_name:
-        raise RecipeError(
-            [document.problem(unknown_cell(name, list(by_name)), ("study",))]
-        )
+        message = unknown_cell(name, list(by_name))
+        raise RecipeError([document.problem(message, ("study",))])
+
     _require_none(refused_overrides(document, every))
 
     combination = by_name[name]
@@ -410,88 +417,84 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
     return Variant(cell, setters)
 
 
-def _recipes_of(
-    combination: Combination,
-    prompts: Sequence[StudyPrompt],
-    document: Document,
-    table: StudyTable,
-    plugins: Plugins,
-    base: Path,
-    look: bool,
-    here: bool,
-) -> tuple[dict[str, Recipe], Sequence[Problem]]:
-    """Return the recipe of a cell under each prompt, by its label, or the problems.
+@attrs.frozen(eq=False)
+class _CellReader:
+    """Structures and checks the recipes of a study's cells."""
 
-    A cell that does not fit together with one of the prompts cannot be compared under all of them.
-    """
-    if not prompts:
-        recipe, problems = _recipe_of(
-            combination, document, table, plugins, base, look, here
-        )
-        return {} if recipe is None else {"": recipe}, problems
-    recipes = {}
-    labels: dict[Problem, list[str]] = {}
-    for prompt in prompts:
-        under_prompt = prompt.applied_to(combination)
-        recipe, problems = _recipe_of(
-            under_prompt, document, table, plugins, base, look, here
-        )
-        if recipe is not None:
-            recipes[prompt.label] = recipe
-        for problem in problems:
-            labels.setdefault(problem, []).append(prompt.label)
-    if not labels:
-        return recipes, ()
-    faults = []
-    for problem, of_problem in labels.items():
-        message = problem.message
-        # One of all prompts is the cell's.
-        if len(of_problem) < len(prompts):
-            message = f"with the prompt `{of_problem[0]}`: {message}"
-        faults.append(attrs.evolve(problem, message=message))
-    return {}, faults
+    document: Document
+    table: StudyTable
+    prompts: Sequence[StudyPrompt]
+    plugins: Plugins
+    base: Path
 
+    def recipes(
+        self, combination: Combination, look: bool, here: bool
+    ) -> tuple[dict[str, Recipe], Sequence[Problem]]:
+        """Return label of a prompt -> recipe of a cell with it, or the problems; the label is empty without.
 
-def _recipe_of(
-    combination: Combination,
-    document: Document,
-    table: StudyTable,
-    plugins: Plugins,
-    base: Path,
-    look: bool,
-    here: bool,
-) -> tuple[Recipe | None, Sequence[Problem]]:
-    """Return the recipe of a cell, or its problems.
+        All prompts must fit: cells are compared under all of them. See `read_study` for `look` and `here`.
+        """
+        if not self.prompts:
+            recipe, problems = self._recipe(combination, look, here)
+            return {} if recipe is None else {"": recipe}, problems
 
-    With `look` what it needs on this machine has to be there, and, if it runs `here`, its runtime.
-    """
-    cell, problems = cell_document(document, combination)
-    try:
-        recipe = structure_recipe(cell, plugins, base, look)
-        check(recipe, plugins, look)
-    except RecipeError as error:
-        problems += error.problems
-    if problems:
-        return None, problems
+        recipes = {}
+        labels: dict[Problem, list[str]] = {}
+        for prompt in self.prompts:
+            prompted = prompt.applied_to(combination)
+            recipe, problems = self._recipe(prompted, look, here)
+            if recipe is not None:
+                recipes[prompt.label] = recipe
+            for problem in problems:
+                labels.setdefault(problem, []).append(prompt.label)
 
-    message = None
-    if recipe.runtime.traits.processes > 1:
-        message = (
-            "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
-            "with a recipe of its own"
-        )
-    elif look and here:
-        message = recipe.runtime.unavailable()
-    if message:
-        return None, [cell.problem(message, ("runtime",))]
-    return attrs.evolve(recipe, runtime=recipe.runtime.with_threads(table.threads)), ()
+        if not labels:
+            return recipes, ()
+
+        faults = []
+        for problem, labels_with_problem in labels.items():
+            message = problem.message
+            if len(labels_with_problem) < len(self.prompts):
+                message = f"with the prompt `{labels_with_problem[0]}`: {message}"
+            faults.append(attrs.evolve(problem, message=message))
+        return {}, faults
+
+    def _recipe(
+        self, combination: Combination, look: bool, here: bool
+    ) -> tuple[Recipe | None, Sequence[Problem]]:
+        """Return the recipe of a combination, or its problems."""
+        cell, problems = cell_document(self.document, combination)
+        try:
+            recipe = structure_recipe(cell, self.plugins, self.base, look)
+            check(recipe, self.plugins, look)
+        except RecipeError as error:
+            problems += error.problems
+
+        if problems:
+            return None, problems
+
+        runtime = recipe.runtime
+        message = None
+        if runtime.traits.processes > 1:
+            message = (
+                "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
+                "with a recipe of its own"
+            )
+        elif look and here:
+            message = runtime.unavailable()
+        if message:
+            return None, [cell.problem(message, ("runtime",))]
+        return attrs.evolve(
+            recipe, runtime=runtime.with_threads(self.table.threads)
+        ), ()
 
 
 def _cannot_stop(study: Study) -> Iterator[Problem]:
-    """Yield a problem for each reason for which no cell could ever be stopped early."""
+    """Yield a problem for each reason why no cell could ever be stopped early."""
     stop = study.table.stop
     if stop is None:
         return
+
     place = ("study", "stop")
     seeds = len(set(study.table.seeds))
     if seeds <= stop.first_look:
@@ -510,7 +513,7 @@ def _cannot_stop(study: Study) -> Iterator[Problem]:
 
 
 def _too_few_cells(study: Study) -> Iterator[Problem]:
-    """Yield a problem if the study has fewer cells than its sampler is to choose, or none."""
+    """Yield a problem if the study has no cells, or fewer than its sampler is to choose."""
     sampler = study.table.sampler
     cells = len(study.names)
     if sampler is not None and cells < sampler.cells:
@@ -520,43 +523,39 @@ def _too_few_cells(study: Study) -> Iterator[Problem]:
         )
         yield study.document.problem(message, ("study", "sampler"))
     elif not cells:
-        listed = "; ".join(
-            f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded
-        )
-        yield study.document.problem(
-            f"no cell of the study can work: {listed}", ("study", "axes")
-        )
+        reasons = [f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded]
+        message = f"no cell of the study can work: {'; '.join(reasons)}"
+        yield study.document.problem(message, ("study", "axes"))
 
 
 def require_cells_of_labels(study: Study) -> None:
-    """Raise `RecipeError` if no cell with one of the labels can work: the study would say nothing of it."""
+    """Raise `RecipeError` if all cells with a label are excluded: the study would not evaluate the label."""
     problems = []
     for axis in study.axes:
         working = {cell.labels[axis.name] for cell in study.cells}
-        # Of several, the reasons of the first one.
-        failing = {cell.labels[axis.name]: cell for cell in reversed(study.excluded)}
+        failing: dict[str, Excluded] = {}
+        for cell in study.excluded:
+            failing.setdefault(cell.labels[axis.name], cell)
         for label in axis.labels:
-            if label in failing and label not in working:
-                message = (
-                    f"no cell with the label `{label}` of the axis `{axis.name}` can work: "
-                    f"{' '.join(failing[label].reasons)}; or take the label out"
-                )
-                problems.append(
-                    study.document.problem(message, ("study", "axes", axis.name))
-                )
+            if label not in failing or label in working:
+                continue
+            message = (
+                f"no cell with the label `{label}` of the axis `{axis.name}` can work: "
+                f"{' '.join(failing[label].reasons)}; or take the label out"
+            )
+            place = ("study", "axes", axis.name)
+            problems.append(study.document.problem(message, place))
     _require_none(problems)
 
 
 def _unknown_cells(study: Study) -> Iterator[Problem]:
-    """Yield a problem for a baseline, published cell or reference that is not in the study, or is needed."""
+    """Yield a problem for each baseline, published cell or reference that is no cell, or is missing."""
     problem = study.document.problem
     baseline, names = study.baseline, study.names
     reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
     if baseline in reasons:
-        yield problem(
-            f"the baseline `{baseline}` cannot work: {reasons[baseline]}",
-            ("study", "baseline"),
-        )
+        message = f"the baseline `{baseline}` cannot work: {reasons[baseline]}"
+        yield problem(message, ("study", "baseline"))
     elif baseline is not None and names and baseline not in names:
         message = f"the baseline `{baseline}` is not a cell of the study; name one, such as `{names[0]}`"
         yield problem(message, ("study", "baseline"))
@@ -571,20 +570,20 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
     for title, published in study.table.expected.items():
         for name in published.cells:
             if name not in cells:
-                yield problem(
-                    unknown_cell(name, cells),
-                    ("study", "expected", title, "cells", name),
-                )
+                place = ("study", "expected", title, "cells", name)
+                yield problem(unknown_cell(name, cells), place)
+
     for system, reference in study.table.references.items():
-        place = ("study", "references", system)
+        place_of_reference = ("study", "references", system)
         for message in _faults_of_reference(reference):
-            yield problem(message, place)
+            yield problem(message, place_of_reference)
         if reference.cell and reference.cell not in cells:
-            yield problem(unknown_cell(reference.cell, cells), (*place, "cell"))
+            message = unknown_cell(reference.cell, cells)
+            yield problem(message, (*place_of_reference, "cell"))
 
 
 def _faults_of_reference(reference: Reference) -> Iterator[str]:
-    """Yield what is wrong with the keys of a reference."""
+    """Yield a message for each problem with the keys of a reference."""
     sources = {
         "cell": reference.cell,
         "scores": reference.scores,

@@ -1,4 +1,4 @@
-"""The command `study`: plan, run and inspect ablation studies."""
+"""Command `study`: plan, run and inspect ablation studies."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sentbed_studies.study_plan import StudyPlan
 
 
-class _Default(click.Group):
-    """Click group that treats an unknown command name as a recipe to run."""
+class _DefaultsToRun(click.Group):
+    """Click group in which `study RECIPE` means `study run RECIPE`."""
 
     def resolve_command(
         self,
@@ -32,14 +32,28 @@ class _Default(click.Group):
         return super().resolve_command(ctx, args)
 
 
+only_option = click.option(
+    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
+)
+override_option = set_option(
+    "Override a value in every cell; one that an axis varies is refused."
+)
+keep_going_option = click.option(
+    "--keep-going", is_flag=True, help="Run the other cells if one fails."
+)
+retrain_option = click.option(
+    "--retrain",
+    is_flag=True,
+    help="Train cells again that lack an evaluation and have kept no encoder.",
+)
 workers_option = click.option(
     "--workers",
     type=click.IntRange(1),
-    help="Cells at a time; by default as many as cores and memory allow, where a cell has few threads.",
+    help="Number of cells to run at a time; by default as many as cores and memory allow.",
 )
 
 
-@click.group(cls=_Default, context_settings={"ignore_unknown_options": True})
+@click.group(cls=_DefaultsToRun, context_settings={"ignore_unknown_options": True})
 def study() -> None:
     """Run the cells of a recipe with `[study]`, and tabulate them: `sentbed study RECIPE`.
 
@@ -49,7 +63,7 @@ def study() -> None:
 
 @study.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
-@set_option("Override a value in every cell; one that an axis varies is refused.")
+@override_option
 @click.option(
     "--out",
     type=click.Path(file_okay=False),
@@ -58,26 +72,20 @@ def study() -> None:
 @click.option(
     "--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing."
 )
+@only_option
+@keep_going_option
+@retrain_option
 @click.option(
-    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
-)
-@click.option(
-    "--keep-going", is_flag=True, help="Go on with the other cells where one fails."
-)
-@click.option(
-    "--retrain",
+    "--no-share",
     is_flag=True,
-    help="Train cells again that lack an evaluation and have kept no encoder.",
-)
-@click.option(
-    "--no-share", is_flag=True, help="Let every cell do all of its work itself."
+    help="Share no stages and forward passes between cells.",
 )
 @click.option(
     "--executor",
     "where",
     default="local",
     show_default=True,
-    help="Who runs the cells: `local`, `ray`, or another that a plugin offers.",
+    help="Executor that runs the cells: `local`, `ray`, or another of a plugin.",
 )
 @workers_option
 @click.option(
@@ -85,9 +93,9 @@ def study() -> None:
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="GPUs a worker has alone.",
+    help="Number of GPUs per worker.",
 )
-@click.option("--address", help="That of a Ray cluster.")
+@click.option("--address", help="Address of a Ray cluster.")
 def run(
     recipe: str,
     overrides: tuple[str, ...],
@@ -102,9 +110,9 @@ def run(
     gpus: int,
     address: str | None,
 ) -> None:
-    """Run RECIPE's study; started again, it goes on where it was. The last line printed is its report.
+    """Run RECIPE's study, or continue it. The last line printed is the path of its report.
 
-    Cells that have finished are not run again, whoever ran them: several processes may work on one study.
+    Finished cells are not run again, and several processes may run the same study.
     """
     from sentbed.tools import load_plugins
 
@@ -132,6 +140,7 @@ def run(
     )
     for line in plan.lines():
         echo(line, err=not dry_run)
+
     if on_this_machine and not keep_going:
         plan.require_usable_data()
     if dry_run:
@@ -155,12 +164,14 @@ def run(
 
     for outcome in result.failed:
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
+
     report = plan.directory / "report.html"
     if not result.worked and not is_older(report, plan.directory, plan.work):
         command = f"`sentbed study report {plan.directory}`"
         echo(f"nothing was left to run; {command} writes the report anew", err=True)
         echo(report)
         return
+
     echo(write_reports(plan.directory, _say))
     if result.failed:
         sys.exit(FAILED)
@@ -177,25 +188,21 @@ def run_plan(
     executor_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> StudyResult:
-    """Run what is planned, and show how far it is; `options` are those of `run_study`."""
+    """Run a planned study and show its progress; `options` are those of `run_study`."""
     from sentbed_jobs.executor_lookup import executor_of
 
     from sentbed_studies.progress_display import watching
     from sentbed_studies.runner import run_study
 
     if plan.left.workers > 1:
-        # With one worker, this process runs the cells, and saves a state on SIGTERM.
+        # With one worker, the cells run in this process, which saves a training state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    pool_options = {"workers": plan.left.workers, **(executor_options or {})}
     with (
         reported(plan.directory),
         watching(plan.directory, plan.work, plan.left) as say,
     ):
-        pool = executor_of(
-            executor,
-            {"workers": plan.left.workers, **(executor_options or {})},
-            plugins,
-            say,
-        )
+        pool = executor_of(executor, pool_options, plugins, say)
         return run_study(
             plan.study,
             plan.directory,
@@ -210,7 +217,10 @@ def run_plan(
 
 @contextmanager
 def reported(directory: Path) -> Iterator[None]:
-    """Write the report of the finished cells if the study is interrupted, say how to go on, then re-raise."""
+    """If the study fails or is interrupted, write the report of the finished cells, then re-raise the error.
+
+    Notes on the error say where the report is, and how to continue.
+    """
     from sentbed_studies.study_reports import write_reports
 
     try:
@@ -218,10 +228,10 @@ def reported(directory: Path) -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as error:
         try:
             error.add_note(f"what has finished: {write_reports(directory)}")
-        except Exception as second:  # noqa: BLE001 - a full disk, say: the first error must come through
+        except Exception as second:  # noqa: BLE001 - such as a full disk, which must not hide the first error
             error.add_note(f"nor could the report be written: {second}")
         if isinstance(error, KeyboardInterrupt):
-            # A run that was interrupted says how to go on with that run alone.
+            # The note of the interrupted run says only how to resume that run.
             error.add_note("run the same command again to go on with the study")
         raise
 
@@ -241,6 +251,7 @@ def status(directory: str, as_json: bool) -> None:
     if as_json:
         echo(json.dumps(status.table(), indent=2))
         return
+
     for line in status.lines():
         echo(line)
 
@@ -254,9 +265,9 @@ def status(directory: str, as_json: bool) -> None:
     help="The port; by default a free one.",
 )
 def watch(directory: str, port: int) -> None:
-    """Show the report of the study in DIRECTORY in a browser on this machine, and renew it while runs end.
+    """Show the report of the study in DIRECTORY in a browser on this machine, and update it as runs end.
 
-    The address is printed; no other machine can connect. Ctrl-C ends it, and leaves the study as it is.
+    The address is printed; other machines cannot connect. Ctrl-C ends the server, not the study.
     """
     from sentbed_studies.watch_server import StudyServer
 
@@ -274,7 +285,7 @@ def watch(directory: str, port: int) -> None:
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
 def report(directory: str) -> None:
-    """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
+    """Write the tables and reports of the study in DIRECTORY again, with all runs that have finished."""
     from sentbed_studies.study_reports import write_reports
 
     echo(write_reports(Path(directory), _say))
@@ -293,7 +304,7 @@ def report(directory: str) -> None:
     "-o",
     "file",
     type=click.Path(dir_okay=False),
-    help="The file of one figure, by its suffix.",
+    help="The file of one figure; its suffix is the format.",
 )
 @click.option(
     "--out",
@@ -337,10 +348,10 @@ def plot(
     dpi: int,
     theme: Literal["light", "dark"],
 ) -> None:
-    """Write figures of the report of the study in DIRECTORY for papers: those called NAME, or all.
+    """Write figures of the report of the study in DIRECTORY as files for papers: those called NAME, or all.
 
     The kinds are `effects`, `ranks`, `numbers`, `cost`, `sweep`, `geometry`, `trajectory`, `ranking` and
-    `learning`; the second one of a kind is `cost-2`. The files are printed.
+    `learning`; a second figure of a kind is called `cost-2`. The paths of the files are printed.
     """
     from sentbed.errors import RunError
     from sentbed_report.figures.figure_files import write_figure
@@ -352,35 +363,38 @@ def plot(
 
     from sentbed_studies.study_results import load_study
 
-    if file is not None and (len(names) != 1 or out is not None):
-        if out is not None:
-            raise click.UsageError(
-                "`-o FILE` and `--out DIRECTORY` say the same twice: take one of them out"
-            )
+    if file is not None and out is not None:
+        raise click.UsageError(
+            "`-o FILE` and `--out DIRECTORY` both say where to write: take one of them out"
+        )
+
+    if file is not None and len(names) != 1:
         raise click.UsageError(
             f"`-o FILE` is the file of one figure, and {len(names) or 'all'} are to be written: name one, or "
             "say the directory of their files with `--out DIRECTORY`"
         )
+
     loaded = load_study(directory)
     figures = study_figures(loaded.data, loaded.tables, task)
     if not figures and not names:
         raise RunError(f"the study in `{directory}` has no figures; {NOTHING}")
+
     if only_list:
         longest = max(map(len, figures), default=0)
         for name, figure in figures.items():
             echo(f"{name:{longest}}  {figure.title}")
         return
-    chosen = {
-        name: figure_named(figures, name, task, loaded.tables)
-        for name in names or figures
-    }
-    for name, figure in chosen.items():
+
+    chosen = {}
+    for name in names or figures:
+        chosen[name] = figure_named(figures, name, task, loaded.tables)
+
+    for name, plot in chosen.items():
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
         if file is not None:
             path = Path(file)
-        remark = write_figure(
-            figure.figure(width, height, theme), path, figure.title, dpi
-        )
+        figure = plot.figure(width, height, theme)
+        remark = write_figure(figure, path, plot.title, dpi)
         echo(path)
         if remark:
             echo(remark, err=True)
@@ -393,12 +407,12 @@ def plot(
 @click.option(
     "--seed-std",
     type=click.FloatRange(0),
-    help="Standard deviation over seeds of the difference.",
+    help="Standard deviation of the difference over seeds.",
 )
 @click.option(
     "--item-std",
     type=click.FloatRange(0),
-    help="Standard error of it due to the test items.",
+    help="Standard error of the difference due to the test items.",
 )
 @click.option(
     "--seeds",
@@ -413,14 +427,16 @@ def plot(
     help="Difference to find; may be repeated.",
 )
 @click.option(
-    "--cells", type=click.IntRange(1), help="Cells that are compared with the baseline."
+    "--cells",
+    type=click.IntRange(1),
+    help="Number of cells compared with the baseline.",
 )
 @click.option(
     "--level",
     type=float,
     default=0.05,
     show_default=True,
-    help="Level of all comparisons.",
+    help="Significance level of all comparisons together.",
 )
 @click.option(
     "--power",
@@ -428,7 +444,7 @@ def plot(
     type=float,
     default=0.8,
     show_default=True,
-    help="Probability to find it.",
+    help="Probability of finding the difference.",
 )
 def power(
     directories: tuple[str, ...],
@@ -440,10 +456,10 @@ def power(
     level: float,
     power_: float,
 ) -> None:
-    """Show which differences a number of seeds finds, and the seeds that a difference needs.
+    """Show the smallest difference that a number of seeds finds, and how many seeds a difference needs.
 
-    The spread is that of the finished runs of the study in DIRECTORY, or of several run directories, or is
-    given by `--seed-std` and `--item-std`.
+    The standard deviations are those of the finished runs of the study in DIRECTORY, or of several run
+    directories; or they are set by `--seed-std` and `--item-std`.
     """
     from sentbed_report.study.runs_as_study import runs_as_study
 
@@ -453,6 +469,7 @@ def power(
         raise click.UsageError(
             "give either DIRECTORY, or `--seed-std` and `--item-std`"
         )
+
     if directories:
         data = runs_as_study([*map(Path, directories)])
         tables = power_of_study(data, seeds, difference, power_, level, cells)
@@ -463,7 +480,7 @@ def power(
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
-    """Parse `AXIS=LABEL` options; labels of an axis are alternatives, different axes must all match."""
+    """Parse `AXIS=LABEL` options into at most one entry: labels of one axis are alternatives."""
     entry: dict[str, tuple[str, ...]] = {}
     for text in only:
         axis, equals, label = text.partition("=")

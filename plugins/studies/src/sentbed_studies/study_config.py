@@ -42,19 +42,19 @@ class StudyTable(RecipeTable):
     )
     """Values of `run.seed` with which every cell is run; by default the recipe's own."""
     prompts: tuple[str | Mapping[str, Any], ...] = ()
-    """Prompts with each of which every cell is run under every seed: a template, or its name; or a table with
-    keys of an encoder's `prompt` (`template`, `demonstration`, `file`, ...), or with the paths that it sets
-    (`{ "encoder.prompt.template" = "..." }`), and a `label`. Of a `file` without a `line`, each line is one.
-    By default cells have the recipe's own prompt, and prompts are no source of chance."""
+    """Prompts; every cell is run with each of them, under each seed. A prompt is a template or its name; or a
+    table with a `label` and keys of an encoder's `prompt` (`template`, `demonstration`, `file`, ...) or the
+    paths that it sets (`{ "encoder.prompt.template" = "..." }`). With `file` and without `line`, each line of
+    the file is a prompt. By default cells have the recipe's own prompt, and prompts are no source of chance."""
     prompt_factor: PromptFactor = "random"
-    """What the prompts are: `random`, a sample of those that might be used, over which tests generalise as
-    over seeds and items; `fixed`, all that are of interest, over which scores are averaged."""
+    """How prompts count in tests. `random`: they are a sample of the prompts that might be used, and tests
+    generalise over them as over seeds and items. `fixed`: no others are of interest; scores are averaged."""
     baseline: Mapping[str, str] | None = None
     """Axis -> label of the cell that all others are compared with; axes with one label are optional."""
     zip: tuple[tuple[str, ...], ...] = ()
     """Groups of axes to combine label by label instead of in all combinations."""
     exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
-    """Axis -> label, or several: cells that match an entry on all its axes are excluded."""
+    """Entries of axis -> label or labels: cells that match an entry on all its axes are excluded."""
     include: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
     """Cells to keep although `exclude` matches them, in the same form."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
@@ -65,12 +65,12 @@ class StudyTable(RecipeTable):
     of `results` that have them, or the `cell` of the study that computes it: a dashed line in the plots of
     scores, and a row of the tables."""
     threads: int = attrs.field(default=1, validator=ge(1))
-    """Threads of a run on a processor, unless `[runtime]` sets them. They can change a score, and so do not
-    follow from the number of workers."""
+    """Number of CPU threads of a run, unless `[runtime]` sets it. It can change a score, and therefore does
+    not depend on the number of workers."""
     keep: Literal["scores", "best", "all"] = "best"
-    """What stays of a finished run beside scores, log and report: `best`, its encoder, with the weights that
-    its stages keep; `all`, also the checkpoints of its stages, and stages that cells share; `scores`, no
-    weights. What was removed does not come back."""
+    """Files of a finished run to keep beside scores, log and report. `best`: the encoder, with the weights
+    that its stages keep; `all`: also checkpoints and shared stages; `scores`: no weights. Removed files
+    cannot be restored."""
     order: tuple[str, ...] = ()
     """Tasks in the order of their columns; by default the evaluators' order."""
     ranks: tuple[str, ...] | None = None
@@ -80,7 +80,7 @@ class StudyTable(RecipeTable):
     """Task whose score, by its first metric, colours the points of planes such as alignment over uniformity,
     as in Sentence-T5's figure 4; by default an axis does."""
     groups: bool = True
-    """Report which cells cannot be told apart: every two are compared, over seeds and test items."""
+    """Report which cells do not differ significantly: all pairs are compared, over seeds and test items."""
     cost: str = ""
     """Task against which the report draws the other scores, such as `passes`, `tokens`, `operations` or
     `seconds` of the evaluator `encoding-cost`, or of what runs took, such as `run-processor-seconds`; by
@@ -88,13 +88,13 @@ class StudyTable(RecipeTable):
     processor, and `bytes-per-document` of `retrieval`."""
 
     family: Family = "column"
-    """Over what the p-values of marks are corrected: `column`, over the cells in each column, or `study`,
-    over the cells in all columns of all tables together, which finds less."""
+    """Family of tests over which the p-values of marks are corrected: `column`, the cells of each column, or
+    `study`, the cells in all columns of all tables, which finds less."""
 
     decide: Decide | None = None
-    """The score by which cells are stopped, sampled and chosen: `{}` for all tasks on development data, by
-    which they are stopped and sampled also without it. With it, the report names the best cell, with its
-    scores on test data and the number of cells that it was chosen among."""
+    """The score by which cells are stopped, sampled and chosen; `{}` means all tasks on development data,
+    which is also the default for stopping and sampling. With `decide`, the report names the best cell, its
+    scores on test data, and the number of cells that it was chosen among."""
     stop: Stop | None = None
     """When cells get no further seeds; by default every cell is run with all of them."""
     sampler: Sampling | None = None
@@ -112,13 +112,11 @@ class StudyTable(RecipeTable):
 
     @property
     def decides_for(self) -> str | None:
-        """The key for which scores decide: `decide`, `stop` or `sampler`; None if they decide nothing."""
+        """Key that needs a deciding score: `decide`, `stop` or `sampler`; None if there is none."""
         if self.decide is not None:
             return "decide"
         if self.stop is not None:
             return "stop"
-        return (
-            "sampler"
-            if self.sampler is not None and self.sampler.sampler.learns
-            else None
-        )
+        if self.sampler is not None and self.sampler.sampler.learns:
+            return "sampler"
+        return None

@@ -1,4 +1,4 @@
-"""What a study is to run: its plan as text, the time it takes, and how many cells at a time."""
+"""Plan of the runs that a study has left: summary, time, and number of cells to run at a time."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ from sentbed_studies.time_left import START, TimeLeft, time_left
 from sentbed_studies.write_study_directory import needed
 
 MEMORY_SHARE = 0.8
-"""Share of the memory that cells at a time may fill."""
+"""Share of the machine's memory that the cells that run at a time may use."""
 SHOWN = 3
-"""Cells named of a remark."""
+"""Maximum number of cells that a remark names."""
 
 
 @attrs.frozen(eq=False)
 class StudyPlan:
-    """What a study is to run."""
+    """Runs that a study has left."""
 
     study: Study
     directory: Path
     whole: Work
     """Work of the whole study."""
     work: Work
-    """Work of the cells that are asked for."""
+    """Work of the selected cells."""
     left: TimeLeft
     kept: Sequence[KeptRun] = ()
-    """What the directory holds of the runs of `work`."""
+    """State of each run of `work` in the directory."""
     needless: Sequence[Task] = ()
-    """The runs of `work` that stopping leaves out."""
+    """Runs of `work` that early stopping has left out."""
     confirmation: Confirmation | None = None
-    """The runs that follow those of `work`."""
+    """Runs with fresh seeds that follow those of `work`."""
 
     def lines(self) -> Iterator[str]:
         """Yield a readable summary of the work to do."""
@@ -69,23 +69,21 @@ class StudyPlan:
         kept = [run for run in self.kept if run.task not in self.needless]
         for line in kept_lines(kept, self.directory):
             yield f"  {line}"
+
         yield from self._shared_work()
         yield from self._time()
 
     def require_usable_data(self) -> None:
-        """Raise `RecipeError` if data is such that runs would fail."""
+        """Raise `RecipeError` if runs would fail because of their data."""
         if self.left.unusable:
             raise RecipeError(map(Problem, self.left.unusable))
 
     def _sizes(self) -> str:
-        """Return the numbers of cells, seeds and runs, and what has finished of them."""
+        """Return the numbers of cells, seeds and runs, and how many runs have finished."""
         sampling = self.study.table.sampler
         runs = runs_of(self.study, self.work)
-        finished = 0
-        without_evaluations = 0
-        for run in self.kept:
-            finished += run.is_done
-            without_evaluations += bool(run.missing)
+        finished = len([run for run in self.kept if run.is_done])
+        without_evaluations = len([run for run in self.kept if run.missing])
 
         cells = count(len({task.cell.name for task in self.work.tasks}), "cell")
         if sampling is not None:
@@ -107,22 +105,25 @@ class StudyPlan:
         return line
 
     def _shared_work(self) -> Iterator[str]:
+        """Yield a line for each shared stage and shared forward pass."""
         work = self.work.without(self.needless)
         at_most = "" if self.study.table.sampler is None else "at most "
-        unstarted = [
-            run.task
-            for run in self.kept
-            if run.status is None and run.task not in self.needless
-        ]
+        unstarted = []
+        for run in self.kept:
+            if run.status is None and run.task not in self.needless:
+                unstarted.append(run.task)
+
         for prefix in needed(self.directory, work, unstarted):
             runs = count(work.sharing(prefix), "run")
             yield f"  shared: {prefix}, trained once for {at_most}{runs}"
+
         for bundle in work.bundles:
             if len(bundle) > 1:
                 runs = f"{at_most}{len(bundle)} runs"
                 yield f"  shared: one pass of the backbone for {runs}: {bundle[0]} and others"
 
     def _time(self) -> Iterator[str]:
+        """Yield lines on the time of the study, the time left, and idle cores."""
         left = self.left
         more_than = ""
         for problem in left.problems:
@@ -137,6 +138,7 @@ class StudyPlan:
         time = left.in_words()
         if time is None:
             return
+
         yield f"  time left: {more_than}{time} on this machine, {count(left.workers, 'cell')} at a time"
 
         threads = _threads(self.work)
@@ -158,10 +160,17 @@ def plan_study(
     workers: int | None = None,
     choose_workers: bool = True,
 ) -> StudyPlan:
-    """Return what a study is to run in a directory; `only` names cells as in `Study.only`, by default all.
+    """Return the runs that a study has left in a directory.
 
-    Without `workers`, there are as many as `workers_for` the work, or one without `choose_workers`. Cells
-    that are asked for by name are run with all their seeds, and none is chosen among them.
+    Args:
+        study: The study.
+        directory: Its directory.
+        plugins: Installed plugins, whose code is a part of the keys.
+        only: Selects cells as in `Study.only`; by default all. Selected cells are run with all their seeds,
+            without early stopping and fresh seeds.
+        share: Whether cells share stages and forward passes.
+        workers: Number of cells to run at a time.
+        choose_workers: Whether to choose that number by `workers_for` if it is None; otherwise it is 1.
     """
     keys = CellKeys(plugins)
     whole = work = plan_work(study.cells, keys, share)
@@ -176,46 +185,52 @@ def plan_study(
         is_over = len(needless) == len(waiting)
         confirmation = confirmation_of(study, work, directory, keys, share, is_over)
 
-    if len(needless) == len(waiting) and (
-        confirmation is None or not confirmation.number_left
-    ):
-        # Nothing is left to estimate, for which models would be built.
+    runs_left = len(waiting) - len(needless)
+    if confirmation is not None:
+        runs_left += confirmation.number_left
+    if not runs_left:
+        # An estimate would build models for nothing.
         left = TimeLeft({}, workers=workers or 1)
-    else:
-        to_do = work.without(needless)
-        left = time_left(
-            to_do,
-            directory,
-            kept=[run for run in kept if run.task not in needless],
-            number_of_runs=runs_of(study, work) - len(needless),
-            confirmation=confirmation,
+        return StudyPlan(
+            study, directory, whole, work, left, kept, needless, confirmation
         )
-        if workers is not None:
-            left.workers = workers
-        elif choose_workers:
-            left.workers = workers_for(to_do, left)
+
+    to_do = work.without(needless)
+    left = time_left(
+        to_do,
+        directory,
+        kept=[run for run in kept if run.task not in needless],
+        number_of_runs=runs_of(study, work) - len(needless),
+        confirmation=confirmation,
+    )
+    if workers is not None:
+        left.workers = workers
+    elif choose_workers:
+        left.workers = workers_for(to_do, left)
     return StudyPlan(study, directory, whole, work, left, kept, needless, confirmation)
 
 
 def workers_for(work: Work, left: TimeLeft) -> int:
-    """Return how many cells to run at a time on this machine: what its cores and its memory are enough for.
+    """Return how many cells to run at a time on this machine, limited by its cores and its memory.
 
-    One, where a cell may use all cores or a GPU, where its memory is not known, and where loading the
-    libraries of more workers would take longer than the runs.
+    It is 1 if a cell may use all cores or a GPU, if the memory of a cell is unknown, or if the runs take less
+    time than loading the libraries in more workers.
     """
     threads = _threads(work)
     seconds = left.seconds()
     memory = memory_limit() or physical_memory()
     if threads is None or not left.memory or memory is None:
         return 1
+
     if seconds is None or seconds[1] < 3 * START:
         return 1
+
     by_memory = int(MEMORY_SHARE * memory // left.memory)
     return max(1, min(_cores() // threads, by_memory, len(work.bundles)))
 
 
 def _threads(work: Work) -> int | None:
-    """Return the threads of the cell that has most, or None if the number is open or there is none."""
+    """Return the largest number of threads of a cell; None if a cell does not set it, or there is no cell."""
     most = None
     for task in work.tasks:
         threads = unstructure(task.cell.recipe.runtime).get("threads")
@@ -226,12 +241,13 @@ def _threads(work: Work) -> int | None:
 
 
 def _cores() -> int:
+    """Return the number of cores that this process may use, limited by the quota of its container."""
     cores = usable_cores()
     return min(cores, math.ceil(core_quota() or cores))
 
 
 def _description(study: Study) -> Iterator[str]:
-    """Yield what the study varies, leaves out and stops."""
+    """Yield lines on the study's axes, prompts, excluded cells, remarks and stopping rule."""
     sampling = study.table.sampler
     if sampling is not None:
         line = f"  cells: sampled by {sampling.sampler.name}, seed {sampling.seed}"
@@ -248,10 +264,13 @@ def _description(study: Study) -> Iterator[str]:
     excluded: dict[str, list[str]] = {}
     for cell in study.excluded:
         excluded.setdefault(" ".join(cell.reasons), []).append(cell.name)
+
     for reason, names in excluded.items():
         yield f"  left out: {'; '.join(names)}: {reason}"
+
     for message in labels_that_are_equal(study.axes):
         yield f"  remark: {message}"
+
     for remark in study.remarks:
         yield f"  not here, and not asked for now: {listed(remark)}"
 
@@ -265,7 +284,7 @@ def _description(study: Study) -> Iterator[str]:
 
 
 def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
-    """Return what a study does with fresh seeds, and how that is estimated."""
+    """Return a sentence on the runs with fresh seeds, and how their time is estimated."""
     seeds = fresh_seeds_in_words(study)
     runs = f"{count(confirmation.number_left, 'run')} of a mean cell"
     if confirmation.work is None:
@@ -273,6 +292,7 @@ def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
             f"the chosen cell is run with {seeds} after all others; which one that is is not known yet, and "
             f"the estimate counts {runs}"
         )
+
     cell = confirmation.work.tasks[0].cell.name
     if not confirmation.left:
         return f"the chosen cell, {cell}, was run with {seeds}"
@@ -280,7 +300,7 @@ def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
 
 
 def listed(remark: Remark) -> str:
-    """Return a remark with the first cells that it is on."""
+    """Return a remark as text, with the names of its first cells."""
     cells = "; ".join(remark.cells[:SHOWN])
     if len(remark.cells) > SHOWN:
         cells += " and others"

@@ -1,8 +1,8 @@
-"""Prompts of a study: `prompts` of `[study]`, with each of which every cell is run under every seed.
+"""Prompts of a study, `prompts` of `[study]`: every cell is run with each of them, under each seed.
 
-A prompt is a further coordinate of a run, beside its seed. It sets values of the recipe, as the label of an
-axis does, and its run is known by what they change: a prompt that a training does not read shares this
-training with the others, and one that no evaluation reads either gives equal scores.
+A prompt sets values of the recipe, as the label of an axis does. The key of a run contains only what the
+prompt changes: prompts that do not affect a training share it, and those that do not affect the evaluations
+either give equal scores.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sentbed_studies.cell_keys import prompt_slug
 from sentbed_studies.study_config import StudyTable
 
 PROMPT_PATH = "encoder.prompt"
-"""What a template, or a table with keys of a prompt, sets."""
+"""Path that is set by a template, or by a table with keys of a prompt."""
 
 LONGEST_LABEL = 60
-"""Characters of a label; longer ones fill a column of the tables."""
+"""Maximum number of characters of a label, so that it fits a column of the tables."""
 
 _PLACE: KeyPath = ("study", "prompts")
 _KEYS = tuple(field.name for field in attrs.fields(Prompt))
@@ -40,16 +40,15 @@ class StudyPrompt:
     settings: Mapping[str, Any]
     """Path -> value."""
     place: KeyPath
-    """Place in the document."""
+    """Its key path in the document."""
 
     def applied_to(self, combination: Combination) -> Combination:
-        """Return a cell with this prompt; what it sets is set after the axes."""
-        settings = {
-            path: value
-            for path, value in combination.settings.items()
-            if path not in self.settings
-        }
-        settings |= self.settings
+        """Return a combination of labels with this prompt, whose values are set after those of the axes."""
+        settings = dict(combination.settings)
+        for path, value in self.settings.items():
+            # Removed first, as a path keeps its place in the order otherwise.
+            settings.pop(path, None)
+            settings[path] = value
         places = dict.fromkeys(self.settings, self.place)
         return attrs.evolve(combination, settings=settings, prompt_places=places)
 
@@ -57,10 +56,10 @@ class StudyPrompt:
 def read_prompts(
     table: StudyTable, axes: Sequence[Axis], document: Document, base: Path
 ) -> tuple[StudyPrompt, ...]:
-    """Return the prompts of `[study]`; none without `prompts`. Relative files are relative to `base`.
+    """Return the prompts of `[study]`; none without `prompts`. Paths of files are relative to `base`.
 
     Raises:
-        RecipeError: with all their problems.
+        RecipeError: with all problems of the prompts.
     """
     prompts: list[StudyPrompt] = []
     problems: list[Problem] = []
@@ -70,11 +69,12 @@ def read_prompts(
             prompts += _prompts_of(content, place, document, base)
         except (ValueError, SentbedError, OSError) as error:
             problems.append(document.problem(str(error), place))
+
     if not problems and table.prompts:
-        problems += _problems_together(prompts, document)
+        problems += _problems_among_prompts(prompts, document)
         problems += _problems_with_axes(prompts, axes, document)
         problems += _problems_with_overrides(prompts, document)
-        problems += _not_counted(table, axes, document)
+        problems += _problems_with_sampler_and_search(table, axes, document)
     if problems:
         raise RecipeError(problems)
     return tuple(prompts)
@@ -83,18 +83,18 @@ def read_prompts(
 def _prompts_of(
     content: str | Mapping[str, Any], place: KeyPath, document: Document, base: Path
 ) -> Iterator[StudyPrompt]:
-    """Yield the prompts of one entry of `prompts`. Raises `ValueError`, or why its file cannot be read."""
+    """Yield the prompts of one entry of `prompts`. Raises `ValueError`, or an error of reading its file."""
     if isinstance(content, str):
         parse_template(content)
-        yield StudyPrompt(
-            _checked_label(content), {PROMPT_PATH: {"template": content}}, place
-        )
+        settings = {PROMPT_PATH: {"template": content}}
+        yield StudyPrompt(_checked_label(content), settings, place)
         return
 
     rest = {key: value for key, value in content.items() if key != "label"}
     label = content.get("label")
     if label is not None and not isinstance(label, str):
         raise ValueError(f"the `label` is {label!r:.80}, expected a string")
+
     if "file" in rest and "line" not in rest and label is None:
         yield from _prompts_of_file(rest, place, document, base)
         return
@@ -106,6 +106,7 @@ def _prompts_of(
     if not isinstance(label, str):
         message = "the prompt has no `label`, and no `template` to be called by; give it a `label`"
         raise ValueError(message)  # noqa: TRY004 - a fault of the recipe
+
     yield StudyPrompt(_checked_label(label), _settings(rest), place)
 
 
@@ -116,11 +117,11 @@ def _prompts_of_file(
     location = content["file"]
     if not isinstance(location, str):
         raise ValueError(f"the `file` is {location!r:.80}, expected a path")  # noqa: TRY004 - of the recipe
-    path = (
-        locate(location)
-        if ":" in location
-        else _beside(place, document, base) / location
-    )
+
+    if ":" in location:
+        path = locate(location)
+    else:
+        path = _directory_of(place, document, base) / location
     lines = read_file(path).decode("utf-8-sig").splitlines()
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -128,17 +129,16 @@ def _prompts_of_file(
             yield StudyPrompt(label, _settings({**content, "line": number}), place)
 
 
-def _beside(place: KeyPath, document: Document, base: Path) -> Path:
-    """Return the directory of the file that says what is at a place."""
+def _directory_of(place: KeyPath, document: Document, base: Path) -> Path:
+    """Return the directory of the recipe file that sets the value at a key path."""
     file, _ = document.place(place)
     return base if file is None else Path(file).resolve().parent
 
 
 def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return path -> value of a prompt's table; empty for the recipe's own prompt. Raises `ValueError`."""
-    settings = dict(
-        leaves({key: value for key, value in content.items() if key not in _KEYS})
-    )
+    """Return path -> value of a prompt's table; empty if it sets nothing. Raises `ValueError`."""
+    paths = {key: value for key, value in content.items() if key not in _KEYS}
+    settings = dict(leaves(paths))
     for path in settings:
         if "." not in path:
             raise ValueError(
@@ -150,6 +150,7 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
                 f"the prompt sets `{path}`, and a prompt is a part of an encoder, such as "
                 "`encoders.NAME.prompt`: scores of unlike evaluations or trainings are not averaged"
             )
+
     keys = {key: content[key] for key in _KEYS if key in content}
     if keys:
         settings[PROMPT_PATH] = keys
@@ -157,7 +158,7 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked_label(label: str) -> str:
-    """Return a label. Raises `ValueError` if tables cannot have it."""
+    """Return a label. Raises `ValueError` if it cannot stand in a table."""
     if not label.strip() or printable(label) != label:
         raise ValueError(
             f"the label {label!r} is empty or has control characters; give the prompt a `label`"
@@ -170,10 +171,10 @@ def _checked_label(label: str) -> str:
     return label
 
 
-def _problems_together(
+def _problems_among_prompts(
     prompts: Sequence[StudyPrompt], document: Document
 ) -> Iterator[Problem]:
-    """Yield what is wrong with prompts beside each other."""
+    """Yield a problem if there is only one prompt, or two have the same values or directories."""
     if len(prompts) < 2:
         message = (
             f"there is {count(len(prompts), 'prompt')}, which does not show how much prompts differ; give 2 "
@@ -203,7 +204,7 @@ def _problems_together(
 def _problems_with_axes(
     prompts: Sequence[StudyPrompt], axes: Sequence[Axis], document: Document
 ) -> Iterator[Problem]:
-    """Yield a problem for each axis that sets what the prompts would replace, or has their column."""
+    """Yield a problem for each axis that sets a value of the prompts, or has the name of their column."""
     for axis in axes:
         if axis.name == "prompt":
             message = (
@@ -233,10 +234,8 @@ def _problems_with_overrides(
     for override in document.overrides:
         path = override.partition("=")[0].strip()
         value = document.value(document.key_path(path))
-        if any(
-            _is_replaced(inner, prompts, document)
-            for inner in _paths_of_values(path, value)
-        ):
+        paths = _paths_of_values(path, value)
+        if any(_is_replaced(inner, prompts, document) for inner in paths):
             message = (
                 f"found the override `{path}`, but its value is that of the study's `prompts`; take it out, "
                 "or change the prompts (`--set study.prompts=[...]`)"
@@ -245,7 +244,7 @@ def _problems_with_overrides(
 
 
 def _paths_of_values(path: str, value: Any) -> Iterator[str]:
-    """Yield the path of each single value that is set where `path` is set to a value, table or array."""
+    """Yield the path of each single value in the value, table or array at `path`."""
     if isinstance(value, list):
         value = dict(enumerate(value))
     if not isinstance(value, Mapping) or not value:
@@ -256,7 +255,7 @@ def _paths_of_values(path: str, value: Any) -> Iterator[str]:
 
 
 def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) -> bool:
-    """Whether what is set at a path is replaced by a prompt, alone or with the table that holds it."""
+    """Whether a prompt sets the value at a path, or a table that contains it."""
     names = names_of_path(document, path)
     for prompt in prompts:
         for of_prompt in prompt.settings:
@@ -266,10 +265,10 @@ def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) 
     return False
 
 
-def _not_counted(
+def _problems_with_sampler_and_search(
     table: StudyTable, axes: Sequence[Axis], document: Document
 ) -> Iterator[Problem]:
-    """Yield what cannot go with prompts, as it would not count them."""
+    """Yield a problem if the study has a sampler or a search, which do not go together with prompts."""
     if table.sampler is not None:
         message = (
             "a sampler compares single runs of cells, and with `prompts` a cell has one a prompt; take one "
@@ -284,13 +283,6 @@ def _not_counted(
         yield document.problem(message, ("search",))
         return
     for axis in axes:
-        if _sets_search(axis):
+        tables = {path.partition(".")[0] for path in axis.paths(document)}
+        if "search" in tables:
             yield document.problem(message, ("study", "axes", axis.name))
-
-
-def _sets_search(axis: Axis) -> bool:
-    """Whether a label of an axis gives its cells a search."""
-    for settings in axis.settings.values():
-        if any(path.partition(".")[0] == "search" for path in settings):
-            return True
-    return False

@@ -1,4 +1,4 @@
-"""Writing of a study's tables, exports and report."""
+"""Writes the tables, exports and report of a study."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def write_reports(
 ) -> Path:
     """Write tables and reports of the results so far; return the path of `report.html`.
 
-    `data` is what `read_data` returns, and read by default. `say` is told the chosen cell in a sentence,
-    where the study has `[study.decide]`.
+    `data` is the result of `read_data`; it is read by default. `say` gets a sentence on each axis that
+    changes no score, and on the chosen cell if the study has `[study.decide]`.
 
     Raises:
         RunError: if the directory is not a study, a link leads out of it, or a file cannot be written.

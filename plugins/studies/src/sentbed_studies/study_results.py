@@ -43,7 +43,7 @@ SCORE_COLUMNS = (
     "direction",
     "degenerate",
 )
-"""Columns of `LoadedStudy.scores` after `cell` and those of the axes."""
+"""Columns of `LoadedStudy.scores` after `cell` and the columns of the axes."""
 
 GROUPS = [
     "protocol",
@@ -59,11 +59,11 @@ GROUPS = [
     "mean_rank",
     "task_letters",
 ]
-"""Columns of `LoadedStudy.groups` after those that say what was scored."""
+"""Columns of `LoadedStudy.groups` after cell, axes, encoder and evaluator."""
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
-    """Return the results of the study in a directory, as far as they are; it may be running.
+    """Return the results so far of the study in a directory, which may still be running.
 
     Raises:
         RunError: if there is no study in the directory, or a file of it cannot be read.
@@ -79,7 +79,7 @@ class LoadedStudy:
     """
 
     data: StudyData
-    """Everything that is known of it: cells, runs with their directories and records, excluded cells."""
+    """Content of its directory: cells, runs with their directories and records, excluded cells."""
 
     @property
     def name(self) -> str:
@@ -108,17 +108,17 @@ class LoadedStudy:
 
     @property
     def decisions(self) -> Decisions | None:
-        """What was stopped, when and why; None without `[study.stop]`, or before the first look."""
+        """Which cells were stopped, when and why; None without `[study.stop]`, or before the first look."""
         return self.data.decisions
 
     @cached_property
     def tables(self) -> tuple[Summary, ...]:
-        """Tables of the report: mean, standard deviation, places and tests; `print` shows one as text."""
+        """Tables of the report: means, standard deviations, ranks and tests; `print` shows one as text."""
         return summarise(self.data)
 
     @cached_property
     def chosen(self) -> Selection | None:
-        """The cell with the best deciding score, what it was chosen among, and its scores on test data.
+        """The cell with the best deciding score, the number of candidates, and its scores on test data.
 
         None if the recipe has no `[study.decide]`.
         """
@@ -126,38 +126,36 @@ class LoadedStudy:
 
     @cached_property
     def numbers(self) -> pandas.DataFrame:
-        """Every number of the study, one a row: `scores`, and in the same form what encoders and runs cost.
+        """All numbers of the study, one per row: the `scores`, and the costs of encoders and runs.
 
-        Further columns: `split` (`test` or `development`), `axis` (`cost` of a cost) and `score`, the score
-        itself with the items behind it.
+        The columns are those of `scores`, and `split` (`test` or `development`), `axis` (`cost` if the number
+        is a cost) and `score` (the `Score` itself, with its items).
         """
         return study_frame(self.data)
 
     @cached_property
     def scores(self) -> pandas.DataFrame:
-        """Every score of every finished run, one per row, also those before training (`NAME@start`).
+        """All scores of all finished runs, one per row; those before training have the encoder `NAME@start`.
 
         Columns: `cell`, a column per axis with its labels (`axis NAME` if a table of a study has a column of
         that name), `prompt` in a study with `prompts`, `seed`, `encoder`, `evaluator`, `protocol`, `task`,
         `metric`, `value`, `direction`, `degenerate`. Axes are ordered categories, in the order of the recipe.
         """
         scores = self.numbers[self.numbers["evaluator"] != RUN_COST]
-        return scores[
-            ["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]
-        ].reset_index(drop=True)
+        return scores[self._score_columns].reset_index(drop=True)
 
     @cached_property
     def costs(self) -> pandas.DataFrame:
-        """What each finished run costs, one encoder per row, with a column for each cost.
+        """Costs of all finished runs, one row per encoder and evaluator, one column per cost.
 
         Columns: `cell`, a column per axis, `seed`, `encoder` and `evaluator` as in `scores`, and a column for
         each task of a score that is a cost (`axis` is `cost`), such as `passes`; `cost NAME` if an axis or a
-        column of `scores` has its name. A cost that was measured twice in a run, as on other texts, begins
-        another row, and so does what the run took as a whole, with shared stages: `run-seconds` and so on, of
-        the evaluator `run-cost`.
+        column of `scores` has its name. If a cost was measured twice in a run, such as on other texts, there
+        is a second row. The costs of the whole run, with shared stages, have a row of their own: `run-seconds`
+        and so on, of the evaluator `run-cost`.
         """
         costs = self._numbered_costs(["encoder", "evaluator"])
-        places = [
+        keys = [
             "cell",
             *self._axis_columns,
             *self._prompt_column,
@@ -165,50 +163,49 @@ class LoadedStudy:
             "encoder",
             "evaluator",
         ]
-        lines = [*places, "time"]
-        wide = costs.pivot(index=lines, columns="column", values="value").reset_index()
-        order = costs.drop_duplicates(lines)[lines]
-        columns = list(dict.fromkeys(costs["column"]))
-        # A pivot sorts its rows: back into the order of the runs.
-        return order.merge(wide, how="left", on=lines)[[*places, *columns]]
+        keys_of_row = [*keys, "repetition"]
+        wide = costs.pivot(index=keys_of_row, columns="column", values="value")
+        # A pivot sorts its rows: merged into the order of the runs.
+        rows = costs.drop_duplicates(keys_of_row)[keys_of_row]
+        rows = rows.merge(wide.reset_index(), how="left", on=keys_of_row)
+        return rows[[*keys, *dict.fromkeys(costs["column"])]]
 
     @cached_property
     def tidy(self) -> pandas.DataFrame:
-        """Scores and costs side by side: `scores` without the costs, with a column for each of these.
+        """The `scores` that are no costs, with further columns for the costs.
 
-        The costs of a row are those of its encoder and, as `run-seconds` and so on, those of its run as a
-        whole; what was not measured is missing. A cost's column is named as in `costs`; what was measured
-        twice in a run, as on other texts, has a second one, such as `passes 2`.
+        The costs of a row are those of its encoder and, as `run-seconds` and so on, those of the whole run;
+        values that were not measured are missing. Columns are named as in `costs`; if a cost was measured
+        twice in a run, such as on other texts, it has a second column, such as `passes 2`.
         """
         costs = self._numbered_costs(["encoder"])
         columns = []
-        for name, time in zip(costs["column"], costs["time"], strict=True):
-            if time:
-                name = f"{name} {time + 1}"  # noqa: PLW2901
-            columns.append(name)
-        costs["column"] = columns
-        places = ["cell", *self._prompt_column, "seed", "encoder"]
-        wide = costs.pivot(index=places, columns="column", values="value").reset_index()
-        wide = wide[[*places, *dict.fromkeys(costs["column"])]]
-        scores = self.numbers[self.numbers["axis"] != "cost"]
-        scores = scores[
-            ["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]
-        ]
-        return scores.merge(wide, how="left", on=places)
+        for name, repetition in zip(costs["column"], costs["repetition"], strict=True):
+            number = f" {repetition + 1}" if repetition else ""
+            columns.append(f"{name}{number}")
 
-    def _numbered_costs(self, places: list[str]) -> pandas.DataFrame:
-        """Return all costs with the name of their column, and how often that was there before in a run."""
+        costs["column"] = columns
+        keys = ["cell", *self._prompt_column, "seed", "encoder"]
+        wide = costs.pivot(index=keys, columns="column", values="value").reset_index()
+        wide = wide[[*keys, *dict.fromkeys(columns)]]
+        scores = self.numbers[self.numbers["axis"] != "cost"][self._score_columns]
+        return scores.merge(wide, how="left", on=keys)
+
+    def _numbered_costs(self, keys: list[str]) -> pandas.DataFrame:
+        """Return all costs with the columns `column`, its name, and `repetition`, its number in a run, from 0.
+
+        `keys` are columns, beside the run, whose values have repetitions of their own.
+        """
         costs = self.numbers[self.numbers["axis"] == "cost"].copy()
         taken = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
-        columns = []
+        names = []
         for task in costs["task"]:
             name = f"cost {task}" if task in taken else task
-            columns.append(name)
-        costs["column"] = columns
-        of_run = ["cell", *self._prompt_column, "seed"]
-        costs["time"] = costs.groupby(
-            [*of_run, *places, "column"], observed=True
-        ).cumcount()
+            names.append(name)
+
+        costs["column"] = names
+        columns = ["cell", *self._prompt_column, "seed", *keys, "column"]
+        costs["repetition"] = costs.groupby(columns, observed=True).cumcount()
         return costs
 
     def power(
@@ -218,10 +215,11 @@ class LoadedStudy:
         power: float = 0.8,
         level: float = 0.05,
     ) -> tuple[PowerTable, ...]:
-        """Return which differences from the baseline so many seeds find, by the spread of this study.
+        """Return the smallest differences from the baseline that numbers of seeds find, by this study's spread.
 
-        One per table, on its last column; `print` shows it. `seeds` are by default those of the study, twice
-        and four times as many; of each of `differences` it has the seeds needed.
+        There is one result per table, for its last column; `print` shows it. `seeds` is by default the number
+        of seeds of the study, twice and four times that; for each of `differences`, the result has the number
+        of seeds that finds it.
 
         Raises:
             RunError: if no cell was compared with the baseline under two seeds or more, or an argument is out
@@ -233,13 +231,13 @@ class LoadedStudy:
 
     @cached_property
     def groups(self) -> pandas.DataFrame:
-        """Which cells cannot be told apart, a row for each cell and ranked table, the best first.
+        """Which cells do not differ significantly: a row per cell of each ranked table, the best cell first.
 
-        Columns: `cell`, a column per axis as in `scores`,
-        `encoder` and `evaluator`; `protocol`, `task` and `metric` of the last column of the table; `mean`,
-        `letters` (cells that share one cannot be told apart), `lowest_rank` and `highest_rank`; `from_best`,
-        `low` and `high`, the difference from the best with bounds for all pairs at once; and, where a table
-        has many tasks, `mean_rank` and `task_letters` over them.
+        Columns: `cell`, a column per axis as in `scores`, `encoder` and `evaluator`; `protocol`, `task` and
+        `metric` of the last column of the table; `mean`, `letters` (cells that share a letter do not differ
+        significantly), `lowest_rank` and `highest_rank`; `from_best`, `low` and `high`, the difference from
+        the best with simultaneous bounds for all pairs; and, if a table has many tasks, `mean_rank` and
+        `task_letters` over them.
         """
         import pandas
 
@@ -249,36 +247,33 @@ class LoadedStudy:
             groups = table.groups
             if groups is None:
                 continue
-            over_tasks = groups.tasks.rows if groups.tasks is not None else ()
-            ranks = {(rank.cell, rank.encoder): rank for rank in over_tasks}
+            ranks = {}
+            if groups.tasks is not None:
+                for rank in groups.tasks.rows:
+                    ranks[rank.cell, rank.encoder] = rank.mean_rank, rank.letters
             for row in groups.rows:
-                rank = ranks.get((row.cell, row.encoder))
-                mean_rank, task_letters = None, None
-                if rank is not None:
-                    mean_rank, task_letters = rank.mean_rank, rank.letters
-                rows.append(
-                    {
-                        # Before the labels: an axis may be called `name`, which is no column.
-                        **attrs.asdict(row),
-                        **{
-                            axis_column(axis): label
-                            for axis, label in labels[row.cell].items()
-                        },
-                        **table.ranked_by,
-                        "letters": row.letters,
-                        "mean_rank": mean_rank,
-                        "task_letters": task_letters,
-                    }
+                # First, as an axis may be called `name` or `value`, like fields that are no columns.
+                values = attrs.asdict(row)
+                for axis, label in labels[row.cell].items():
+                    values[axis_column(axis)] = label
+                values |= table.ranked_by
+                values["letters"] = row.letters
+                mean_rank, task_letters = ranks.get(
+                    (row.cell, row.encoder), (None, None)
                 )
+                values["mean_rank"] = mean_rank
+                values["task_letters"] = task_letters
+                rows.append(values)
+
         columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]
         return with_axis_categories(pandas.DataFrame(rows, columns=columns), self.data)
 
     def items(self, first: str, second: str, task: str) -> pandas.DataFrame:
-        """Return the items that make the difference of two cells in a task, the largest shares first.
+        """Return the contribution of each item to the difference of two cells in a task, largest first.
 
-        Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the
-        cells, as means over their seeds), `share` (of the second cell less the first, in the unit of the
-        score; their sum is the difference), `group`.
+        Columns: `item` (its index in the data), `gold`, `first` and `second` (predictions of the cells,
+        averaged over their seeds), `share` (contribution to the score of the second cell minus that of the
+        first; the sum is the difference), `group`.
 
         Raises:
             RunError: if a cell has no items in the task, or there is no such cell.
@@ -303,9 +298,9 @@ class LoadedStudy:
     ) -> Figure:
         """Draw a figure of the report, such as `cost`; with `file`, also write it, as PDF, SVG or PNG.
 
-        `figures` has the names. Those of tables are of the average where there is one, or of `task`. `width`
-        and `height` are inches; the height is by default in proportion to that in the report. `dpi` is the
-        resolution of PNG. Letters that no font has are a `UserWarning` when the file is written.
+        `figures` has the names. Figures of a table show `task`, by default the average if there is one.
+        `width` and `height` are inches; the height is by default in proportion to that in the report. `dpi`
+        is the resolution of PNG. Characters that no font has are a `UserWarning` when the file is written.
 
         Raises:
             RunError: if there is no such figure or task, a size is out of range, or the file cannot be
@@ -313,9 +308,11 @@ class LoadedStudy:
         """
         plot = figure_named(self._plots(task), name, task, self.tables)
         figure = plot.figure(width, height, theme)
-        if file is not None and (
-            remark := write_figure(figure, Path(file), plot.title, dpi)
-        ):
+        if file is None:
+            return figure
+
+        remark = write_figure(figure, Path(file), plot.title, dpi)
+        if remark:
             warnings.warn(remark, stacklevel=2)
         return figure
 
@@ -329,6 +326,10 @@ class LoadedStudy:
     @property
     def _axis_columns(self) -> list[str]:
         return [axis_column(axis) for axis in self.axes]
+
+    @property
+    def _score_columns(self) -> list[str]:
+        return ["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]
 
     def __repr__(self) -> str:
         data = self.data

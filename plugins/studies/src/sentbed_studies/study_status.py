@@ -1,4 +1,4 @@
-"""How far a study is, as `sentbed study status` prints it."""
+"""Progress of a study and its runs, as `sentbed study status` prints it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from sentbed_studies.run_progress import RunLog, RunProgress
 
 @attrs.frozen(eq=False)
 class RunStatus:
-    """How far a run is."""
+    """Progress of a run."""
 
     run: CellRun
     is_fresh: bool
-    """Whether it is one of the chosen cell with a fresh seed."""
+    """Whether it is a run of the chosen cell with a fresh seed."""
     progress: RunProgress | None
-    """Where it is, or was when it was stopped or killed; None of one that is not begun, or has ended."""
+    """Current progress, or that when it was stopped or killed; None if it has not begun, or has ended."""
     directory: Path | None
-    """Its directory; None of one that is not begun."""
+    """Its directory; None if it has not begun."""
 
     @property
     def missing(self) -> int:
-        """Number of evaluations that a finished run lacks, which were added to the recipe since."""
+        """Number of evaluations that were added to the recipe after the run has finished."""
         if self.run.status != "finished" or self.directory is None:
             return 0
         return len(missing_evaluations(self.directory, self.run.evaluations or ()))
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it is known where a run is that is at work."""
+        """Whether it is running, and its progress is known."""
         return self.run.status == "running" and self.progress is not None
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class RunStatus:
         return line
 
     def table(self) -> dict[str, Any]:
-        """Return how far it is, for JSON."""
+        """Return the status as a JSON object."""
         run = self.run
         progress = None
         if self.progress is not None and self.is_at_work:
@@ -79,15 +79,15 @@ class RunStatus:
 
 @attrs.frozen(eq=False)
 class StudyStatus:
-    """How far a study is."""
+    """Progress of a study."""
 
     data: StudyData
     runs: tuple[RunStatus, ...]
-    """Runs of all cells, and last those of the chosen cell with fresh seeds."""
+    """Runs of all cells, then those of the chosen cell with fresh seeds."""
     unchosen: int
-    """Number of runs of cells that a sampler has still to choose."""
+    """Number of runs of cells that the sampler has not chosen yet."""
     mean_seconds: float | None
-    """Mean time of the finished runs."""
+    """Mean seconds of the finished runs; None if there are none."""
 
     @property
     def total(self) -> int:
@@ -106,16 +106,16 @@ class StudyStatus:
 
     @property
     def at_work(self) -> list[RunProgress]:
-        """How far the runs are that are at work."""
-        return [
-            status.progress
-            for status in self.runs
-            if status.is_at_work and status.progress is not None
-        ]
+        """Progress of the running runs."""
+        progress = []
+        for status in self.runs:
+            if status.run.status == "running" and status.progress is not None:
+                progress.append(status.progress)
+        return progress
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until all runs have finished, with as many at a time as now; None if unknown."""
+        """Seconds until all runs have finished, if as many run at a time as now; None if unknown."""
         if self.mean_seconds is None:
             return None
         seconds = self.mean_seconds * (self.total - self.finished)
@@ -128,6 +128,7 @@ class StudyStatus:
         """A sentence on `seconds_left`; None if they are unknown, or nothing is left."""
         if self.seconds_left is None or self.finished == self.total:
             return None
+
         at_a_time = "with one run at a time"
         if self.at_work:
             at_a_time = f"as now with {count(len(self.at_work), 'run')} at a time"
@@ -152,25 +153,29 @@ class StudyStatus:
             yield self.time_left
 
     def table(self) -> dict[str, Any]:
-        """Return the same for JSON."""
+        """Return the status as a JSON object."""
         data = self.data
+        decisions = None
+        sampled = None
+        if data.decisions is not None:
+            decisions = plain(attrs.asdict(data.decisions))
+        if data.sampled is not None:
+            sampled = attrs.asdict(data.sampled)
         return {
             "name": data.name,
             "finished": self.finished,
             "total": self.total,
             "seconds_left": self.seconds_left,
-            "decisions": None
-            if data.decisions is None
-            else plain(attrs.asdict(data.decisions)),
-            "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
+            "decisions": decisions,
+            "sampled": sampled,
             "runs": [status.table() for status in self.runs],
         }
 
 
 def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyStatus:
-    """Return how far a study is, by the logs of its runs.
+    """Return the progress of a study, from the logs of its runs.
 
-    `logs` are those that were read before, by directory: they are read on from there.
+    `logs`, by directory, are those of earlier calls: only their new lines are read, and new logs are added.
     """
     if logs is None:
         logs = {}
@@ -179,20 +184,19 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
     for cell in data.cells:
         runs += cell.runs
         fresh += cell.confirmation
+
     runs += fresh
 
     unchosen = 0
     if data.sampled is not None:
         unchosen = (data.sampled.cells - len(data.sampled.names)) * len(data.seeds)
 
-    mean = None
-    times = [
-        run.seconds
-        for run in runs
-        if run.status == "finished" and run.seconds is not None
-    ]
-    if times:
-        mean = sum(times) / len(times)
+    times = []
+    for run in runs:
+        if run.status == "finished" and run.seconds is not None:
+            times.append(run.seconds)
+
+    mean = sum(times) / len(times) if times else None
 
     statuses = []
     for run in runs:

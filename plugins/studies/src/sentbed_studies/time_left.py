@@ -1,8 +1,8 @@
-"""Estimate of the time that a study has left, which runs correct as they finish."""
+"""Estimate of the time that the runs of a study take, planned and then corrected by the finished runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,86 +18,86 @@ from sentbed_workbench.resource_plan import Planner
 
 from sentbed_studies.added_evaluations import KeptRun, kept_runs
 from sentbed_studies.confirmation import Confirmation
-from sentbed_studies.shared_work_plan import Work
+from sentbed_studies.shared_work_plan import Prefix, Task, Work
 from sentbed_studies.write_study_directory import needed
 
 Range: TypeAlias = tuple[float, float]
 """Minimum and maximum seconds."""
 
 START = 6.0
-"""Seconds in which a worker loads its libraries, about."""
+"""Approximate seconds that a worker needs to load its libraries."""
 RUN = 1.0
-"""Seconds in which a run builds its encoder, saves it and writes its report, about."""
+"""Approximate seconds that a run needs to build its encoder, save it and write its report."""
 
 
 @attrs.define(eq=False)
 class TimeLeft:
-    """Time that the runs of a study take, as planned and as they took."""
+    """Planned seconds of the runs of a study, and measured seconds of those that have finished."""
 
     planned: dict[Path, Range | None]
     """Run directory -> minimum and maximum seconds; None if unknown."""
     workers: int = 1
+    """Number of cells that are run at a time."""
 
     problems: tuple[str, ...] = ()
     """Parts that the plan leaves out, with the reasons."""
     unusable: tuple[str, ...] = ()
-    """What is wrong with data, so that runs of the study would fail."""
+    """Problems of data because of which runs of the study would fail."""
     memory: int | None = None
     """Largest memory of a run in bytes; None if unknown."""
 
     whole: Range | None = None
-    """Seconds of all runs of the study, finished or not, added up; None if unknown."""
+    """Sum of the planned seconds of all runs, finished or not; None if unknown."""
     alone: Range | None = None
-    """The same if every cell did all of its work itself."""
+    """The same sum if cells shared no work."""
 
     took: dict[Path, float] = attrs.field(factory=dict)
-    """Run directory -> seconds that the finished run took."""
+    """Run directory -> measured seconds of the finished run."""
     pending: dict[Path, Range | None] = attrs.field()
     """Those of the `planned` runs that are still to do; by default all that have not finished."""
     unchosen: list[Range | None] = attrs.field(factory=list)
-    """Seconds of each run still to do of a cell that a sampler has yet to choose."""
+    """Planned seconds per run of the cells that a sampler has not chosen yet."""
     fresh: list[Range | None] = attrs.field(factory=list)
-    """Seconds of each run with a fresh seed still to do, as long as the chosen cell is not known."""
+    """Planned seconds per run with a fresh seed, until it is known which cell gets them."""
 
     _first: dict[Path, float] = attrs.field(factory=dict, init=False)
-    """The first finished run of each worker, in which it has loaded its libraries -> its seconds without
-    these."""
+    """First finished run of each worker -> its seconds without the loading of libraries."""
 
     @pending.default
     def _not_finished(self) -> dict[Path, Range | None]:
-        return {
-            run: seconds
-            for run, seconds in self.planned.items()
-            if run not in self.took
-        }
+        pending = {}
+        for run, seconds in self.planned.items():
+            if run not in self.took:
+                pending[run] = seconds
+        return pending
 
     def finished(self, run: Path, seconds: float) -> None:
-        """Note that a run has finished."""
-        self._count(run)
+        """Record the seconds of a run that has finished."""
+        self._remove_pending(run)
         self.took[run] = seconds
         if len(self._first) < self.workers:
-            # Libraries may be loaded already: a start is no reason to expect less than the plan says.
             planned = self.planned.get(run)
             if planned is not None:
+                # Not below the planned seconds: the libraries may have been loaded already.
                 seconds = max(seconds - START, min(seconds, planned[0]))
             self._first[run] = seconds
 
     def ended(self, run: Path) -> None:
-        """Note that a run has ended in another way, which says nothing on the others."""
-        self._count(run)
+        """Record that a run failed or was left out, so that its time does not count."""
+        self._remove_pending(run)
         if run not in self.took:
             self.planned.pop(run, None)
 
-    def _count(self, run: Path) -> None:
-        """Count a run that has ended, once."""
+    def _remove_pending(self, run: Path) -> None:
+        """Remove a run that has ended from those still to do; a second call changes nothing."""
         if run in self.pending:
             del self.pending[run]
         elif self.unchosen and run in self.planned and run not in self.took:
-            # Its cell is one of those that the sampler has chosen.
+            # The sampler has chosen the cell of this run.
             self.unchosen.pop()
 
     def chosen(self, runs: Sequence[Path]) -> None:
-        """Note the runs with fresh seeds still to do: the cell is known, and all other runs have ended."""
+        """Record the runs with fresh seeds, now that their cell is known; all other runs have ended."""
         self.pending = dict(zip(runs, self.fresh, strict=False))
         self.planned |= self.pending
         self.unchosen = []
@@ -106,32 +106,34 @@ class TimeLeft:
     def of(self, run: Path) -> Range | None:
         """Return the minimum and maximum seconds of a run, or None if unknown.
 
-        Where runs have finished, both are what the plan says, scaled as these need it, or, for a run without
-        a plan, their mean. The first run of a worker counts only while no other has finished, less its start.
+        Once runs have finished, both are the planned seconds times the ratio of measured to planned seconds
+        of the finished runs, or the mean of these for a run without a plan. The first run of each worker,
+        without its start, counts only until another one has finished.
         """
-        return self._correction()(self.planned.get(run))
+        (seconds,) = self._corrected([self.planned.get(run)])
+        return seconds
 
-    def _correction(self) -> Callable[[Range | None], Range | None]:
-        """Return the function from what is planned of a run to what the finished runs let expect of it."""
+    def _corrected(self, runs: Sequence[Range | None]) -> Sequence[Range | None]:
+        """Return the planned seconds of runs, corrected by the finished runs as `of` says."""
         if not self.took:
-            return lambda planned: planned
-        scale = self._scale()
-        later = self._later()
-        mean = sum(later.values()) / len(later)
+            return runs
 
-        def corrected(planned: Range | None) -> Range:
+        scale = self._scale()
+        measured = self._representative()
+        mean = sum(measured.values()) / len(measured)
+        corrected = []
+        for planned in runs:
             seconds = mean
             if planned is not None and scale is not None:
                 seconds = scale * _middle(planned)
-            return seconds, seconds
-
+            corrected.append((seconds, seconds))
         return corrected
 
     def of_all(self, alone: bool = False) -> Range | None:
         """Return the minimum and maximum seconds of all runs of the study, one after the other.
 
-        It is corrected by the finished runs as `of` is, so that it is never less than what is left of it.
-        With `alone`, every cell does all of its work itself. None if it is unknown.
+        They are corrected by the finished runs as in `of`, so that they are never less than the time left.
+        With `alone`, cells share no work. None if unknown.
         """
         planned = self.alone if alone else self.whole
         if planned is None:
@@ -147,7 +149,7 @@ class TimeLeft:
 
     def seconds(self) -> Range | None:
         """Return the minimum and maximum seconds left for all runs and workers, or None if unknown."""
-        # Runs with fresh seeds come after all others.
+        # Runs with fresh seeds begin when all others have ended.
         parts = [
             self._together([*self.pending.values(), *self.unchosen]),
             self._together(self.fresh),
@@ -164,42 +166,44 @@ class TimeLeft:
         return _in_words(seconds)
 
     def of_all_in_words(self) -> str | None:
-        """Return what the whole study takes and what sharing saves of it; None if either is unknown."""
+        """Return the time of the whole study, and the share that sharing saves; None if either is unknown."""
         whole = self.of_all()
         alone = self.of_all(alone=True)
         if whole is None or alone is None:
             return None
+
         if _middle(whole) >= _middle(alone):
             return _in_words(whole)
+
         saved = share(1 - _middle(whole) / _middle(alone))
         return f"{_in_words(whole)}; {_in_words(alone)} without sharing, which saves {saved}"
 
     def _together(self, runs: Sequence[Range | None]) -> Range | None:
-        """Return the seconds of runs that the workers share."""
-        total = _sum(map(self._correction(), runs))
-        if total is None:
-            return None
+        """Return the corrected seconds of runs that all workers do at the same time; None if unknown."""
+        total = _sum(self._corrected(runs))
         return _times(total, 1 / max(1, min(self.workers, len(runs))))
 
-    def _later(self) -> Mapping[Path, float]:
-        """Return the finished runs that count: those after the first of a worker, if there are any."""
-        later = {
-            run: seconds for run, seconds in self.took.items() if run not in self._first
-        }
+    def _representative(self) -> Mapping[Path, float]:
+        """Return run -> seconds of the runs after the first of each worker, or of the first ones alone."""
+        later = {}
+        for run, seconds in self.took.items():
+            if run not in self._first:
+                later[run] = seconds
         return later or self._first
 
     def _scale(self) -> float | None:
-        """Return how much longer the finished runs took than was planned; None if none of them was."""
-        took_in_all = 0.0
-        planned_in_all = 0.0
-        for run, took in self._later().items():
+        """Return the ratio of measured to planned seconds of finished runs; None if none was planned."""
+        measured_total = 0.0
+        planned_total = 0.0
+        for run, seconds in self._representative().items():
             planned = self.planned.get(run)
             if planned is not None:
-                took_in_all += took
-                planned_in_all += _middle(planned)
-        if not planned_in_all:
+                measured_total += seconds
+                planned_total += _middle(planned)
+
+        if not planned_total:
             return None
-        return took_in_all / planned_in_all
+        return measured_total / planned_total
 
 
 def time_left(
@@ -211,10 +215,15 @@ def time_left(
     number_of_runs: int | None = None,
     confirmation: Confirmation | None = None,
 ) -> TimeLeft:
-    """Return the time that the work of a study takes; what has finished in `directory` corrects it.
+    """Return the time that the work of a study takes, corrected by the finished runs in `directory`.
 
-    `kept` is what `directory` holds of the runs. `number_of_runs` is that of a sampler, which takes only some
-    of them. `confirmation` comes after them.
+    Args:
+        work: Runs and shared stages.
+        directory: The study's directory.
+        planner: Estimates the seconds of stages and evaluations.
+        kept: State of each run in `directory`; read if None.
+        number_of_runs: Number of runs that are done, if a sampler chooses among those of `work`.
+        confirmation: Runs with fresh seeds that follow.
     """
     if kept is None:
         kept = kept_runs(directory, work)
@@ -223,22 +232,24 @@ def time_left(
     alone = plans.of_cells_alone(work)
     whole, whole_alone, mean_cell = _sum(planned.values()), _sum(alone), _mean(alone)
 
-    to_train = needed(directory, work, [run.task for run in kept if run.status is None])
+    unstarted = [run.task for run in kept if run.status is None]
+    to_train = needed(directory, work, unstarted)
     for prefix in work.prefixes:
         if prefix not in to_train:
             del planned[prefix.directory]
+
     took = {}
     for run in kept:
-        place = run.task.directory
+        run_directory = run.task.directory
         if run.is_done:
-            seconds = _recorded_seconds(directory / place)
+            seconds = _recorded_seconds(directory / run_directory)
             if seconds is not None:
-                took[place] = seconds
+                took[run_directory] = seconds
         elif run.is_finished and not run.is_to_be_trained_again:
-            # What it lacks is computed from the encoder that it has kept.
+            # Only the missing evaluations are to do, with the encoder that the run has kept.
             entries = tuple(evaluation.entry for evaluation in run.missing)
             recipe = attrs.evolve(run.task.cell.recipe, stage=(), evaluate=entries)
-            planned[place] = plans.of_run(recipe)
+            planned[run_directory] = plans.of_run(recipe)
 
     left = TimeLeft(
         planned,
@@ -261,19 +272,21 @@ def time_left(
 
 
 def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
-    """Let only so many runs of cells be left, with those that have finished; each takes the mean of all."""
-    part = number_of_runs / len(work.tasks)
-    cells = [
-        left.pending.pop(task.directory)
-        for task in work.tasks
-        if task.directory in left.pending
-    ]
-    finished = len(work.tasks) - len(cells)
-    left.unchosen = [_mean(cells)] * max(0, number_of_runs - finished)
-    # It is not known which shared stages the chosen cells need.
-    left.pending = {run: _times(seconds, part) for run, seconds in left.pending.items()}
-    left.whole = _times(left.whole, part)
-    left.alone = _times(left.alone, part)
+    """Change the time left to that of `number_of_runs` runs, finished ones included, of the mean duration."""
+    share_of_runs = number_of_runs / len(work.tasks)
+    seconds_of_cells = []
+    for task in work.tasks:
+        if task.directory in left.pending:
+            seconds_of_cells.append(left.pending.pop(task.directory))
+
+    finished = len(work.tasks) - len(seconds_of_cells)
+    left.unchosen = [_mean(seconds_of_cells)] * max(0, number_of_runs - finished)
+    # Shared stages stay pending, but it is unknown which of them the chosen cells need.
+    for run, seconds in left.pending.items():
+        left.pending[run] = _times(seconds, share_of_runs)
+
+    left.whole = _times(left.whole, share_of_runs)
+    left.alone = _times(left.alone, share_of_runs)
 
 
 def _sum(ranges: Iterable[Range | None]) -> Range | None:
@@ -305,61 +318,63 @@ def _middle(planned: Range) -> float:
 
 
 def _recorded_seconds(run: Path) -> float | None:
-    """Return the seconds that a run took, without shared stages; None if its record cannot be read."""
+    """Return the recorded seconds of a run, without shared stages; None if its record cannot be read."""
     try:
         record = read_record(run / REPORT)
         cost = recorded_cost(record)
-        seconds = None if cost is None else cost.own.seconds
-        if seconds is None:
-            seconds = record["seconds"]
-        return float(seconds)
+        if cost is not None and cost.own.seconds is not None:
+            return float(cost.own.seconds)
+        return float(record["seconds"])
     except (OSError, ValueError, KeyError, TypeError, DataError):
-        # The time is then that of the others.
+        # Then the run is not used to correct the others.
         return None
 
 
 @attrs.define(eq=False)
 class _Plans:
+    """Planned seconds of runs; stages and evaluations that several runs have are planned once."""
+
     planner: Planner
     memory: int | None = None
+    """Largest memory of the planned stages in bytes; None before any was planned."""
     problems: dict[str, None] = attrs.field(factory=dict)
+    """What could not be planned, in order."""
 
     _stages: dict[str, list[Range | None]] = attrs.field(factory=dict, init=False)
     """Runtime, encoders and stages of a recipe -> seconds of each stage."""
     _evaluated: set[str] = attrs.field(factory=set, init=False)
-    """Evaluations of encoders before training that are planned: their vectors are kept."""
+    """Planned evaluations before training: equal ones use the cached vectors of the first."""
 
     def of_work(self, work: Work) -> dict[Path, Range | None]:
         """Return run directory -> seconds of shared stages and cells."""
         planned = {}
         for prefix in work.prefixes:
             recipe = first_stages(prefix.recipe, prefix.count)
-            begun = 0 if prefix.above is None else prefix.above.count
-            planned[prefix.directory] = self.of_run(recipe, begun)
+            planned[prefix.directory] = self.of_run(recipe, _stages_before(prefix))
         for bundle in work.bundles:
             for task in bundle:
-                begun = 0 if task.above is None else task.above.count
-                # Of cells that share passes, the first one encodes for all.
-                encodes = task is bundle[0]
-                planned[task.directory] = self.of_run(task.cell.recipe, begun, encodes)
+                # The first cell of a bundle encodes for all cells that share its passes.
+                planned[task.directory] = self.of_run(
+                    task.cell.recipe, _stages_before(task), encodes=task is bundle[0]
+                )
         return planned
 
     def of_cells_alone(self, work: Work) -> list[Range | None]:
-        """Return the seconds of each cell that does all of its work itself."""
+        """Return the seconds of each cell if cells shared no work."""
         self._evaluated.clear()
         return [self.of_run(task.cell.recipe) for task in work.tasks]
 
     def of_run(
         self, recipe: Recipe, begun: int = 0, encodes: bool = True
     ) -> Range | None:
-        """Return the seconds of a run that goes on after `begun` stages."""
+        """Return the seconds of a run that continues after `begun` stages; None if unknown."""
         seconds = _sum([(RUN, RUN), *self._of_stages(recipe)[begun:]])
         if seconds is None or not encodes:
             return seconds
         return _sum([seconds, *self._of_evaluations(recipe, begun)])
 
     def _of_stages(self, recipe: Recipe) -> list[Range | None]:
-        """Return the seconds of each stage with its validations, and note the memory."""
+        """Return the seconds of each stage with its validations, and update `memory`."""
         key = repr((recipe.runtime, recipe.encoders, recipe.stage))
         if key not in self._stages:
             self._stages[key] = self._plan_stages(recipe)
@@ -377,9 +392,9 @@ class _Plans:
         for stage, planned in zip(recipe.stage, plan.stages, strict=True):
             self.problems |= dict.fromkeys(planned.problems)
             peaks.append(planned.peak or 0)
-            seconds.append(
-                _sum([planned.seconds, *self._of_validations(recipe, stage, planned)])
-            )
+            validations = self._of_validations(recipe, stage, planned)
+            seconds.append(_sum([planned.seconds, *validations]))
+
         self.memory = max(peaks)
         return seconds
 
@@ -403,11 +418,8 @@ class _Plans:
             for seconds in self._of_evaluation(recipe, entry, name):
                 if "end" in entry.at:
                     yield seconds
-                if (
-                    "start" in entry.at
-                    and not begun
-                    and self._is_new(recipe, entry, name)
-                ):
+                is_before_training = "start" in entry.at and not begun
+                if is_before_training and self._is_new(recipe, entry, name):
                     yield seconds
 
     def _of_evaluation(
@@ -416,24 +428,28 @@ class _Plans:
         entry: Evaluate | Validate | Watch,
         name: str,
     ) -> Iterator[Range]:
-        """Yield the seconds of an evaluation; nothing if they are unknown, which is a problem."""
+        """Yield the seconds of an evaluation; if they are unknown, add to `problems` and yield nothing."""
         seconds = self.planner.evaluation(recipe, entry, name)
         if isinstance(seconds, str):
-            self.problems[f"evaluations with `{entry.evaluator.name}`: {seconds}"] = (
-                None
-            )
-        else:
-            yield seconds
+            problem = f"evaluations with `{entry.evaluator.name}`: {seconds}"
+            self.problems[problem] = None
+            return
+        yield seconds
 
     def _is_new(self, recipe: Recipe, entry: Evaluate, name: str) -> bool:
-        """Whether no equal encoder was evaluated so before training, and note that it is now."""
-        # Encoders are equal if they are of equal files or equal seeds.
+        """Return whether this is the first such evaluation of an equal untrained encoder, and remember it."""
+        # Untrained encoders are equal if they come from the same files, or have the same seed.
         encoder = recipe.encoders[name]
         seed = None if encoder.backbone.traits.from_files else recipe.run.seed
         key = repr((encoder, entry.evaluator, recipe.runtime, seed))
         is_new = key not in self._evaluated
         self._evaluated.add(key)
         return is_new
+
+
+def _stages_before(run: Prefix | Task) -> int:
+    """Return the number of shared stages from which a run continues."""
+    return 0 if run.above is None else run.above.count
 
 
 def _in_words(seconds: Range) -> str:

@@ -1,4 +1,4 @@
-"""The sampler `tpe`: Optuna's tree-structured Parzen estimator over the axes of a study."""
+"""Sampler `tpe`: Optuna's tree-structured Parzen estimator over the axes of a study."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from sentbed.protocols import CellSampler
 class TPE(CellSampler):
     """Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells.
 
-    Labels are categories. An axis whose labels have numbers is ordered, and Optuna sees the ranks of these,
-    as learning rates and temperatures are usually spaced by factors. Optuna proposes a label of each axis. A
-    proposal that is no cell of the study, or one that has been chosen, becomes the nearest cell that has not:
-    the one with the least sum over axes of 1 for another label, or of the share of an ordered axis that lies
-    between two labels; among equals, one drawn at random.
+    Labels are categories; if all labels of an axis have numbers, Optuna gets the ranks of these, as learning
+    rates and temperatures are usually spaced by factors. Optuna proposes a label of each axis. If the proposal
+    is not a cell of the study, or was chosen before, the nearest cell that was not is chosen. The distance is
+    the sum over axes of 1 for a different label or, on an axis with numbers, of the difference of the ranks
+    divided by the largest one; ties are broken at random.
 
-    Nothing is kept between calls: each makes an Optuna study of all scores, seeded by `seed` and the number
+    Nothing is kept between calls: each builds an Optuna study of all scores, seeded by `seed` and the number
     of scores, so that a study that is resumed, or run by several processes, chooses the same cells.
     """
 
     name: ClassVar[str] = "tpe"
 
     startup: int = attrs.field(default=10, validator=ge(1))
-    """Cells with a score that are chosen at random before scores are read."""
+    """Number of cells with a score that are chosen at random before scores are used."""
     multivariate: bool = False
-    """Whether labels of different axes are modelled together, for axes that depend on each other, rather than
-    each axis alone."""
+    """Whether all axes are modelled together, for axes that depend on each other; by default each alone."""
 
     def check(self) -> Iterator[str]:
         """Yield a problem if Optuna is missing."""
@@ -48,7 +47,7 @@ class TPE(CellSampler):
         count: int,
         seed: int,
     ) -> list[int]:
-        """Return the cells nearest to what Optuna proposes."""
+        """Return the cells nearest to the proposals of Optuna."""
         import numpy as np
         import optuna
         from optuna.distributions import (
@@ -75,34 +74,36 @@ class TPE(CellSampler):
             else:
                 labels[axis] = of_axis
                 space[axis] = CategoricalDistribution(range(len(of_axis)))
+
         places = []
         for labels_of_cell in cells:
             place = {}
             for axis, of_axis in labels.items():
                 place[axis] = of_axis.index(labels_of_cell[axis])
             places.append(place)
+
         rng = np.random.default_rng([seed, len(scores)])
-        # Optuna's own warnings are on its experimental parts; its log would be a line a cell.
+        # Optuna would log a line for each cell.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         sampler = TPESampler(
             seed=int(rng.integers(2**31)),
             n_startup_trials=self.startup,
             multivariate=self.multivariate,
-            # Pending cells are taken for bad ones.
+            # Cells without a score yet count as bad ones, so that proposals keep away from them.
             constant_liar=True,
         )
         study = optuna.create_study(direction="maximize", sampler=sampler)
 
         def add(cell: int, state: TrialState, value: float | None = None) -> None:
-            study.add_trial(
-                create_trial(
-                    state=state, params=places[cell], distributions=space, value=value
-                )
+            trial = create_trial(
+                state=state, params=places[cell], distributions=space, value=value
             )
+            study.add_trial(trial)
 
         for cell, score in scores.items():
             if score is not None:
                 add(cell, TrialState.COMPLETE, score)
+
         free = [
             cell for cell in rng.permutation(len(cells)).tolist() if cell not in scores
         ]
@@ -115,7 +116,7 @@ class TPE(CellSampler):
             cell = min(free, key=lambda c: _distance(places[c], proposal, steps))
             free.remove(cell)
             chosen.append(cell)
-            # Its score is not known: what is proposed next keeps away from it.
+            # Its score is not known yet.
             add(cell, TrialState.RUNNING)
         return chosen
 
@@ -123,7 +124,7 @@ class TPE(CellSampler):
 def _distance(
     place: Mapping[str, int], proposal: Mapping[str, int], steps: Mapping[str, int]
 ) -> float:
-    """Return how far a cell is from a proposal; `steps` are those between the labels of each ordered axis."""
+    """Return the distance of a cell from a proposal; `steps` has the largest index of each ordered axis."""
     total = 0.0
     for axis, index in place.items():
         if axis in steps:

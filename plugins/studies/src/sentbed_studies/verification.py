@@ -1,4 +1,4 @@
-"""The rows of a paper that need no training: what they take, and whether published numbers are met."""
+"""Checks of the rows of a paper that need no training: time and memory, runs, and verdicts on their numbers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sentbed_report.tables.terminal import aligned
 from sentbed_workbench.resource_plan import Planner
 
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.published_table_recipes import (
-    CHECKS,
+from sentbed_studies.paper_recipe_files import CHECKS
+from sentbed_studies.published_number_verdicts import (
     CONTRADICTED,
     NOT_WITHIN,
     WITHIN,
@@ -34,44 +34,44 @@ from sentbed_studies.study_reports import write_reports
 from sentbed_studies.time_left import Range, time_left
 
 SHOWN = 3
-"""Checks named of what is missing."""
+"""Maximum number of checks that a line on a missing file names."""
 
 INCOMPLETE = 3
-"""Exit code where no number was missed, and not all were measured."""
+"""Exit code if no number was missed, but not all were measured."""
 
 
 @attrs.frozen
 class Check:
-    """One check: what it takes, before it is run."""
+    """One check, with the time and memory that it needs."""
 
     name: str
     """Cell of the study."""
     model: str
     """Hub id or location of the weights; empty if they are random."""
     seconds: Range | None
-    """Minimum and maximum seconds of encoding; None if unknown, as of a model that is not here yet."""
+    """Minimum and maximum seconds of encoding; None if unknown, such as before a model is downloaded."""
     memory: int | None
     """Memory in bytes of weights and encoding; None if unknown."""
     finished: bool
     lacking: str
-    """What is missing on this machine; empty if nothing is known to be."""
+    """Why it cannot be run on this machine; empty if no reason is known."""
 
 
 @attrs.frozen
 class Verdict:
-    """What a check has shown."""
+    """Result of a check."""
 
     check: str
     outcome: str
-    """`met`, `met in part`, `not met`, `not measured`, `shown only` or `not run`, with the count or the
-    reason."""
+    """`met`, `met in part`, `not met`, `not measured`, `shown only` or `not run`, with the count of numbers
+    or the reason."""
     missed: bool = False
     complete: bool = True
     """Whether every published number of the check was measured."""
 
 
 def find_checks(papers: Path, paper: str) -> dict[str, Path]:
-    """Return the file of checks of a paper, or with an empty name of every paper that has one.
+    """Return name of a paper -> its file of checks: of one paper, or of all if `paper` is empty.
 
     Raises:
         RunError: if the paper has none.
@@ -99,13 +99,14 @@ class Verification:
     def run(
         self, workers: int | None, retrain: bool, plugins: Plugins, say: Say
     ) -> list[Verdict]:
-        """Run the checks that can be run and have not finished; say ours, theirs and the verdicts."""
+        """Run the checks that can be run and have not finished; print our numbers, theirs and the verdicts."""
         failed = self._run_cells(workers, retrain, plugins, say)
-        numbers: tuple[Number, ...] = ()
+        numbers = []
         if is_study(self.directory):
             names = {check.name for check in self.checks}
-            of_study = numbers_of(read_data(self.directory))
-            numbers = tuple(number for number in of_study if number.cell in names)
+            for number in numbers_of(read_data(self.directory)):
+                if number.cell in names:
+                    numbers.append(number)
 
         verdicts = list(judge(self.checks, numbers, failed))
         say("")
@@ -113,7 +114,7 @@ class Verification:
             for line in comparison(numbers):
                 say(line)
         rows = [
-            (f"{self.paper}: {verdict.check}", verdict.outcome) for verdict in verdicts
+            (f"{self.paper}: {result.check}", result.outcome) for result in verdicts
         ]
         for line in aligned(rows, left=2):
             say(line)
@@ -122,15 +123,16 @@ class Verification:
     def _run_cells(
         self, workers: int | None, retrain: bool, plugins: Plugins, say: Say
     ) -> dict[str, str]:
-        """Run cells, and return the errors of those that failed, by name."""
-        runnable = {
-            check.name
-            for check in self.checks
-            if not check.lacking and not check.finished
-        }
+        """Run the cells that can be run and have not finished; return name of a failed cell -> error."""
+        runnable = set()
+        for check in self.checks:
+            if not check.lacking and not check.finished:
+                runnable.add(check.name)
+
         only = [cell.labels for cell in self.study.cells if cell.name in runnable]
         if not only:
             return {}
+
         plan = plan_study(
             self.study, self.directory, plugins, only=only, workers=workers
         )
@@ -151,35 +153,34 @@ def read_verification(
     only: Entries,
     plugins: Plugins,
 ) -> Verification:
-    """Read the checks of a paper; `only` selects some, as `StudyTable.exclude` does, and empty is all.
+    """Read the checks of a paper; `only` selects some, in the form of `StudyTable.exclude`, by default all.
 
     Raises:
-        RecipeError: with all problems of the file, but for what is missing on this machine.
+        RecipeError: with all problems of the file, except for what is missing on this machine.
     """
     study = read_study(file, overrides, plugins, only=())
     selected = study
     if only:
-        # Of a combination that cannot work only the name is known, and not whether it was asked for.
+        # `only` selects no excluded cells.
         selected = attrs.evolve(study.only(only), excluded=())
     directory = parent / study.name
-    checks = _read_checks(
-        selected, plan_work(selected.cells, CellKeys(plugins)), directory
-    )
-    return Verification(
-        paper, attrs.evolve(study, remarks=()), directory, tuple(checks)
-    )
+    work = plan_work(selected.cells, CellKeys(plugins))
+    checks = _read_checks(selected, work, directory)
+    without_remarks = attrs.evolve(study, remarks=())
+    return Verification(paper, without_remarks, directory, tuple(checks))
 
 
 def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
-    """Return the checks of a study, which was read with `only=()`: what it misses here is in its remarks.
+    """Return the checks of a study that was read with `only=()`, so that its remarks say what is missing.
 
-    A cell whose parts do not go together is a check, too, that cannot be run.
+    An excluded cell, whose parts do not fit together, is a check that cannot be run.
     """
     planner = Planner()
     lacking: dict[str, list[str]] = {}
     for remark in study.remarks:
         for cell in remark.cells:
             lacking.setdefault(cell, []).append(remark.message)
+
     checks = []
     for task in work.tasks:
         left = time_left(work.of([task.cell]), directory, planner)
@@ -197,7 +198,8 @@ def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
                 lacking="; ".join(lacking.get(task.cell.name, ())),
             )
         )
-    # Work is in the order in which it is shared.
+
+    # The order of `work` depends on what is shared.
     checks.sort(key=lambda check: study.names.index(check.name))
     for excluded in study.excluded:
         checks.append(
@@ -207,7 +209,7 @@ def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
 
 
 def missing_lines(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
-    """Yield what is missing on this machine, each with the checks that cannot be run without it."""
+    """Yield a line for each missing file or library, with the checks that cannot be run without it."""
     lacking: dict[str, list[str]] = {}
     for paper, of_paper in checks.items():
         for check in of_paper:
@@ -219,7 +221,7 @@ def missing_lines(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
 
 
 def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
-    """Yield the lines of a table of the checks of each paper: model, time, memory, and what is missing."""
+    """Yield the lines of a table of the checks of each paper: model, time, memory, and whether it can be run."""
     rows = [("check", "model", "encoding", "memory", "")]
     for paper, of_paper in checks.items():
         for check in of_paper:
@@ -240,24 +242,24 @@ def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
 def judge(
     checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]
 ) -> Iterator[Verdict]:
-    """Yield what each check has shown; `failed` has the error of those that could not be run."""
+    """Yield the result of each check; `failed` has the errors of those whose run failed, by name."""
     for check in checks:
         of_check = [number for number in numbers if number.cell == check.name]
-        if not of_check:
-            reason = failed.get(check.name) or check.lacking or "it has not been run"
-            yield Verdict(
-                check.name, f"not run: {' '.join(reason.split())}", complete=False
-            )
+        if of_check:
+            yield _judge_numbers(check.name, of_check)
             continue
-        yield _judge_numbers(check.name, of_check)
+        reason = failed.get(check.name) or check.lacking or "it has not been run"
+        outcome = f"not run: {' '.join(reason.split())}"
+        yield Verdict(check.name, outcome, complete=False)
 
 
 def _judge_numbers(name: str, numbers: Sequence[Number]) -> Verdict:
-    verdicts = Counter(verdict(number) for number in numbers)
+    """Return the result of a check by its published numbers."""
+    verdicts = Counter(map(verdict, numbers))
     within = verdicts[WITHIN]
     decided = within + verdicts[NOT_WITHIN]
-    # Of a key that fits several scores, none of them is the number's.
-    not_measured = sum(number.row.found is None for number in numbers)
+    # A number whose key fits several scores is not measured either.
+    not_measured = len([number for number in numbers if number.row.found is None])
     counted = f"{within} of {count(decided, 'number')} within"
     if not_measured:
         counted += f", {not_measured} not measured"
@@ -270,9 +272,7 @@ def _judge_numbers(name: str, numbers: Sequence[Number]) -> Verdict:
         outcome = "not measured" if not_measured else "shown only"
     else:
         outcome = "met in part" if not_measured else "met"
-    return Verdict(
-        name, f"{outcome}: {counted}", missed=missed, complete=not not_measured
-    )
+    return Verdict(name, f"{outcome}: {counted}", missed, complete=not_measured == 0)
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:

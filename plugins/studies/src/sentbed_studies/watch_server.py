@@ -1,4 +1,4 @@
-"""Server of a study's report on this machine alone, renewed while runs end: `sentbed study watch`."""
+"""HTTP server that shows a study's report on this machine and updates it: `sentbed study watch`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data, status_of
-from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.study_record import STUDY
 from sentbed_report.study_page.runs_section import report_address
 from sentbed_report.study_page.study_report import study_page
@@ -38,11 +38,11 @@ POLICY = "frame-ancestors 'none'"
 SANDBOX = (
     f"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; {POLICY}"
 )
-"""Policy of a run's report, which is served as the run has written it: no script runs, nothing is loaded."""
+"""Content security policy of a run's report, a file of the run: no script runs, nothing is loaded."""
 
 
 class WatchedStudy:
-    """A study in a directory, read and rendered again only when it has changed. Threads may share it."""
+    """A study in a directory, which is read and rendered again only when it has changed. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -55,7 +55,7 @@ class WatchedStudy:
         self._item_pages: dict[str, ItemPage] = {}
 
     def page(self) -> str:
-        """Return the report with the script that renews it.
+        """Return the report with the script that updates it.
 
         Raises:
             RunError: if the study cannot be read, or a link leads out of its directory.
@@ -63,9 +63,8 @@ class WatchedStudy:
         with self._lock:
             data = self._read()
             if not self._page:
-                script = resource("sentbed_studies", "watch.js").replace(
-                    "FINGERPRINT", self._fingerprint
-                )
+                script = resource("sentbed_studies", "watch.js")
+                script = script.replace("FINGERPRINT", self._fingerprint)
                 summaries = summarise(data)
                 pages = item_pages(summaries, data)
                 self._page = page_html(study_page(data, summaries, pages), script)
@@ -73,7 +72,7 @@ class WatchedStudy:
             return self._page
 
     def item_page(self, path: str) -> str | None:
-        """Return the page of the items of a task, to which the report leads; None if there is none there.
+        """Return the page of a task's items at a path to which the report links; None if there is none.
 
         Raises:
             RunError: as `page`.
@@ -84,7 +83,7 @@ class WatchedStudy:
         return None if page is None else page.html()
 
     def run_report(self, path: str) -> str | None:
-        """Return the report of the run to which the page leads by this path; None if there is none there.
+        """Return the report of the run at a path to which the page links; None if there is none.
 
         Raises:
             RunError: if the study cannot be read, or a link leads out of its directory.
@@ -99,7 +98,7 @@ class WatchedStudy:
         return None
 
     def state(self) -> dict[str, Any]:
-        """Return the fingerprint of the study, and how far it is.
+        """Return the fingerprint of the study and its progress.
 
         Raises:
             RunError: as `page`.
@@ -107,6 +106,7 @@ class WatchedStudy:
         with self._lock:
             status = status_of_study(self._read(), self._logs)
             fingerprint = self._fingerprint
+
         lines = [f"{status.finished} of {status.total} runs finished"]
         lines += [str(run) for run in status.runs if run.is_at_work]
         if status.time_left is not None:
@@ -129,24 +129,24 @@ class WatchedStudy:
             self._page = ""
             self._logs = {}
             self._at_work = _runs_at_work(self._data)
-            # A run that has ended while the others were read is a change.
+            # "running", even if a run has ended since: then the next call sees a change.
             self._fingerprint = _digest(times, ["running"] * len(self._at_work))
         return self._data
 
     def _times(self) -> list[str]:
-        """Return when the files were written that change while runs begin and end."""
+        """Return path and modification time of each file that is written when runs begin or end."""
         runs = sorted(self.directory.glob(f"*/*/{MANIFEST}"))
         added = sorted(self.directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
         times = []
         for path in (self.directory / STUDY, self.directory / DECISIONS, *runs, *added):
-            # There may be no decisions, and a run may be removed.
+            # There may be no decisions, and a run may have been removed.
             with suppress(OSError):
                 times.append(f"{path} {path.stat().st_mtime_ns}")
         return times
 
 
 def _text_within(directory: Path, path: Path) -> str | None:
-    """Return the text of a file of a directory; None without one, or if a link leads out of the directory."""
+    """Return the text of a file in a directory; None if it is missing, or a link leads out of the directory."""
     file = (directory / path).resolve()
     if not file.is_relative_to(directory.resolve()):
         return None
@@ -157,15 +157,13 @@ def _text_within(directory: Path, path: Path) -> str | None:
 
 
 def _runs_at_work(data: StudyData) -> list[Path]:
-    """Return the directories of runs that are at work; a process that is killed writes nothing more."""
-    runs: list[CellRun] = []
+    """Return the directories of running runs: if one is killed, its status changes without a file changing."""
+    directories = []
     for cell in data.cells:
-        runs += (*cell.runs, *cell.confirmation)
-    return [
-        run.directory
-        for run in runs
-        if run.status == "running" and run.directory is not None
-    ]
+        for run in (*cell.runs, *cell.confirmation):
+            if run.status == "running" and run.directory is not None:
+                directories.append(run.directory)
+    return directories
 
 
 def _digest(times: Sequence[str], statuses: Sequence[str]) -> str:
@@ -173,15 +171,16 @@ def _digest(times: Sequence[str], statuses: Sequence[str]) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers only those who ask for this server by its name.
+    """Answers requests whose `Host` is this server.
 
-    A page of a stranger may send a browser here under a name of its own, and then read what is answered.
+    Otherwise another site could read the answers by DNS rebinding: it lets its own name resolve to this
+    machine.
     """
 
     server: StudyServer
 
     def parse_request(self) -> bool:
-        """Whether the request is to be answered by `do_GET`; refuse it otherwise."""
+        """Return whether `do_GET` is to answer the request; answer with an error otherwise."""
         if not super().parse_request():
             return False
         if self.command != "GET":
@@ -211,15 +210,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, f"{error}\n")
 
     def _answer_with_page_below(self, path: str) -> None:
-        """Answer with the page of items or the report of a run to which the report of the study leads."""
+        """Answer with the page of items or the report of a run to which the study's report links."""
         page = self.server.study.item_page(path)
         if page is not None:
             self._answer(HTTPStatus.OK, HTML, page)
             return
+
         report = self.server.study.run_report(path)
         if report is not None:
             self._answer(HTTPStatus.OK, HTML, report, SANDBOX)
             return
+
         message = (
             "there are only /, /state, the pages of items and the reports of runs\n"
         )
@@ -242,18 +243,19 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Allow"] = "GET"
         for name, value in headers.items():
             self.send_header(name, value)
+
         self.end_headers()
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: each open page asks every few seconds."""
+        """Log nothing: each open page sends a request every few seconds."""
 
 
 class StudyServer(ThreadingHTTPServer):
-    """Serves the report of a study to this machine; `port` 0 takes a free one.
+    """Serves the report of a study on the loopback interface; `port` 0 means any free port.
 
     Raises:
-        RunError: if the directory holds no study that can be read, or the port is taken.
+        RunError: if the directory holds no readable study, or the port is in use.
     """
 
     def __init__(self, directory: Path, port: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Writing of a study's directory; `sentbed_report.study.read_study_directory` reads it."""
+"""Writes the directory of a study; `sentbed_report.study.read_study_directory` reads it."""
 
 from __future__ import annotations
 
@@ -36,47 +36,37 @@ from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 
 AT_WORK = "at-work"
-"""Beginning of the names of locks that processes hold while they work on a study."""
+"""Prefix of the names of the locks that processes hold while they run a study."""
 
 
 @contextmanager
 def at_work(
     directory: Path, study: Study, work: Work, sampled: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Write a study's cells and axes, for `read_data`, and say that this process works on them.
+    """Write a study's cells and axes for `read_data`, and hold a lock that marks the study as running.
 
-    Several processes may work on the same study. `sampled` are the cells that its sampler chooses first.
+    Several processes may run the same study. `sampled` are the cells that its sampler chooses first.
 
     Raises:
-        RunError: if the directory holds another study, or a process works on this one by another recipe.
+        RunError: if the directory holds another study, or another process runs this one with another recipe.
     """
     record = _record(study, work)
-    before = _record_before(directory)
-    if (
-        before is not None
-        and before.name != record.name
-        and not set(_keys(before)) & set(_keys(record))
-    ):
-        raise RunError(
-            f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
-            "another `--out`"
-        )
-    same_study = (
-        f"{AT_WORK}-{hashlib.sha256(_as_json(record).encode()).hexdigest()[:16]}-"
-    )
-    lock = directory / LOCKS / f"{same_study}{uuid.uuid4().hex}.lock"
+    _require_same_study(directory, record)
+    digest = hashlib.sha256(_as_json(record).encode()).hexdigest()
+    same_recipe = f"{AT_WORK}-{digest[:16]}-"
+    lock = directory / LOCKS / f"{same_recipe}{uuid.uuid4().hex}.lock"
     try:
         with locked(lock):
-            # Ours is held already: of two processes that begin at once, one at least sees the other.
+            # This lock is held already: of two processes that begin together, at least one sees the other.
             for other in lock.parent.glob(f"{AT_WORK}-*.lock"):
-                if not other.name.startswith(same_study) and is_locked(other):
+                if not other.name.startswith(same_recipe) and is_locked(other):
                     raise RunError(
                         f"another process works in `{directory}` on a study by another recipe; let it end "
                         "first, or choose another `--out`"
                     )
             write_atomic(directory / RECIPE, _recipe(study, directory))
             record = attrs.evolve(record, sampled=tuple(sampled))
-            # Another process may have gone on with the study since.
+            # Read under the lock: another process may have written it since.
             before = _record_before(directory)
             if before is not None:
                 record = _with_choices_before(record, before)
@@ -84,9 +74,21 @@ def at_work(
                 write_study_record(directory, record)
             yield
     finally:
-        # On a disk that has become read-only this fails too, and would hide why.
+        # Fails if the disk has become read-only, which must not hide the first error.
         with suppress(OSError):
             lock.unlink(missing_ok=True)
+
+
+def _require_same_study(directory: Path, record: StudyRecord) -> None:
+    """Raise `RunError` if the study in a directory has another name, and no run in common with `record`."""
+    before = _record_before(directory)
+    if before is None or before.name == record.name:
+        return
+    if set(_keys(before)).isdisjoint(_keys(record)):
+        raise RunError(
+            f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
+            "another `--out`"
+        )
 
 
 def _as_json(record: StudyRecord) -> str:
@@ -94,7 +96,7 @@ def _as_json(record: StudyRecord) -> str:
 
 
 def _record_before(directory: Path) -> StudyRecord | None:
-    """Return what a directory says of its study; None without one that can be read."""
+    """Return the record of the study in a directory; None if there is none, or it cannot be read."""
     try:
         return read_study_record(directory)
     except (RunError, DataError):
@@ -102,16 +104,14 @@ def _record_before(directory: Path) -> StudyRecord | None:
 
 
 def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecord:
-    """Return the record with the cells that the same sampler has chosen, and the runs with fresh seeds.
+    """Return the record with the sampled cells and the runs with fresh seeds of an earlier record.
 
-    These stay if their cell and their number are the same.
+    Sampled cells are taken if the sampler is the same and the study still has them; runs with fresh seeds if
+    the keys of the chosen cell and the number of fresh seeds are the same.
     """
     names = {cell.name for cell in record.cells}
-    if (
-        before.sampled
-        and before.sampler == record.sampler
-        and names.issuperset(before.sampled)
-    ):
+    is_same_sampler = before.sampler == record.sampler
+    if before.sampled and is_same_sampler and names.issuperset(before.sampled):
         record = attrs.evolve(record, sampled=before.sampled)
 
     confirmation = before.confirmation
@@ -125,19 +125,19 @@ def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecor
 
 
 def note_sampled(directory: Path, names: Sequence[str]) -> None:
-    """Write the cells that have been chosen into `study.json`, unless another process is further on."""
+    """Write the cells that have been chosen into `study.json`, unless it already has them and more."""
     record = read_study_record(directory)
     if record.sampled[: len(names)] != tuple(names):
         write_study_record(directory, attrs.evolve(record, sampled=tuple(names)))
 
 
 def has_same_runs(directory: Path, study: Study, work: Work) -> bool:
-    """Whether `directory` holds a study with the cells and runs of `work`, the whole study's."""
+    """Whether `directory` holds a study with the cells and runs of `work`, which is that of the whole study."""
     before = _record_before(directory)
     if before is None:
         return False
-    runs = {cell.name: cell.runs for cell in _cells(study, work)}
-    return list(runs.items()) == [(cell.name, cell.runs) for cell in before.cells]
+    runs = [(cell.name, cell.runs) for cell in _cells(study, work)]
+    return runs == [(cell.name, cell.runs) for cell in before.cells]
 
 
 def note_confirmation(directory: Path, work: Work) -> None:
@@ -150,7 +150,7 @@ def note_confirmation(directory: Path, work: Work) -> None:
 
 
 def _keys(record: StudyRecord, name: str = "") -> list[str]:
-    """Return the keys of a cell's runs, or of all cells' with an empty name."""
+    """Return the keys of the runs of a cell, or of all cells if `name` is empty."""
     keys = []
     for cell in record.cells:
         if name in ("", cell.name):
@@ -159,23 +159,27 @@ def _keys(record: StudyRecord, name: str = "") -> list[str]:
 
 
 def _record(study: Study, work: Work) -> StudyRecord:
+    """Return the content of `study.json` before any cell is chosen."""
     table = study.table
+    axes = []
+    for axis in study.axes:
+        paths = axis.paths(study.document)
+        axes.append(AxisInfo(axis.name, axis.labels, axis.numbers, paths))
+
+    references = {}
+    for name, reference in table.references.items():
+        if reference.results is None:
+            references[name] = reference
+
     stop = None if table.stop is None else attrs.asdict(table.stop)
     sampler = None if table.sampler is None else unstructure(table.sampler)
     return StudyRecord(
         name=study.name,
-        axes=tuple(
-            AxisInfo(axis.name, axis.labels, axis.numbers, axis.paths(study.document))
-            for axis in study.axes
-        ),
+        axes=tuple(axes),
         baseline=study.baseline,
         excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
         expected=table.expected,
-        references={
-            name: reference
-            for name, reference in table.references.items()
-            if reference.results is None
-        },
+        references=references,
         published=study.published,
         order=table.order,
         ranks=table.ranks,
@@ -194,14 +198,18 @@ def _record(study: Study, work: Work) -> StudyRecord:
 
 
 def _recipe(study: Study, directory: Path) -> str:
-    """Return the recipe with bases and overrides applied, with a comment on the base of its paths."""
+    """Return the recipe with extended recipes and overrides applied, and a comment that names its files."""
     document = study.document
+    files: dict[Path, None] = {}
+    for name in (document.file, *(file for file, _ in document.places.values())):
+        if name:
+            files[Path(name).resolve()] = None
+
     comment = ""
-    named = (document.file, *(file for file, _ in document.places.values()))
-    for file in dict.fromkeys(Path(file).resolve() for file in named if file):
-        comment += (
-            f"# From {Path(os.path.relpath(file, directory.resolve())).as_posix()}\n"
-        )
+    for file in files:
+        relative = Path(os.path.relpath(file, directory.resolve()))
+        comment += f"# From {relative.as_posix()}\n"
+
     if comment:
         comment += (
             "# A relative path starts from the directory of the file that says it.\n"
@@ -210,24 +218,20 @@ def _recipe(study: Study, directory: Path) -> str:
 
 
 def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
+    """Return the records of all cells, each with the differences of its recipe from the baseline's."""
     tables = {cell.name: _compared(cell.recipe) for cell in reversed(study.cells)}
-    other = tables[study.baseline or study.names[0]]
-    places = {cell.identity: place for place, cell in enumerate(study.cells)}
+    baseline = tables[study.baseline or study.names[0]]
+    order = {cell.identity: index for index, cell in enumerate(study.cells)}
     tasks: dict[str, list[Task]] = {}
-    for task in sorted(work.tasks, key=lambda task: places[task.cell.identity]):
+    for task in sorted(work.tasks, key=lambda task: order[task.cell.identity]):
         tasks.setdefault(task.cell.name, []).append(task)
 
     cells = []
     for name, of_cell in tasks.items():
-        runs = tuple(_run(task) for task in of_cell)
-        cells.append(
-            CellRecord(
-                name,
-                of_cell[0].cell.labels,
-                tuple(differences(other, tables[name])),
-                runs,
-            )
-        )
+        labels = of_cell[0].cell.labels
+        differing = tuple(differences(baseline, tables[name]))
+        runs = tuple(map(_run, of_cell))
+        cells.append(CellRecord(name, labels, differing, runs))
     return tuple(cells)
 
 
@@ -239,19 +243,16 @@ def _run(task: Task) -> RunRecord:
 
 
 def _compared(recipe: Recipe) -> Any:
-    # Paths as the recipe has them, not those of this machine.
+    """Return a cell's recipe for comparison with that of the baseline: without seed and study, relative paths."""
     file = recipe.document.file
-    place = Path(file).resolve().parent if file else None
-    table = unstructure(recipe.without(StudyTable), place)
+    base = Path(file).resolve().parent if file else None
+    table = unstructure(recipe.without(StudyTable), base)
     table["run"].pop("seed")
     return table
 
 
 def is_older(report: Path, place: Path, work: Work) -> bool:
-    """Whether a report is missing, or something that it tells of was written since.
-
-    That is a run, an evaluation added to one, the study's cells, or what it has decided.
-    """
+    """Whether a report is missing, or older than a run, an added evaluation, `study.json` or the decisions."""
     files = [place / STUDY, *place.glob(DECISIONS)]
     for task in work.tasks:
         run = place / task.directory
@@ -264,7 +265,7 @@ def is_older(report: Path, place: Path, work: Work) -> bool:
 
 
 def needed(place: Path, work: Work, unstarted: Iterable[Task]) -> list[Prefix]:
-    """Return the shared stages of `work` that unstarted runs of it still need, shorter ones first."""
+    """Return the shared stages of `work` that its unstarted runs still need, shorter prefixes first."""
     keys = set()
     for task in unstarted:
         for prefix in chain(task.above):

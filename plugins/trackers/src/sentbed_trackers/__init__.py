@@ -1,4 +1,4 @@
-"""Trackers for sentbed, which show and log a run."""
+"""Trackers for sentbed: they show and log the progress and numbers of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress on the terminal: bars with rate and time left, live loss and validation score."""
+"""Tracker that shows progress on the terminal: bars with rate and time left, loss and validation score."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-SCORES_A_LINE = 4
-"""Number of scores of a watched evaluation to show."""
+SCORES_PER_LINE = 4
+"""Maximum number of scores of a watched evaluation that are shown."""
 
 LINE_EVERY_SECONDS = 15.0
 """Seconds between progress lines if the output is not a terminal."""
 
 
 class ConsoleTracker:
-    """Shows a run on standard error; plain lines where that is not a terminal."""
+    """Shows a run on standard error; as plain lines if that is not a terminal."""
 
     def __init__(self) -> None:
         self._console: Console | None = None
@@ -34,11 +34,13 @@ class ConsoleTracker:
         self._part = ""
         """Part of an evaluation that the bar shows."""
         self._score = ""
-        self._said = 0.0
+        """Text of the last validation score."""
+        self._last_line = 0.0
+        """Time of the last progress line."""
         self._done: dict[str, int] = {}
         """Stage -> number of steps done when the run was resumed."""
         self._pace = ("", 0, 0.0)
-        """What is counted in lines, how much of it was done at first, and when."""
+        """Stage or part of an evaluation, its number of steps done at the start, and the time of the start."""
 
     @hookimpl
     def run_started(self, run: Run) -> None:
@@ -50,14 +52,13 @@ class ConsoleTracker:
     def run_resumed(self, run: Run) -> None:
         """Show the resumed run, its checkpoint and its directory."""
         self._open()
-        at = (run.facts.get("resumed") or [{"stage": 0, "step": 0}])[-1]
-        names = [stage.name for stage in run.recipe.stage]
-        if at["stage"] < len(names):
-            name = names[at["stage"]]
-            self._done[name] = at["step"]
-            where = f"at stage {name} step {at['step']}"
-        else:
-            where = "after its last stage"
+        checkpoints = run.facts.get("resumed") or [{"stage": 0, "step": 0}]
+        stage, step = checkpoints[-1]["stage"], checkpoints[-1]["step"]
+        where = "after its last stage"
+        if stage < len(run.recipe.stage):
+            name = run.recipe.stage[stage].name
+            self._done[name] = step
+            where = f"at stage {name} step {step}"
         self._say(f"{run.name} resumed {where}, writes to {run.directory}")
 
     @hookimpl
@@ -67,7 +68,7 @@ class ConsoleTracker:
 
     @hookimpl
     def evaluation_started(self, evaluator: str, encoder: str) -> None:
-        """Say what is evaluated."""
+        """Show which encoder is evaluated, and by which evaluator."""
         self._say(f"evaluating {encoder} with {evaluator}")
 
     @hookimpl
@@ -99,17 +100,23 @@ class ConsoleTracker:
         self._stop()
         if self._console is None:
             return
+
         table = Table(box=None, padding=(0, 2, 0, 2))
         for name in ("task", "metric", "protocol"):
             table.add_column(name)
+
         table.add_column("value", justify="right")
+
         for score in evaluation.scores:
             names = map(printable, (score.task, score.metric, score.protocol_name))
             table.add_row(*names, f"{score.value:.2f}")
+
         self._console.print(table)
-        skipped = dict.fromkeys(
-            task for score in evaluation.scores for task in score.skipped
-        )
+
+        skipped: dict[str, None] = {}
+        for score in evaluation.scores:
+            skipped |= dict.fromkeys(score.skipped)
+
         if skipped:
             self._say(
                 f"left out, since their data is missing (`skip_missing`): {', '.join(skipped)}"
@@ -120,6 +127,7 @@ class ConsoleTracker:
         """Open the bar."""
         if self._console is None:
             return
+
         self._stop()
         self._score = ""
         self._say(f"training stage {stage}: {total_steps} steps")
@@ -166,10 +174,10 @@ class ConsoleTracker:
             speed = self._progress.tasks[0].speed
             rate = f"{speed:.2f} steps/s" if speed else ""
             self._progress.update(self._task, completed=step, rate=rate, live=live)
-        else:
-            self._say_sometimes(
-                f"{stage}: step {step} of {total_steps}, {live}{self._time(step, total_steps)}"
-            )
+            return
+
+        times = self._time(step, total_steps)
+        self._say_sometimes(f"{stage}: step {step} of {total_steps}, {live}{times}")
 
     @hookimpl
     def validated(self, step: int, score: float, best: bool) -> None:
@@ -180,24 +188,19 @@ class ConsoleTracker:
 
     @hookimpl
     def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
-        """Show the scores under the first protocol in a line."""
+        """Show the scores of the first protocol in one line."""
         from sentbed.helpers import score_digits
 
-        first = [
-            s
-            for s in evaluation.scores
-            if s.protocol_id == evaluation.scores[0].protocol_id
-        ]
-        shown = [
-            f"{s.task} {s.metric} {s.value:.{score_digits([s.value])}f}"
-            for s in first[:SCORES_A_LINE]
-        ]
-        more = (
-            [f"and {len(first) - SCORES_A_LINE} more"]
-            if len(first) > SCORES_A_LINE
-            else []
-        )
-        self._say(f"step {step}: {encoder}: {', '.join(shown + more)}")
+        every = evaluation.scores
+        scores = [s for s in every if s.protocol_id == every[0].protocol_id]
+        parts = []
+        for score in scores[:SCORES_PER_LINE]:
+            digits = score_digits([score.value])
+            parts.append(f"{score.task} {score.metric} {score.value:.{digits}f}")
+
+        if len(scores) > SCORES_PER_LINE:
+            parts.append(f"and {len(scores) - SCORES_PER_LINE} more")
+        self._say(f"step {step}: {encoder}: {', '.join(parts)}")
 
     @hookimpl
     def stage_finished(
@@ -212,17 +215,17 @@ class ConsoleTracker:
 
     @hookimpl
     def run_finished(self, run: Run, report: Path) -> None:
-        """Close the bar, and show how many texts did not have to be encoded."""
+        """Close the bar, and show how many vectors were cached."""
         self._stop()
         counts = run.facts.get("cache", {})
-        if taken := counts.get("taken"):
-            self._say(
-                f"{taken:,} of {taken + counts['encoded']:,} vectors came from the cache"
-            )
+        taken = counts.get("taken")
+        if taken:
+            total = taken + counts["encoded"]
+            self._say(f"{taken:,} of {total:,} vectors came from the cache")
 
     @hookimpl(tryfirst=True)
     def run_failed(self, run: Run) -> None:
-        """Close the bar, and show what the run left."""
+        """Close the bar, and show where the results so far are, and how to resume."""
         self._stop()
         self._say(f"the run ended early; what it had computed is in {run.directory}")
         if (run.directory / STATES).is_dir():
@@ -241,17 +244,21 @@ class ConsoleTracker:
             self._console.print(printable(text))
 
     def _time(self, done: int, total: int) -> str:
-        """Return how long the part took until now, and how long the rest of it will take."""
-        _, before, began = self._pace
-        took = time.monotonic() - began
-        if done <= before:
+        """Return the elapsed time and the expected time left as text; empty before the first step."""
+        _, done_before, start = self._pace
+        if done <= done_before:
             return ""
-        left = took / (done - before) * (total - done)
-        return f", {timedelta(seconds=round(took))}, about {timedelta(seconds=round(left))} left"
+
+        seconds = time.monotonic() - start
+        seconds_left = seconds / (done - done_before) * (total - done)
+        elapsed = timedelta(seconds=round(seconds))
+        left = timedelta(seconds=round(seconds_left))
+        return f", {elapsed}, about {left} left"
 
     def _say_sometimes(self, text: str) -> None:
-        if time.monotonic() - self._said > LINE_EVERY_SECONDS:
-            self._said = time.monotonic()
+        """Print a progress line, unless the last one is less than `LINE_EVERY_SECONDS` old."""
+        if time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
+            self._last_line = time.monotonic()
             self._say(text)
 
     def _stop(self) -> None:

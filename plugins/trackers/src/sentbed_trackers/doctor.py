@@ -1,4 +1,4 @@
-"""Checks of the trackers' libraries, for `sentbed doctor`."""
+"""Checks for `sentbed doctor` whether the libraries of the trackers are installed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ PACKAGES = {
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy"),
 }
-"""Tracker, which is also the extra of this distribution -> the packages that it needs."""
+"""Tracker, whose name is also that of an extra of this distribution -> packages that it needs."""
 
 
 def findings() -> Iterator[Finding]:
-    """Yield which trackers have their library installed."""
+    """Yield for each tracker whether its packages are installed."""
     for tracker, names in PACKAGES.items():
         yield packages("trackers", tracker, "sentbed-trackers", names, tracker)

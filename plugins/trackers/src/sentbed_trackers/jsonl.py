@@ -1,4 +1,4 @@
-"""The tracker of `log.jsonl`: one JSON object per event, written as it happens."""
+"""Tracker that writes `log.jsonl`: one JSON object per event, as it happens."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STATE = "jsonl"
 class JsonlTracker:
     """Writes every event of a run to `log.jsonl` in its directory.
 
-    Each line has `time` (seconds since 1970) and `event` (the hook's name). Lines are written whole and
-    flushed, so that a killed run leaves a log that is readable to its last event. A resumed run truncates the
-    log to its length at the checkpoint, because later events are repeated.
+    Each line has `time` (seconds since 1970) and `event` (the hook's name). Each line is flushed, so that the
+    log of a killed run is readable up to its last event. A resumed run truncates the log to its length at the
+    checkpoint, as the later events are repeated.
     """
 
     required = True
-    """A run without its log ends."""
+    """The run ends if its log cannot be written."""
 
     def __init__(self) -> None:
         self._file: IO[str] | None = None
@@ -50,15 +50,13 @@ class JsonlTracker:
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the length of the log; a run that continues elsewhere takes it along."""
+        """Return the length of the log, and its name, as a run that continues in another directory copies it."""
         if self._file is None:
             return None
-        # On disk before the checkpoint: a log cannot be truncated to more than its length.
-        os.fsync(self._file.fileno())
-        return STATE, {
-            "bytes": os.fstat(self._file.fileno()).st_size,
-            "files": [LOG_FILE],
-        }
+        # To disk before the checkpoint, so that the log is never shorter than the checkpoint says.
+        descriptor = self._file.fileno()
+        os.fsync(descriptor)
+        return STATE, {"bytes": os.fstat(descriptor).st_size, "files": [LOG_FILE]}
 
     @hookimpl
     def warned(self, message: str) -> None:
@@ -83,12 +81,8 @@ class JsonlTracker:
     @hookimpl
     def step_finished(self, stage: str, step: int, result: StepResult) -> None:
         """Log loss, learning rate, gradient norm and the loss's own metrics."""
-        self._write(
-            "step_finished",
-            stage=stage,
-            step=step,
-            **attrs.asdict(result, filter=_shown),
-        )
+        numbers = attrs.asdict(result, filter=_is_logged)
+        self._write("step_finished", stage=stage, step=step, **numbers)
 
     @hookimpl
     def validated(self, stage: str, step: int, score: float, best: bool) -> None:
@@ -100,13 +94,14 @@ class JsonlTracker:
         self, stage: str, step: int, encoder: str, evaluation: Evaluation
     ) -> None:
         """Log every score, with its protocol."""
-        about = {
-            "stage": stage,
-            "step": step,
-            "encoder": encoder,
-            "primary": evaluation.primary,
-        }
-        self._write("observed", **about, scores=_scores(evaluation))
+        self._write(
+            "observed",
+            stage=stage,
+            step=step,
+            encoder=encoder,
+            primary=evaluation.primary,
+            scores=_scores(evaluation),
+        )
 
     @hookimpl
     def checkpoint_saved(self, stage: str, step: int, path: Path) -> None:
@@ -143,7 +138,7 @@ class JsonlTracker:
         self._directory = run.directory
         path = run.directory / LOG_FILE
         if is_device(path):
-            # Opening a pipe waits for a reader, which may never come.
+            # Opening a pipe blocks until something reads it.
             raise RunError(
                 f"`{path}` is a pipe or a device, expected the run's log; remove it"
             )
@@ -154,17 +149,19 @@ class JsonlTracker:
             raise RunError(cannot_write(path, error)) from error
 
     def _place(self, path: Path) -> str:
-        """Return a path of the run relative to its directory, which may be moved."""
+        """Return a path relative to the run's directory, which may be moved."""
         return Path(os.path.relpath(path, self._directory)).as_posix()
 
     def _write(self, event: str, **fields: Any) -> None:
-        if self._file is not None:
-            line = {"time": round(time.time(), 3), "event": event, **_finite(fields)}
-            try:
-                self._file.write(json.dumps(line, default=str) + "\n")
-                self._file.flush()
-            except OSError as error:
-                raise RunError(cannot_write(Path(self._file.name), error)) from error
+        """Write the line of an event, before the log is closed. Raises `RunError`."""
+        if self._file is None:
+            return
+        line = {"time": round(time.time(), 3), "event": event, **_finite(fields)}
+        try:
+            self._file.write(json.dumps(line, default=str) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise RunError(cannot_write(Path(self._file.name), error)) from error
 
     def _close(self) -> None:
         if self._file is not None:
@@ -179,13 +176,15 @@ def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by None, since JSON lacks them."""
+    """Replace NaN and infinity by None, as JSON does not have them."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
-def _shown(attribute: attrs.Attribute[object], _: object) -> bool:
+def _is_logged(attribute: attrs.Attribute[object], _: object) -> bool:
     return attribute.name not in ("interrupted", "fault")

@@ -1,4 +1,4 @@
-"""A run's metrics as named series, the same in every service."""
+"""Names of a run's metrics as series over steps, the same for every tracking service."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 from sentbed import hookimpl
-from sentbed.protocols import Evaluation, Score, StepResult
+from sentbed.protocols import Evaluation, StepResult
 
 
 def missing(library: str, tracker: str) -> str | None:
-    """Return a message with the extra if a library is not installed; imports nothing."""
+    """Return a message with the extra to install, or None if the library is installed; imports nothing."""
     if find_spec(library) is not None:
         return None
     return (
@@ -20,15 +20,15 @@ def missing(library: str, tracker: str) -> str | None:
 
 
 class SeriesTracker:
-    """Turns the events of a run into points of named series; a subclass sends them.
+    """Base class that turns the events of a run into points of named series; a subclass sends them.
 
-    Steps count within a stage, so every name of a stage's series begins with its name: `nli/loss`,
+    Steps are counted within a stage, so that the name of a series begins with that of the stage: `nli/loss`,
     `nli/validation`, `nli/watch/ENCODER/TASK/METRIC/PROTOCOL`. Scores of `[[evaluate]]` are
     `scores/ENCODER/TASK/METRIC/PROTOCOL` at step 0.
     """
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
-        """Send the values of some series at a step."""
+        """Send the value of each series at a step."""
         raise NotImplementedError
 
     @hookimpl
@@ -52,17 +52,18 @@ class SeriesTracker:
         self, stage: str, step: int, encoder: str, evaluation: Evaluation
     ) -> None:
         """Send the scores of a watched evaluation."""
-        self.put(
-            step,
-            {f"{stage}/watch/{_name(encoder, s)}": s.value for s in evaluation.scores},
-        )
+        self.put(step, _series(f"{stage}/watch", encoder, evaluation))
 
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
         """Send the scores of an evaluation."""
-        self.put(0, {f"scores/{_name(encoder, s)}": s.value for s in evaluation.scores})
+        self.put(0, _series("scores", encoder, evaluation))
 
 
-def _name(encoder: str, score: Score) -> str:
-    parts = (encoder, score.task, score.metric, score.protocol_id)
-    return "/".join(part for part in parts if part)
+def _series(prefix: str, encoder: str, evaluation: Evaluation) -> dict[str, float]:
+    """Return name of a series -> score."""
+    series = {}
+    for score in evaluation.scores:
+        parts = (prefix, encoder, score.task, score.metric, score.protocol_id)
+        series["/".join(filter(None, parts))] = score.value
+    return series

@@ -1,4 +1,4 @@
-"""A run of the experiment service MLflow."""
+"""Tracker that sends a run to the experiment service MLflow."""
 
 from __future__ import annotations
 
@@ -24,21 +24,24 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _CLOSE_SECONDS = 30.0
-_PARAMETERS_A_CALL = 100
+"""Maximum seconds to send what is left at the end of the run."""
+_PARAMETERS_PER_CALL = 100
 _LONGEST_PARAMETER = 6000
+"""MLflow's limit for the characters of a parameter's value."""
 _LONGEST_NAME = 250
+"""MLflow's limit for the characters of a name."""
 _REFUSALS = frozenset({"INVALID_PARAMETER_VALUE", "BAD_REQUEST"})
-"""Errors that a retry would only repeat."""
+"""Codes of errors after which sending again is useless."""
 
 
 @attrs.frozen
 class MLflow(Tracker):
     """A run of MLflow: the recipe's values as parameters, every number of the run as a metric.
 
-    Without a server MLflow keeps runs in a database file, which `mlflow ui --backend-store-uri URI` shows. A
-    run that cannot reach MLflow does not start. Later trouble costs nothing but the view: numbers are sent
-    from a thread of their own, are kept and sent again while MLflow does not answer, and a line on standard
-    error says so. A run that is resumed goes on in its run of MLflow, which is not sent what it has.
+    Without a server, MLflow stores runs in a database file, which `mlflow ui --backend-store-uri URI` shows. A
+    run that cannot reach MLflow at its start ends with an error. Later failures do not affect it: numbers are
+    sent from a separate thread and, while MLflow does not answer, kept and sent again; a line on standard error
+    says so. A resumed run continues in the same run of MLflow, without sending numbers again.
     """
 
     name: ClassVar[str] = "mlflow"
@@ -57,8 +60,9 @@ class MLflow(Tracker):
     """Further tags of the run."""
 
     def check(self) -> Iterator[str]:
-        """Yield that MLflow is not installed."""
-        if problem := missing("mlflow", self.name):
+        """Yield a problem if MLflow is not installed."""
+        problem = missing("mlflow", self.name)
+        if problem is not None:
             yield problem
 
     def build(self) -> MLflowTracker:
@@ -85,7 +89,7 @@ class MLflowTracker(SeriesTracker):
         self._client: Any = None
         self._id = ""
         self._outbox: Outbox[Point] | None = None
-        self._reached: dict[str, int] = {}
+        self._last_steps: dict[str, int] = {}
         """Metric -> its last step in MLflow when the run was resumed."""
 
     @property
@@ -125,28 +129,34 @@ class MLflowTracker(SeriesTracker):
         self._close(status)
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue the points to be sent."""
+        """Queue the points to be sent, except those that MLflow has."""
         if self._outbox is None:
             return
+
         now = int(time.time() * 1000)
-        named = ((_permitted(name), float(value)) for name, value in values.items())
-        self._outbox.put(
-            Point(name, value, now, step)
-            for name, value in named
-            if step > self._reached.get(name, -1)
-        )
+        points = []
+        for name, value in values.items():
+            points.append(Point(_permitted(name), float(value), now, step))
+
+        self._outbox.put(filter(self._is_new, points))
+
+    def _is_new(self, point: Point) -> bool:
+        """Whether a resumed run has not sent this point before."""
+        return point.step > self._last_steps.get(point.name, -1)
 
     def _open(self, run: Run, state: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """Continue the run in MLflow of a checkpoint's state, or start one. Raises `RunError`."""
         # No telemetry without consent; MLflow reads this variable on import.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         local = f"sqlite:///{run.directory.resolve().parent / 'mlflow.db'}"
         uri = self._settings.uri or os.environ.get("MLFLOW_TRACKING_URI") or local
         pending: Sequence[Sequence[Any]] = ()
+
         try:
             from mlflow import MlflowClient
 
             self._client = MlflowClient(tracking_uri=uri)
-            if state is not None and self._go_on(state["run_id"]):
+            if state is not None and self._continue(state["run_id"]):
                 pending = state["pending"]
             else:
                 self._start(run)
@@ -156,11 +166,10 @@ class MLflowTracker(SeriesTracker):
                 f"MLflow cannot be used at `{_without_credentials(uri)}`: {reason}; "
                 f"check `uri` and the service, or take the tracker out of the recipe"
             ) from error
+
         self._outbox = Outbox(self._send, "MLflow")
-        points = (Point(*values) for values in pending)
-        self._outbox.put(
-            point for point in points if point.step > self._reached.get(point.name, -1)
-        )
+        points = [Point(*values) for values in pending]
+        self._outbox.put(filter(self._is_new, points))
         return {"mlflow": {"experiment": self._settings.experiment, "run_id": self._id}}
 
     def _start(self, run: Run) -> None:
@@ -168,32 +177,33 @@ class MLflowTracker(SeriesTracker):
 
         client, settings = self._client, self._settings
         experiment = client.get_experiment_by_name(settings.experiment)
-        number = (
-            experiment.experiment_id
-            if experiment
-            else client.create_experiment(settings.experiment)
-        )
-        started = client.create_run(
-            number,
-            run_name=settings.run_name or run.directory.resolve().name,
-            tags={"sentbed.directory": str(run.directory.resolve()), **settings.tags},
-        )
-        self._id, self._reached = started.info.run_id, {}
-        recipe = run.directory / "resolved.toml"
-        if recipe.is_file():
-            table = tomllib.loads(recipe.read_text(encoding="utf-8"))
-            values = {
-                _permitted(path): value[:_LONGEST_PARAMETER]
-                for path, value in _flat(table)
-            }
-            parameters = [Param(path, value) for path, value in values.items()]
-            for first in range(0, len(parameters), _PARAMETERS_A_CALL):
-                client.log_batch(
-                    self._id, params=parameters[first : first + _PARAMETERS_A_CALL]
-                )
+        if experiment:
+            experiment_id = experiment.experiment_id
+        else:
+            experiment_id = client.create_experiment(settings.experiment)
 
-    def _go_on(self, run_id: str) -> bool:
-        """Continue a run; return whether MLflow still has it."""
+        directory = run.directory.resolve()
+        tags = {"sentbed.directory": str(directory), **settings.tags}
+        name = settings.run_name or directory.name
+        started = client.create_run(experiment_id, run_name=name, tags=tags)
+        self._id = started.info.run_id
+        self._last_steps = {}
+
+        recipe = run.directory / "resolved.toml"
+        if not recipe.is_file():
+            return
+
+        values = {}
+        for path, value in _flat(tomllib.loads(recipe.read_text(encoding="utf-8"))):
+            values[_permitted(path)] = value[:_LONGEST_PARAMETER]
+
+        parameters = [Param(path, value) for path, value in values.items()]
+        for first in range(0, len(parameters), _PARAMETERS_PER_CALL):
+            batch = parameters[first : first + _PARAMETERS_PER_CALL]
+            client.log_batch(self._id, params=batch)
+
+    def _continue(self, run_id: str) -> bool:
+        """Continue a run; return False if MLflow no longer has it."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -204,30 +214,26 @@ class MLflowTracker(SeriesTracker):
                 raise
             _LOG.warning("MLflow no longer has the run `%s`; a new one is made", run_id)
             return False
+
         self._id = run_id
-        self._reached = {}
+        self._last_steps = {}
         for name in names:
             history = self._client.get_metric_history(run_id, name)
-            self._reached[name] = max(metric.step for metric in history)
+            self._last_steps[name] = max(metric.step for metric in history)
         return True
 
     def _send(self, points: Sequence[Point]) -> None:
         from mlflow.entities import Metric
         from mlflow.exceptions import MlflowException
 
-        metrics = [
-            Metric(point.name, point.value, point.time, point.step) for point in points
-        ]
+        metrics = [Metric(*attrs.astuple(point)) for point in points]
         try:
             self._client.log_batch(self._id, metrics=metrics)
         except MlflowException as error:
             if error.error_code not in _REFUSALS:
                 raise
-            _LOG.warning(
-                "MLflow refuses %s numbers: %s",
-                len(points),
-                str(error).partition("\n")[0],
-            )
+            reason = str(error).partition("\n")[0]
+            _LOG.warning("MLflow refuses %s numbers: %s", len(points), reason)
 
     def _close(self, status: str) -> None:
         if self._outbox is None:
@@ -238,30 +244,29 @@ class MLflowTracker(SeriesTracker):
 
 
 def _permitted(name: str) -> str:
-    """Return a name that MLflow takes: letters, digits, `_`, `-`, `.`, `:`, `/` and blanks."""
+    """Return a name with only the characters that MLflow allows: letters, digits, `_-.:/` and blanks."""
     return re.sub(r"[^\w.:/ -]", "-", name, flags=re.ASCII)[:_LONGEST_NAME]
 
 
 def _flat(table: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every value of a recipe with its dotted path; entries of a list of tables go by their name."""
+    """Yield the dotted path and text of every value of a recipe; tables in arrays have their name as key."""
     if isinstance(table, dict):
         for key, value in table.items():
             inner_path = f"{path}.{key}" if path else key
             yield from _flat(value, inner_path)
-    elif (
-        isinstance(table, list)
-        and table
-        and all(isinstance(item, dict) for item in table)
-    ):
+    elif _is_array_of_tables(table):
         for index, item in enumerate(table):
             yield from _flat(item, f"{path}.{item.get('name', index)}")
+    elif isinstance(table, str):
+        yield path, table
     else:
-        yield (
-            path,
-            table
-            if isinstance(table, str)
-            else json.dumps(table, ensure_ascii=False, default=str),
-        )
+        yield path, json.dumps(table, ensure_ascii=False, default=str)
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(item, dict) for item in value)
 
 
 def _without_credentials(uri: str) -> str:

@@ -1,4 +1,4 @@
-"""Event files for TensorBoard."""
+"""Tracker that writes event files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _FLUSH_SECONDS = 10
 class TensorBoard(Tracker):
     """Event files that `tensorboard --logdir runs` shows: every number of the run, and its recipe.
 
-    They are written by TensorBoard's own writer, without a tensor library. A run that is resumed cuts them to
-    what they were at the checkpoint, so that nothing is shown twice. Where they cannot be written (a full
-    disk), a line on standard error says so and the run goes on.
+    They are written by TensorBoard's own writer, without a tensor library. A resumed run truncates them to
+    their length at the checkpoint, so that nothing is shown twice. If they cannot be written, as on a full disk,
+    a line on standard error says so and the run continues.
     """
 
     name: ClassVar[str] = "tensorboard"
@@ -39,8 +39,9 @@ class TensorBoard(Tracker):
     in the run directory."""
 
     def check(self) -> Iterator[str]:
-        """Yield that TensorBoard is not installed."""
-        if problem := missing("tensorboard", self.name):
+        """Yield a problem if TensorBoard is not installed."""
+        problem = missing("tensorboard", self.name)
+        if problem is not None:
             yield problem
 
     def build(self) -> TensorBoardTracker:
@@ -62,7 +63,7 @@ class TensorBoardTracker(SeriesTracker):
 
     @hookimpl
     def run_started(self, run: Run) -> None:
-        """Open an event file and show the recipe."""
+        """Open an event file and write the recipe."""
         path = self._place(run)
         if any(path.glob(_FILES)):
             raise RunError(
@@ -74,7 +75,7 @@ class TensorBoardTracker(SeriesTracker):
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Remove what was written after the checkpoint, and continue in a new event file."""
+        """Remove the events after the checkpoint, and continue in a new event file."""
         lengths = states.get(self._key, {}).get("lengths", {})
         for file in self._place(run).glob(_FILES):
             if file.name not in lengths:
@@ -90,12 +91,12 @@ class TensorBoardTracker(SeriesTracker):
         """Return the lengths of the event files."""
         if self._path is None:
             return None
+
         self._try("flush")
-        return self._key, {
-            "lengths": {
-                file.name: file.stat().st_size for file in self._path.glob(_FILES)
-            }
-        }
+        lengths = {}
+        for file in self._path.glob(_FILES):
+            lengths[file.name] = file.stat().st_size
+        return self._key, {"lengths": lengths}
 
     @hookimpl
     def run_finished(self) -> None:
@@ -116,6 +117,7 @@ class TensorBoardTracker(SeriesTracker):
         summary = Summary()
         for name, value in values.items():
             summary.value.extend(scalar_pb(name, float(value)).value)
+
         self._add(step, summary)
 
     def _place(self, run: Run) -> Path:
@@ -149,7 +151,7 @@ class TensorBoardTracker(SeriesTracker):
         self._try("add_event", Event(wall_time=time.time(), step=step, summary=summary))
 
     def _try(self, method: str, *arguments: Any) -> None:
-        """Call the writer; its failures do not end the run, which has its own log."""
+        """Call a method of the writer; an `OSError` ends the tracker, but not the run, which has its own log."""
         if self._writer is None:
             return
         try:

@@ -1,1 +1,1 @@
-"""Which items of evaluations occur in training texts, and scores on the others."""
+"""Overlap of evaluation items with training texts, and scores on the other, clean items."""

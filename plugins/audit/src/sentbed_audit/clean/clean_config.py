@@ -1,4 +1,4 @@
-"""The table `[clean]` of a recipe: training texts in which the items of evaluations are looked for."""
+"""Table `[clean]` of a recipe: training texts in which the items of evaluations are searched."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Clean(RecipeTable):
 
     training: tuple[FilePath, ...] = ()
     """Files of training texts, such as those of a pretrained model: `.jsonl` (all strings), `.csv` (all
-    fields), any other text file (a line, or what tabs part), also compressed by gzip."""
+    fields), any other text file (each line, or its tab-separated parts), also compressed by gzip."""
     data: tuple[DataSource, ...] = ()
-    """Training texts that a data component reads."""
+    """Data components that read training texts."""
     stages: bool = True
-    """Whether the data of the recipe's own stages are training texts, too."""
+    """Whether the data of the recipe's stages are training texts, too."""
     near: float = attrs.field(default=NEAR, validator=and_(gt(0), le(1)))
-    """Share of a text's words, above 0, in runs of 8 words of training texts, from which on it is nearly
-    seen."""
+    """A text is nearly seen if at least this share of its words, in (0, 1], is in runs of 8 words that training
+    texts have."""
 
     def problems(
         self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield files that do not exist, and that there is nothing to look in."""
+        """Yield a problem for each missing file, and if there are no training texts."""
         if not self.training and not self.data and not (self.stages and recipe.stage):
             yield (), "there are no training texts; name files in `training`"
         if not look:

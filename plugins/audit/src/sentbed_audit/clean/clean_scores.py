@@ -1,4 +1,4 @@
-"""Scores on the items that training texts do not have, and what leaving the others out changes."""
+"""Scores on the items that training texts do not have, and their difference from the scores on all items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST_ITEMS = 2
-"""Clean items without which there is no score."""
+"""Minimum number of clean items for a score."""
 
 
 @attrs.frozen
@@ -28,13 +28,13 @@ class CleanScore:
     clean: Score | None
     """The score on clean items; None if there are fewer than two of them."""
     difference: float | None
-    """Score on clean items less that on all."""
+    """Score on clean items minus that on all."""
     interval: tuple[float, float] | None
-    """Paired interval of 95 % of the difference; None of a statistic of a plugin."""
+    """95 % confidence interval of the difference, paired by item; None for a statistic of a plugin."""
 
 
 def clean_score(score: Score, seen: SeenItems) -> CleanScore:
-    """Return a score with items and the same on those that are clean.
+    """Return a score on all items and on those that are clean.
 
     Raises:
         RunError: if the items cannot be used.
@@ -42,21 +42,24 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     items = score.items
     if items is None:
         return CleanScore(score, seen, None, None, None)
+
     is_kept = _without_small_groups(items, seen.clean)
     if is_kept.sum() < FEWEST_ITEMS:
         return CleanScore(score, seen, None, None, None)
+
     kept = _select(items, is_kept)
     of_clean = kept.value()
     difference = of_clean - items.value()
     clean = attrs.evolve(score, value=of_clean, items=kept)
     if callable(items.statistic):
         return CleanScore(score, seen, clean, difference, None)
+
     estimate = paired_difference(items, is_kept, difference)
     return CleanScore(score, seen, clean, difference, estimate.interval(CONFIDENCE))
 
 
 def _without_small_groups(items: Items, clean: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which clean items are scored: a single one of a group has no correlation, which would count as 0."""
+    """Return which clean items are scored: not a single one of a group, whose correlation would count as 0."""
     import numpy as np
 
     if items.groups is None or items.statistic == "mean":
@@ -66,7 +69,7 @@ def _without_small_groups(items: Items, clean: NDArray[np.bool_]) -> NDArray[np.
 
 
 def _select(items: Items, kept: NDArray[np.bool_]) -> Items:
-    """Return the items that are kept, as items of their own."""
+    """Return the kept items."""
     optional = {}
     for name in ("y", "groups", "clusters"):
         column = getattr(items, name)
@@ -84,10 +87,9 @@ def _select(items: Items, kept: NDArray[np.bool_]) -> Items:
 def paired_difference(
     items: Items, kept: NDArray[np.bool_], difference: float
 ) -> EstimatedDifference:
-    """Return the difference of a score on some items from that on all, with its variance over items.
+    """Return the difference of the score on the kept items from that on all, with its variance over items.
 
-    An item that is kept moves both scores, and so counts once: its influence on the difference is the
-    difference of its influences.
+    A kept item affects both scores: its influence on the difference is the difference of its influences.
     """
     import numpy as np
 

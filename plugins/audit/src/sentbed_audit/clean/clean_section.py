@@ -1,4 +1,4 @@
-"""The section `clean` of a run's report, and the same rows as tables of a terminal."""
+"""Section `clean` of a run's report, and tables of the same numbers for a terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLUMNS = (
 def clean_scores(
     overlap: Overlap, scores: Iterable[Score]
 ) -> tuple[list[CleanScore], list[Score]]:
-    """Return the scores whose items could be counted, and the others.
+    """Return the scores with known texts of items, as clean scores, and the other scores.
 
     Raises:
         RunError: if the items of a score cannot be used.
@@ -50,7 +50,7 @@ def clean_scores(
 
 
 def counts_of(seen: SeenItems) -> tuple[int, int, int, int]:
-    """Return the number of items, of those seen exactly, of others seen nearly, of those wholly seen."""
+    """Return the numbers of all items, of those seen exactly, seen nearly only, and with all texts seen."""
     exactly, all_seen = int(seen.exactly.sum()), int(seen.seen.sum())
     return len(seen.seen), exactly, all_seen - exactly, int(seen.wholly.sum())
 
@@ -64,19 +64,13 @@ def clean_section(
     for row in counted:
         score = row.score
         of_clean = None if row.clean is None else row.clean.value
-        numbers = (
-            score.value,
-            of_clean,
-            row.difference,
-            *(row.interval or (None, None)),
-        )
+        low, high = row.interval or (None, None)
         digits = score_digits([score.value])
         rounded: list[float | None] = []
-        for number in numbers:
-            if number is None:
-                rounded.append(None)
-            else:
-                rounded.append(round(number, digits))
+        for number in (score.value, of_clean, row.difference, low, high):
+            if number is not None:
+                number = round(number, digits)  # noqa: PLW2901
+            rounded.append(number)
         names = score.encoder, score.task, score.metric
         rows.append((*names, *counts_of(row.seen), *rounded))
     return ReportSection(
@@ -89,7 +83,7 @@ def clean_section(
 
 
 def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterator[str]:
-    """Yield what the counts mean, and what was not counted."""
+    """Yield sentences on the meaning of the counts, and on the scores that were not counted."""
     sources = [path.name for path in overlap.training.files]
     sources += [f"the data `{source.name}`" for source in overlap.training.sources]
     yield f"{overlap.read:,} training texts were read, of {', '.join(sources)}."
@@ -111,9 +105,10 @@ def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterat
         "items. Seen items may be easier or harder for other reasons: to say which encoder is better, compare "
         "scores on clean items."
     )
-    names = {
-        f"{score.evaluator} {score.task} ({score.metric})" for score in not_counted
-    }
+    names = set()
+    for score in not_counted:
+        names.add(f"{score.evaluator} {score.task} ({score.metric})")
+
     if names:
         yield (
             f"Not counted, as they have no items, or it is not known which texts these have: "
@@ -123,9 +118,9 @@ def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterat
 
 def counts_table(overlap: Overlap) -> Table:
     """Return the number of items of each task, and how many are seen."""
-    rows = [
-        (evaluator, task, *counts_of(seen)) for evaluator, task, seen in overlap.tasks()
-    ]
+    rows = []
+    for evaluator, task, seen in overlap.tasks():
+        rows.append((evaluator, task, *counts_of(seen)))
     columns = [Column(name, form="count") for name in COLUMNS[3:7]]
     return table_of(
         "Items that training texts have", ("evaluator", "task"), columns, rows
@@ -133,23 +128,15 @@ def counts_table(overlap: Overlap) -> Table:
 
 
 def scores_table(rows: Iterable[tuple[str, CleanScore]]) -> Table:
-    """Return scores on all items and on clean ones, each with its run, and the interval of the difference."""
+    """Return the scores of each run on all items and on clean ones, with the interval of the difference."""
     table_rows = []
     for run, row in rows:
         score = row.score
+        names = run, score.encoder, score.task, score.metric
         of_clean = None if row.clean is None else row.clean.value
         difference = Estimate(value=row.difference, interval=row.interval)
-        table_rows.append(
-            (
-                run,
-                score.encoder,
-                score.task,
-                score.metric,
-                score.value,
-                of_clean,
-                difference,
-            )
-        )
+        table_rows.append((*names, score.value, of_clean, difference))
+
     columns = (
         Column("score"),
         Column("on clean items"),

@@ -1,4 +1,4 @@
-"""Runs and studies on clean items alone: the same tables and tests as on all of them."""
+"""Tables and tests of runs and studies with scores on clean items only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_audit.clean.overlap import Overlap
 
 
 def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
-    """Return the recipe of one finished run of each cell, as its directory has it; nothing is built.
+    """Return the recipe in the directory of one finished run of each cell; nothing is built.
 
     Raises:
         RecipeError: if a recipe has problems.
@@ -32,20 +32,21 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
     for cell in data.cells:
         for run in cell.runs:
             if run.status == "finished" and run.directory is not None:
-                # The directory that places are relative to need not exist yet.
+                # Normalised by text, as `base`, the directory of the report, need not exist yet.
                 directory = Path(os.path.normpath(base / run.directory))
                 document = read_document(directory / RESOLVED)
-                recipes.append(
-                    structure_recipe(document, plugins, directory.resolve(), look=False)
+                recipe = structure_recipe(
+                    document, plugins, directory.resolve(), look=False
                 )
+                recipes.append(recipe)
                 break
     return recipes
 
 
 def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
-    """Return a study whose scores are those on clean items; those that are not counted are left out.
+    """Return a study with the scores on clean items, without those whose items are unknown.
 
-    Published numbers, which are on all items, are left out as well, and what runs took.
+    Costs of runs and published numbers, which are on all items, are left out too.
     """
 
     def cleaned(run: CellRun) -> CellRun:
@@ -63,7 +64,7 @@ def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
 
 
 def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score]]:
-    """Return each run's scores on all and on clean items, and the scores that are not counted.
+    """Return a table of each run's scores on all and on clean items, and the scores that are not counted.
 
     Raises:
         RunError: if the items of a score cannot be used.
@@ -78,7 +79,7 @@ def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score
 
 
 def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
-    """Yield how cells compare on clean items; nothing of a single cell."""
+    """Yield the tables of a study on clean items, with differences; nothing if it has a single cell."""
     if len(data.cells) < 2:
         return
     summaries = summarise(on_clean_items(data, overlap))

@@ -1,4 +1,4 @@
-"""`Overlap`: which items of evaluations training texts have."""
+"""`Overlap`: which items of evaluations occur in training texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Training:
-    """Training texts, each file and source once."""
+    """Training texts of files and data sources, each of which is read once."""
 
     files: tuple[Path, ...] = ()
     sources: tuple[DataSource, ...] = ()
@@ -33,21 +33,21 @@ class Training:
     def of(
         cls, recipes: Iterable[RecipeParts], files: Iterable[Path], stages: bool = False
     ) -> Training:
-        """Return files, and the training texts that recipes name in `[clean]`.
+        """Return the training texts of `files` and of `[clean]` in recipes.
 
-        With `stages`, the data of their stages are training texts also where `[clean]` does not say so.
+        With `stages`, those of the recipes' stages are added, even if `[clean]` does not ask for it.
         """
-        places = dict.fromkeys(path.resolve() for path in files)
+        paths = [path.resolve() for path in files]
         sources: list[DataSource] = []
         for recipe in recipes:
             table = recipe.table(Clean) or Clean(stages=False)
-            places |= dict.fromkeys(locate(path).resolve() for path in table.training)
+            paths += [locate(path).resolve() for path in table.training]
             of_recipe = list(table.data)
             if stages or table.stages:
                 of_recipe += [stage.data for stage in recipe.stage]
-            # Components are not hashed, since their fields may be lists.
+            # Not a set, as components with lists cannot be hashed.
             sources += [source for source in of_recipe if source not in sources]
-        return cls(tuple(places), tuple(sources))
+        return cls(tuple(dict.fromkeys(paths)), tuple(sources))
 
     def __iter__(self) -> Iterator[str]:
         for path in self.files:
@@ -58,12 +58,12 @@ class Training:
 
 @attrs.frozen(eq=False)
 class SeenItems:
-    """Which items of a task training texts have; each array is `(items,)`."""
+    """Which items of a task occur in training texts; each array is `(items,)`."""
 
     exactly: Flags
     """Whether a text of the item is seen exactly."""
     seen: Flags
-    """Whether a text of the item is seen, exactly or nearly; the item is not clean then."""
+    """Whether a text of the item is seen, exactly or nearly, so that the item is not clean."""
     wholly: Flags
     """Whether each text of the item is seen, exactly or nearly."""
 
@@ -80,16 +80,16 @@ class _Task:
     identities: NDArray[np.int64]
     """`(items,)`, as in `Items.clusters`."""
     texts: Sequence[tuple[int, ...]]
-    """Numbers of the texts of each item."""
+    """Indices of the texts of each item in the distinct texts of all items."""
 
     def fits(self, score: Score) -> bool:
-        """Whether a score is on these items, as far as its items tell."""
+        """Whether a score has the same number of items."""
         items = score.items
         return items is not None and len(items.x) == len(self.texts)
 
 
 class Overlap:
-    """Items of the evaluations of some recipes, and which of them training texts have."""
+    """Items of evaluations, and which of them occur in training texts."""
 
     def __init__(
         self, evaluators: Iterable[Evaluator], training: Training, near: float = NEAR
@@ -118,22 +118,22 @@ class Overlap:
         self._exactly, self._nearly = texts.exactly, texts.nearly(near)
 
     def tasks(self) -> Iterator[tuple[str, str, SeenItems]]:
-        """Yield evaluator, task and which of its items are seen, of each task."""
+        """Yield evaluator, task and seen items of each task."""
         for (evaluator, key), tasks in self._tasks.items():
             for task in tasks:
                 yield evaluator, key, self._seen(task)
 
     def of(self, score: Score) -> SeenItems | None:
-        """Return which items of a score are seen; None where it is not known which texts they have."""
+        """Return the seen items of a score; None if the texts of its items are unknown."""
         for key in (f"{score.task}/{score.metric}", score.task):
             tasks = self._tasks.get((score.evaluator, key), ())
             fitting = [task for task in tasks if task.fits(score)]
             if score.items is not None and score.items.clusters is not None:
                 clusters = score.items.clusters
                 same = [task for task in fitting if (task.identities == clusters).all()]
-                # Clusters may be of another kind, such as passages.
+                # Clusters may also be something else than the identities of items, such as passages.
                 fitting = same or fitting
-            # Of several evaluations by one name it is not known whose score it is.
+            # With several evaluations of one name, it is unknown to which of them the score belongs.
             if len(fitting) == 1:
                 return self._seen(fitting[0])
         return None
@@ -153,9 +153,8 @@ class Overlap:
 def _distinct(evaluators: Iterable[Evaluator]) -> list[Evaluator]:
     distinct: list[Evaluator] = []
     for evaluator in evaluators:
-        if not any(
-            type(evaluator) is type(other) and evaluator == other for other in distinct
-        ):
+        same_type = [other for other in distinct if type(other) is type(evaluator)]
+        if evaluator not in same_type:
             distinct.append(evaluator)
     return distinct
 
@@ -163,7 +162,7 @@ def _distinct(evaluators: Iterable[Evaluator]) -> list[Evaluator]:
 def _numbered(
     items: Sequence[tuple[str, ...]], numbers: dict[str, int]
 ) -> list[tuple[int, ...]]:
-    """Return the number of each text of each item; texts without a number get the next one."""
+    """Return the indices of the texts of each item in `numbers`, to which new texts are added."""
     numbered = []
     for texts in items:
         numbered.append(tuple(numbers.setdefault(text, len(numbers)) for text in texts))

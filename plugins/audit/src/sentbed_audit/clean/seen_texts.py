@@ -1,7 +1,6 @@
 """`SeenTexts`: which texts of evaluations occur in training texts, exactly or nearly.
 
-Only what the evaluations hold is kept in memory; training texts are read once and forgotten, however many
-they are.
+Only hashes of the evaluations' texts are kept in memory; training texts are read once, as a stream.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ if TYPE_CHECKING:
     from sentbed_audit.clean.word_hashes import Hashes
 
 FEWEST_WORDS = 7
-"""Words of a text from which on another one that differs by a word is nearly the same. Shorter sentences have
-such neighbours by chance: with 6 words, 0.5 % of SICK's sentences among captions of another collection, with 7,
-0.07 %."""
+"""Minimum number of words of a text that is nearly seen if a training text differs by one word. Shorter sentences
+have such neighbours by chance: with 6 words, 0.5 % of SICK's sentences have one among captions of another
+collection; with 7, 0.07 %."""
 
 RUN = 8
-"""Words of a run that counts as shared; of Llama 2's measure it is more than 10 tokens."""
+"""Number of words of a run that counts as shared. Llama 2's measure has more than 10 tokens."""
 
 NEAR = 0.8
-"""Share of a text's words in runs that training texts have, from which on it is nearly seen."""
+"""Default minimum share of a text's words in shared runs with which it is nearly seen."""
 
 _BLOCK = 1 << 22
-"""Characters of training texts that are hashed at a time."""
+"""Number of characters of training texts that are hashed at a time."""
 
 _BITS = 22
-"""Leading bits of a hash by which most hashes that are not there are passed over."""
+"""Number of leading bits of a hash by which most absent hashes are rejected before the binary search."""
 
 
 class SeenTexts:
-    """Texts that are looked for in training texts.
+    """Texts that are searched in training texts.
 
     A text is seen exactly if a training text has the same words in the same order. It is seen nearly if
 
-    - it has `FEWEST_WORDS` words or more, and a training text differs from it by one word, which is changed,
-      added or left out; or
-    - a share `near` of its words stands in runs of `RUN` words that training texts have too, whichever they
-      are. So an item that is part of a longer training text is seen.
+    - it has `FEWEST_WORDS` words or more, and a training text differs from it by one changed, added or removed
+      word; or
+    - at least a share `near` of its words is in runs of `RUN` words that any training texts have too, as when
+      it is a part of a longer training text.
 
     The second is the measure of Llama 2 (Touvron et al., 2023, A.6) without its skipped tokens.
     """
@@ -101,10 +100,10 @@ class SeenTexts:
         return result
 
     def _covered(self) -> NDArray[np.int64]:
-        """Return the number of words of each text that stand in runs which were seen."""
+        """Return the number of words of each text that are in seen runs, `(texts,)`."""
         import numpy as np
 
-        # A run begins at its first word and ends before the word that follows it.
+        # +1 at the first word of each run and -1 after its last: the sum is above 0 within runs.
         first = self._first[self._runs.marked]
         size = len(self._text_of) + 1
         edges = np.bincount(first, minlength=size)
@@ -114,7 +113,7 @@ class SeenTexts:
 
 
 class _Marks:
-    """Hashes, and which of them have been found elsewhere."""
+    """Hashes of the searched texts, and which of them training texts have."""
 
     def __init__(self, hashes: Hashes) -> None:
         import numpy as np
@@ -125,11 +124,12 @@ class _Marks:
         self._may_be_there[self._keys >> np.uint64(64 - _BITS)] = True
 
     def mark(self, hashes: Hashes) -> None:
-        """Remember which hashes were found."""
+        """Mark those hashes that are among `hashes`, which are of training texts."""
         import numpy as np
 
         if not len(self._keys):
             return
+
         hashes = hashes[self._may_be_there[hashes >> np.uint64(64 - _BITS)]]
         place = np.searchsorted(self._keys, hashes)
         place[place == len(self._keys)] = 0
@@ -137,7 +137,7 @@ class _Marks:
 
     @property
     def marked(self) -> NDArray[np.bool_]:
-        """Whether each hash was found, in the order of the hashes."""
+        """Whether each hash was marked, in the order in which they were given."""
         return self._is_found[self._place]
 
 

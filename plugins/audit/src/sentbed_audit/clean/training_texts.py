@@ -1,4 +1,4 @@
-"""Training texts of files and of data sources, one after the other."""
+"""Reads training texts from files and data sources."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sentbed.protocols import DataSource
 from sentbed_common import bounded_lines, json_object, unpacked_stream
 
 ROWS = 4096
-"""Rows that are read of a data source at a time."""
+"""Number of rows that are read from a data source at a time."""
 
 _PACKED_TABLES = (".parquet", ".arrow", ".zip", ".xz", ".bz2")
 
 
 def texts_of_source(source: DataSource) -> Iterator[str]:
-    """Yield the texts of all columns of a data source, as its first epoch has them.
+    """Yield the texts in all columns of a data source, in the order of its first epoch.
 
     Raises:
-        DataError: as the source does.
+        DataError: if the source cannot be read.
     """
     dataset = source.open()
     for start in range(0, len(dataset), ROWS):
@@ -35,12 +35,12 @@ def texts_of_source(source: DataSource) -> Iterator[str]:
 
 
 def texts_of_file(path: Path) -> Iterator[str]:
-    """Yield the texts of a file: of `.jsonl` all strings, of `.csv` all fields, of others what tabs part.
+    """Yield the texts of a file: all strings of `.jsonl`, all fields of `.csv`, otherwise tab-separated fields.
 
-    The file may be compressed by gzip, and is in UTF-8.
+    The encoding is UTF-8; the file may be compressed by gzip.
 
     Raises:
-        DataError: with file and line.
+        DataError: if it cannot be read; with file and line.
     """
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(_PACKED_TABLES):
@@ -49,10 +49,12 @@ def texts_of_file(path: Path) -> Iterator[str]:
             'by a data component, such as `data = [{ use = "pairs", path = "..." }]` in `[clean]`',
             path,
         )
+
     lines = _lines(path)
     if name.endswith(".csv"):
         yield from _fields(lines, path)
         return
+
     for number, line in enumerate(lines, start=1):
         if name.endswith(".jsonl"):
             yield from _strings(json_object(line, path, number))
@@ -105,7 +107,7 @@ def _fields(lines: Iterator[str], path: Path) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Yield the texts within a JSON value."""
+    """Yield all strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

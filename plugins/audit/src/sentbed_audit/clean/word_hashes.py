@@ -1,4 +1,4 @@
-"""Hashes of texts, of texts less a word, and of runs of words, without regard to case and punctuation."""
+"""Hashes of texts, of texts without one word, and of runs of words, that ignore case and punctuation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+")
 
 _BASE = 0x9E3779B97F4A7C15
-"""Base of the polynomial that hashes words in order; odd, so that it has an inverse."""
+"""Base of the polynomial hash of a sequence of words; odd, so that it has an inverse modulo 2⁶⁴."""
 _INVERSE = pow(_BASE, -1, 1 << 64)
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text: letters and digits, in one form (NFKC) and case.
+    """Return the words of a text, of letters and digits, case-folded and in the normal form NFKC.
 
-    Punctuation, accents apart from their letter, and white space do not count.
+    Punctuation, white space and accents that have no composed letter are left out.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
@@ -33,10 +33,10 @@ def words_of(text: str) -> list[str]:
 
 
 class WordHashes:
-    """Words of some texts as numbers, from which all hashes are made.
+    """Hashes of all words of texts, from which the hashes of texts and runs are computed.
 
-    The hash of words h0, h1, ... is h0 + h1 B + h2 B² + ... modulo 2⁶⁴. Hashes of words are those of this
-    Python process, so that hashes of texts mean nothing to another one.
+    The hash of the words with hashes h0, h1, ... is h0 + h1 B + h2 B² + ... modulo 2⁶⁴. The hash of a word is
+    Python's, which differs between processes: no hash may be stored.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -56,11 +56,11 @@ class WordHashes:
         self.text_of: NDArray[np.int64] = np.repeat(
             np.arange(len(lengths)), self.lengths
         )
-        """`(words,)`: number of the text that a word stands in."""
+        """`(words,)`: index of the text of each word."""
         self.place: NDArray[np.int64] = np.arange(len(words)) - starts[self.text_of]
-        """`(words,)`: number of a word in its text, from 0."""
+        """`(words,)`: position of each word in its text, from 0."""
 
-        # The largest base of a polynomial is that of the longest text.
+        # The longest text needs the highest power.
         longest = int(self.lengths.max(initial=0))
         self._inverse_powers = _powers(_INVERSE, longest + 1)
         hashes = np.fromiter(map(hash, words), np.int64, len(words)).view(np.uint64)
@@ -73,12 +73,12 @@ class WordHashes:
         """`(texts,)`: hash of each text."""
 
     def masked(self) -> Hashes:
-        """Return the hash of the text of each word with a gap in the place of the word, `(words,)`."""
+        """Return for each word the hash of its text with a gap instead of the word, `(words,)`."""
         masked: Hashes = self.whole[self.text_of] - self._terms
         return masked
 
     def removed(self) -> Hashes:
-        """Return the hash of the text of each word without the word, `(words,)`."""
+        """Return for each word the hash of its text without the word, `(words,)`."""
         import numpy as np
 
         word = np.arange(len(self.place))
@@ -88,7 +88,7 @@ class WordHashes:
         return removed
 
     def runs(self, length: int) -> tuple[NDArray[np.int64], Hashes]:
-        """Return the first word of each run of `length` words within a text, and the hash of the run."""
+        """Return the index of the first word and the hash of each run of `length` words within a text."""
         import numpy as np
 
         first = np.flatnonzero(self.place + length <= self.lengths[self.text_of])
@@ -97,7 +97,7 @@ class WordHashes:
 
 
 def _powers(base: int, count: int) -> Hashes:
-    """Return the powers of a number from 0 on, modulo 2⁶⁴."""
+    """Return `base` to the powers 0 to `count - 1`, modulo 2⁶⁴."""
     import numpy as np
 
     factors = np.full(count, base, np.uint64)

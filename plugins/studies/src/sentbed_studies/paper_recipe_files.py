@@ -1,0 +1,90 @@
+"""Files of the recipes that reproduce tables and figures of papers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sentbed.errors import RunError, suggest
+
+PLACE = Path("recipes") / "papers"
+"""Directory of papers' recipes, with one directory per paper and one file per table or figure."""
+INSTALLED = Path(__file__).parent / PLACE
+"""`PLACE` in an installed distribution; see `hatch_build.py`."""
+CLONED = Path(__file__).parents[4] / PLACE
+"""`PLACE` in a clone whose distributions are installed in editable form."""
+
+KINDS = ("table", "figure", "section", "appendix")
+"""Parts of a paper that may have a recipe, in the order in which they are listed. The recipe of a section or
+an appendix reproduces the numbers in its text."""
+
+CHECKS = "verify.toml"
+"""Name of the recipe with those rows of a paper that need no training: a study with one cell per check."""
+
+
+def find_papers(directory: str | Path | None = None) -> Path:
+    """Return the directory of the papers' recipes.
+
+    It is `directory`, if not None; else the nearest one in or above the current directory; else that of the
+    installed distribution.
+
+    Raises:
+        RunError: if there is none.
+    """
+    if directory is not None:
+        if not Path(directory).is_dir():
+            raise RunError(
+                f"there is no directory `{directory}`; name the one that holds the papers' recipes"
+            )
+        return Path(directory)
+
+    current = Path.cwd()
+    above = [parent / PLACE for parent in (current, *current.parents)]
+    for place in (*above, INSTALLED, CLONED):
+        if place.is_dir():
+            return place
+
+    raise RunError(
+        f"there is no `{PLACE}` here or above; name the directory of the papers' recipes (`--recipes`)"
+    )
+
+
+def papers_in(papers: Path) -> list[str]:
+    """Return the names of the papers that have recipes."""
+    return sorted(place.name for place in papers.iterdir() if place.is_dir())
+
+
+def find_table(papers: Path, paper: str, table: str) -> Path:
+    """Return the recipe of a table or figure, by its number or file name. Raises `RunError`."""
+    tables = tables_of(papers, paper)
+    name = table.lower().replace(" ", "-")
+    if table.isdigit():
+        name = f"table-{table}"
+    if name not in tables:
+        raise RunError(
+            f"there is no recipe of `{table}` of `{paper}`.{suggest(name, list(tables))}"
+        )
+    return tables[name]
+
+
+def tables_of(papers: Path, paper: str) -> dict[str, Path]:
+    """Return file name -> recipe of a paper, in the order of `KINDS`. Raises `RunError`."""
+    names = papers_in(papers)
+    if paper not in names:
+        raise RunError(
+            f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}"
+        )
+
+    tables = {}
+    for kind in KINDS:
+        files = (papers / paper).glob(f"{kind}-*.toml")
+        for file in sorted(files, key=_number_and_name):
+            tables[file.stem] = file
+    return tables
+
+
+def _number_and_name(file: Path) -> tuple[int, str]:
+    """Return the key that sorts `table-2` before `table-10`."""
+    _, _, name = file.stem.partition("-")
+    digits = re.sub(r"\D", "", name)
+    return int(digits or 0), name

@@ -1,0 +1,132 @@
+"""Published numbers of a study's cells, and whether the measured ones reproduce them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import attrs
+from sentbed_report.formatting import count, expected_digits, signed
+from sentbed_report.formatting import number as formatted
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.published_number_comparison import Number, published_numbers
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.tables.terminal import aligned
+
+from sentbed_studies.study import Study
+
+WITHIN = "within"
+NOT_WITHIN = "not within"
+NOT_MEASURED = "not measured"
+"""Verdicts on a number that has a tolerance."""
+CONTRADICTED = "contradicted"
+"""Verdict on a number that its cell is expected to miss, as it was measured otherwise than printed, or
+another paper gives another number; see `Published.contradicted`."""
+
+
+def published_of(study: Study) -> Iterator[str]:
+    """Yield a line for each published table of a study: number of values, hardware and hours."""
+    for title, published in study.table.expected.items():
+        line = f"{title}: {sum(map(len, published.cells.values()))} numbers"
+        if published.hardware:
+            line += f", {published.hardware}"
+        if published.hours is not None:
+            line += f", about {published.hours:g} hours a cell"
+        yield line
+
+
+def published_table(study: Study) -> Iterator[str]:
+    """Yield the lines of a table: the published numbers of a study's cells, with their tolerance."""
+    names = set(study.names)
+    rows = [("cell", "score", "theirs", "tolerance")]
+    remarks = []
+    for title, published in study.table.expected.items():
+        tolerance_of_table = ""
+        if published.tolerance is not None:
+            tolerance_of_table = f"{published.tolerance:g}"
+        for cell, numbers in published.cells.items():
+            if cell not in names:
+                continue
+            tolerance = tolerance_of_table
+            if cell in published.contradicted:
+                tolerance = CONTRADICTED
+                reason = published.contradicted[cell]
+                remarks.append(f"{CONTRADICTED}: {title}, {cell}: {reason}")
+            for key, value in numbers.items():
+                rows.append((cell, key, f"{value:g}", tolerance))
+
+    if len(rows) > 1:
+        yield from aligned(rows, left=2)
+    yield from remarks
+
+
+def numbers_of(data: StudyData) -> tuple[Number, ...]:
+    """Return the published numbers of cells with a finished run, each with the measured one."""
+    finished = set()
+    for cell in data.cells:
+        if any(run.status == "finished" for run in cell.runs):
+            finished.add(cell.name)
+
+    # Without a baseline there is no resampling.
+    summaries = summarise(attrs.evolve(data, baseline=None))
+    numbers = published_numbers(data, summaries)
+    return tuple(number for number in numbers if number.cell in finished)
+
+
+def verdict(number: Number) -> str:
+    """Return in a word or two whether a number was reproduced."""
+    row = number.row
+    if row.found is None:
+        return NOT_MEASURED if row.fits == 1 else f"the key fits {row.fits} scores"
+
+    if row.contradicted:
+        return CONTRADICTED
+
+    if row.tolerance is None:
+        return "shown only"
+    return WITHIN if row.met else NOT_WITHIN
+
+
+def comparison(numbers: Sequence[Number]) -> Iterator[str]:
+    """Yield the lines of a table: our number, the published one, difference, tolerance and verdict."""
+    rows = [("cell", "score", "ours", "theirs", "difference", "tolerance", "")]
+    verdicts: Counter[str] = Counter()
+    decided = 0
+    reasons: dict[str, None] = {}
+    for number in numbers:
+        row = number.row
+        digits = expected_digits(row)
+        tolerance = ""
+        if row.tolerance is not None:
+            tolerance = formatted(row.tolerance, digits)
+        ours, theirs = formatted(row.found, digits), formatted(row.value, digits)
+        difference = signed(row.difference, digits)
+        word = verdict(number)
+        rows.append((number.cell, row.key, ours, theirs, difference, tolerance, word))
+
+        verdicts[word] += 1
+        if _decides(number):
+            decided += 1
+        if word == CONTRADICTED:
+            reason = f"{CONTRADICTED}: {row.source}, {number.cell}: {row.contradicted}"
+            reasons[reason] = None
+
+    yield from aligned(rows, left=2)
+
+    line = f"{verdicts[WITHIN]} of {count(decided, 'number')} within their tolerance"
+    if verdicts[NOT_MEASURED]:
+        line += f"; {verdicts[NOT_MEASURED]} not measured"
+    if verdicts[CONTRADICTED]:
+        line += f"; {verdicts[CONTRADICTED]} contradicted, which do not count"
+    yield line
+    yield from reasons
+
+
+def missed(numbers: Sequence[Number]) -> bool:
+    """Whether a number with a tolerance was measured but not reproduced."""
+    return any(_decides(number) and verdict(number) != WITHIN for number in numbers)
+
+
+def _decides(number: Number) -> bool:
+    """Whether a number has a tolerance and its key fits at least one score."""
+    return number.row.decides and (number.row.found is not None or number.row.fits > 1)

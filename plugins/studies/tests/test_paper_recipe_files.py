@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from sentbed.tools import read_document
+from sentbed_studies import paper_recipe_files
+from sentbed_studies.paper_recipe_files import find_papers, papers_in, tables_of
+from sentbed_studies.reproduce_command import reproduce as command
+
+ROOT = Path(__file__).parents[3]
+PAPERS = ROOT / "recipes" / "papers"
+
+
+def files(papers):
+    contents = {}
+    for path in papers.rglob("*.toml"):
+        contents[str(path.relative_to(papers))] = path.read_bytes()
+    return contents
+
+
+def build(source, target, kind):
+    """Build a distribution, and unpack it."""
+    program = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        kind,
+        "-d",
+        str(target),
+    ]
+    subprocess.run(program, cwd=source, check=True, capture_output=True)
+    (archive,) = target.iterdir()
+    if kind == "wheel":
+        zipfile.ZipFile(archive).extractall(target)
+        return target
+    with tarfile.open(archive) as packed:
+        packed.extractall(target, filter="data")
+    return target / archive.name.removesuffix(".tar.gz")
+
+
+def test_what_is_built_has_the_papers_recipes(tmp_path):
+    wheel = build(ROOT / "plugins" / "studies", tmp_path / "wheel", "wheel")
+    papers = wheel / "sentbed_studies" / "recipes" / "papers"
+    assert files(papers) == files(PAPERS)
+    source = build(ROOT / "plugins" / "studies", tmp_path / "sdist", "sdist")
+    again = build(source, tmp_path / "again", "wheel")
+    assert files(again / "sentbed_studies" / "recipes" / "papers") == files(PAPERS)
+
+
+def test_the_papers_recipes_need_no_file_beside_them(tmp_path):
+    copy = shutil.copytree(PAPERS, tmp_path / "papers")
+    tables = []
+    for paper in papers_in(PAPERS):
+        for file in tables_of(PAPERS, paper).values():
+            tables.append(file.relative_to(PAPERS))
+    assert len(tables) > 20
+    for table in tables:
+        assert read_document(copy / table).data == read_document(PAPERS / table).data
+
+
+def test_papers_are_found_above_the_directory_then_in_what_is_installed(
+    tmp_path, monkeypatch
+):
+    here, installed = tmp_path / "a" / "b", tmp_path / "installed"
+    for place in (here, installed):
+        place.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    assert find_papers() == PAPERS
+    monkeypatch.setattr(paper_recipe_files, "INSTALLED", installed)
+    assert find_papers() == installed
+    (tmp_path / "a" / "recipes" / "papers").mkdir(parents=True)
+    assert find_papers() == tmp_path / "a" / "recipes" / "papers"
+
+
+@pytest.mark.slow
+def test_a_dry_run_shows_the_numbers_what_is_missing_and_the_time(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
+    dry = ["sentence-t5:table-3", "--dry-run", "--only", "pooler=mean"]
+    result = CliRunner().invoke(command, dry, catch_exceptions=False)
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    first = next(line for line in lines if not line.startswith("missing here: "))
+    assert lines[0].startswith("missing here: ")
+    assert first.startswith("table 3: 96 numbers")
+    assert "none, base, bert, mean       STS12          38.78  contradicted" in lines
+    assert not any("first" in line for line in lines[2:] if line.startswith("none"))
+    (missing,) = (
+        line
+        for line in lines
+        if line.startswith("missing here: none, base, bert, mean; ")
+    )
+    assert "has no SentEval data" in missing
+    assert re.search(r"table-3\.toml:\d+ evaluate\.0", missing)
+    assert "  time left: unknown" in lines
+    assert not list(tmp_path.iterdir())
