@@ -85,7 +85,8 @@ def test_a_pair_without_a_cluster_is_an_error(write, cluster):
     rows[2]["passage"] = cluster
     path = str(write("mine.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
     with pytest.raises(
-        DataError, match=r"`passage` is .*, expected a name of what the pair is from"
+        DataError,
+        match=r"`passage` is .*, expected the name of what the pair was drawn",
     ) as caught:
         STS(path=path, cluster="passage").prepare()
     assert "mine.jsonl:3" in str(caught.value)
