@@ -203,7 +203,7 @@ def test_check_names_every_problem(tmp_path):
         (problem,) = geometry.check()
         assert expected in problem
     split, _missing = Geometry(data_dir=str(tmp_path), split="dev").check()
-    assert "`split` says what a file is" in split
+    assert "`split` is for a file" in split
     problems = list(
         Geometry(
             protocols=("st-5", "st-5"), threshold=math.nan, path="x.tsv", data_dir="y"
@@ -360,7 +360,7 @@ def test_check_names_what_is_wrong_with_parallel_files(write, tmp_path):
     missing = Geometry(parallel=(str(tmp_path / "x"), str(tmp_path)))
     assert [problem.rpartition("`")[2] for problem in missing.check()] == [
         " does not exist; check the path",
-        " is a directory; name a text file, one sentence a line",
+        " is a directory; name a text file, one sentence per line",
     ]
 
 

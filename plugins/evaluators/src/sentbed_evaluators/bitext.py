@@ -57,12 +57,12 @@ class Bitext(Evaluator):
     pairs: int | None = None
     """Number of first lines to use; default: all."""
     score: Literal["cosine", "margin"] = "cosine"
-    """Score that ranks translations: `cosine`, or instead of it the similarity that the encoder names; or `margin`,
-    the ratio of Artetxe & Schwenk (2019): the cosine divided by the mean of both sentences' mean cosine to their
-    `neighbours`."""
+    """Score that ranks translations: `cosine`, or instead of it the similarity that the encoder names; or
+    `margin`, the ratio of Artetxe & Schwenk (2019): the cosine divided by the mean of both sentences' mean
+    cosine to their `neighbours`."""
     neighbours: int = 4
-    """For `margin`: number of nearest lines by cosine on the other side, of which the one with the highest margin is
-    taken; 4 in the paper."""
+    """For `margin`: number of nearest lines by cosine on the other side, of which the one with the highest
+    margin is taken; 4 in the paper."""
     task: str | None = None
     """Name in scores and report; default: the files' names without suffix."""
     split: Literal["train", "dev", "test"] | None = None

@@ -94,8 +94,8 @@ class Retrieval(Evaluator):
     columns: tuple[str, str] = ("sentence1", "sentence2")
     """For a file of pairs, query and document: names, or positions with `header = false`."""
     label: str | None = None
-    """For a file of pairs, a column with a number, above 0 if the second text is relevant to the first. Documents of
-    other pairs are searched, but never relevant. Default: all are relevant."""
+    """For a file of pairs, a column with a number, above 0 if the second text is relevant to the first.
+    Documents of other pairs are searched, but never relevant. Default: all are relevant."""
     header: bool = True
     """Whether the first line of a file of pairs names the columns."""
     separator: str | None = None
@@ -105,9 +105,10 @@ class Retrieval(Evaluator):
     task: str | None = None
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
     cost: bool = False
-    """Whether to report the cost of exact search as well: `bytes-per-document`, and `operations-per-pair` of a query
-    and a document. A sparse vector is counted by its components that are not 0, each with its index (8 bytes);
-    its operations by those that both vectors have. A study plots other scores against the costs."""
+    """Whether to report the cost of exact search as well: `bytes-per-document`, and `operations-per-pair` of a
+    query and a document. Of a sparse vector, only components that are not 0 count, each with its index (8
+    bytes), and of a pair's operations only those of components that both have. A study plots other scores
+    against the costs."""
 
     @property
     def traits(self) -> EvaluatorTraits:

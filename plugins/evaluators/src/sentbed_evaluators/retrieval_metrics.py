@@ -50,8 +50,9 @@ class Ranking:
         ideal = np.zeros((len(places), depth))
         count = np.zeros(len(places))
         for row, grade_of_document in enumerate(relevant):
-            for rank, document in enumerate(places[row, :depth].tolist()):
-                grades[row, rank] = grade_of_document.get(document, 0)
+            documents = places[row, :depth].tolist()
+            by_rank = [grade_of_document.get(document, 0) for document in documents]
+            grades[row, : len(by_rank)] = by_rank
             best = sorted(grade_of_document.values(), reverse=True)[:depth]
             ideal[row, : len(best)] = best
             count[row] = len(grade_of_document)

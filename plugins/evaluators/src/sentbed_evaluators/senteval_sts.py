@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 class SentEvalSTS(FileSuite):
     """Spearman correlation of cosine and gold score, x 100.
 
-    Where the encoder names another similarity, it is in the place of the cosine.
+    If the encoder names another similarity, it is used instead of the cosine.
 
     A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
     reported by papers since Sentence-BERT), `spearman-mean` (mean over subsets) and `spearman-wmean` (mean
@@ -97,7 +97,7 @@ class SentEvalSTS(FileSuite):
         )
 
     def setting_problems(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks, and problems with the whitening."""
+        """Yield problems with the list of tasks and with the whitening."""
         yield from super().setting_problems()
         if self.whitening is not None:
             yield from self.whitening.problems()

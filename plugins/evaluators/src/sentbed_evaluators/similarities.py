@@ -81,7 +81,7 @@ def in_parts(texts: Encoded) -> Iterator[Encoded]:
 
 
 def searchable(vectors: Vectors, name: str, similarity: Similarity | None) -> Encoded:
-    """Return the encoded texts of a list; raises `RunError` if texts are compared by cosine and a vector is zero."""
+    """Return the encoded texts of a list; raises `RunError` if a vector is zero where cosines compare them."""
     if is_cosine(similarity) and vectors.output != "tokens":
         return nonzero(vectors, name)
     return encoded(vectors, name)

@@ -86,7 +86,7 @@ def _highest(
 
 
 def _cuts(lengths: Places, query_length: int) -> list[int]:
-    """Return where documents, in ascending order of length, are cut into blocks of at most `PRODUCTS` products."""
+    """Return where documents, in ascending order of length, are cut into blocks of at most `PRODUCTS`."""
     cuts = []
     start = 0
     for place, length in enumerate(lengths.tolist()):
