@@ -28,27 +28,27 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 
 @attrs.frozen
-class Wanted:
-    """A column to find in a file."""
+class ColumnToFind:
+    """A column that is looked for in a file."""
 
     field: str
     """The recipe field that may name the column."""
     name: str | None
     """The value of that field."""
     usual: Sequence[str]
-    """Common names, in lower case, if the recipe names none; the first that exists is used."""
+    """Usual names, in lower case, if the recipe names none; the first one in the file is used."""
     required: bool = True
-    """Whether its absence is an error if the recipe does not name it."""
+    """Whether it is an error if the file has none of the usual names."""
     label: bool = False
-    """Whether whole numbers are accepted too; they are read as text."""
+    """Whether whole numbers are accepted as well; they are read as text."""
 
 
 @attrs.frozen
 class Row:
-    """The values of one row, and its position."""
+    """The values of a row, and its place."""
 
     values: tuple[str | None, ...]
-    """One value for each wanted column; None for a column that the file lacks."""
+    """A value for each column that is looked for; None for a column that the file lacks."""
     file: Path
     line: int
 
@@ -84,7 +84,7 @@ class LabelledFiles(DataSource):
             raise DataError("`path` is empty; expected a file; name one")
         return [resolve(location, SUFFIXES) for location in several(self.path)]
 
-    def _rows(self, columns: Sequence[Wanted]) -> Iterator[Row]:
+    def _rows(self, columns: Sequence[ColumnToFind]) -> Iterator[Row]:
         for file in self._files():
             names_in_file = _column_names(file, self.encoding)
             present = []
@@ -143,7 +143,7 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
     return list(first)
 
 
-def _pick(column: Wanted, names_in_file: Sequence[str], file: Path) -> str | None:
+def _pick(column: ColumnToFind, names_in_file: Sequence[str], file: Path) -> str | None:
     """Return the name of a column in a file, None if it need not be there; raises `DataError`."""
     if column.name is not None:
         return column.name
@@ -166,7 +166,7 @@ def _pick(column: Wanted, names_in_file: Sequence[str], file: Path) -> str | Non
     return None
 
 
-def _text(value: object, column: Wanted, name: str, file: Path, line: int) -> str:
+def _text(value: object, column: ColumnToFind, name: str, file: Path, line: int) -> str:
     if column.label and type(value) is int:
         value = str(value)
     if message := fault(value):
