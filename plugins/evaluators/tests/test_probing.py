@@ -159,24 +159,6 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder, ca
     assert changed.protocol["data"] != data
 
 
-def test_what_the_vectors_say_is_found(directory):
-    class Telling:
-        def encode(self, texts):
-            return (
-                10
-                * np.eye(3, dtype=np.float32)[
-                    [int(text.split()[2]) % 3 for text in texts]
-                ]
-            )
-
-    result = (
-        evaluator(directory, "Length", "Tense", protocol="logistic")
-        .prepare()
-        .evaluate(Telling())
-    )
-    assert [score.value for score in result.scores] == [100.0, 100.0]
-
-
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_the_classifier_is_sentevals_split_one(directory, encoder, protocol):
     (score,) = (

@@ -10,7 +10,7 @@ from sentbed import DataError, RunError
 from sentbed_evaluators import feature_table
 from sentbed_evaluators import task_suites as shared
 from sentbed_evaluators.classifier_dataclasses import Examples
-from sentbed_evaluators.classifier_training import Outcome
+from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.glue_files import TASKS
 from sentbed_evaluators.sentglue import SentGLUE
 
@@ -21,81 +21,58 @@ COUNTS = {"train": 60, "dev": 12}
 def directory(write, tmp_path):
     """All nine tasks, small; sentences recur in pairs and across splits."""
     for name, task in TASKS.items():
-        columns = [*task.texts, task.label]
         for split, count in COUNTS.items():
-            rows = []
-            for k in range(count):
-                label = (
-                    task.classes[k % len(task.classes)]
-                    if task.classes
-                    else f"{(7 * k) % 11 / 2}"
-                )
-                texts = [f'{name} "{split} {k}', f"{task.folder} {k % 9}"][
-                    : len(task.texts)
-                ]
-                rows.append([*texts, label])
+            lines = []
             if task.header:
-                lines = ["\t".join(columns), *("\t".join(row) for row in rows)]
-            else:
-                lines = [f"s\t{label}\t\t{text}" for text, label in rows]
-            write(
-                f"glue/{task.path('train' if split == 'train' else 'dev')}",
-                "\n".join(lines) + "\n",
-            )
+                lines.append("\t".join([*task.texts, task.label]))
+            for k in range(count):
+                label = f"{(7 * k) % 11 / 2}"
+                if task.classes:
+                    label = task.classes[k % len(task.classes)]
+                first, second = f'{name} "{split} {k}', f"{task.folder} {k % 9}"
+                if not task.header:
+                    lines.append(f"s\t{label}\t\t{first}")
+                elif len(task.texts) == 1:
+                    lines.append(f"{first}\t{label}")
+                else:
+                    lines.append(f"{first}\t{second}\t{label}")
+            write(f"glue/{task.path(split)}", "\n".join(lines) + "\n")
     return tmp_path / "glue"
 
 
 @attrs.define
 class Spy:
-    """Classifies by the nearest class mean, and keeps what it was given."""
+    """Classifies by the nearest class mean, and keeps its examples."""
 
     calls: list[dict[str, Any]] = attrs.field(factory=list)
-
-    def build(self, *args):
-        self.made = args
-        return self
-
-    made: tuple[Any, ...] = ()
+    arguments: tuple[Any, ...] = ()
+    suffix: str = ""
     folds: int = 10
+
+    def build(self, *arguments):
+        self.arguments = arguments
+        self.suffix = Classifier(*arguments).suffix
+        return self
 
     def folded(self, train, test, classes, progress):
         return self._fit("folded", train, None, test, classes, progress)
 
-    def split(
-        self,
-        train,
-        held,
-        test,
-        classes,
-        progress,
-    ):
+    def split(self, train, held, test, classes, progress):
         return self._fit("split", train, held, test, classes, progress)
 
-    def _fit(
-        self,
-        how,
-        train,
-        held,
-        test,
-        classes,
-        progress,
-    ):
+    def _fit(self, how, train, held, test, classes, progress):
         if progress:
             progress(1, 1)
-        copies = [
-            part and Examples(np.array(part.features), np.array(part.labels))
-            for part in (train, held, test)
-        ]
-        self.calls.append(
-            dict(zip(("train", "held", "test"), copies, strict=True)) | {"how": how}
-        )
-        means = np.array(
-            [
-                train.features[train.labels == number].mean(axis=0)
-                for number in range(classes)
-            ]
-        )
-        distances = np.linalg.norm(test.features[:, None] - means, axis=2)
+        call = {"how": how}
+        for name, part in (("train", train), ("held", held), ("test", test)):
+            if part:
+                # Features on disk are gone after the call.
+                call[name] = Examples(np.array(part.features), np.array(part.labels))
+        self.calls.append(call)
+        means = []
+        for number in range(classes):
+            means.append(train.features[train.labels == number].mean(axis=0))
+        distances = np.linalg.norm(test.features[:, None] - np.array(means), axis=2)
         return Outcome(0.0, 0.0, distances.argmin(axis=1))
 
     def describe(self):
@@ -367,7 +344,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder, sp
         "text": "as in the file",
         "skipped": {"train": 0, "dev": 0},
     }
-    assert spy.made == ("logistic", "fast", 3, "cpu")
+    assert spy.arguments == ("logistic", "fast", 3, "cpu")
     path = directory / "QQP" / "dev.tsv"
     path.write_text(path.read_text().replace("dev 3", "dev III"))
     (changed,) = evaluator(directory, "QQP").prepare().evaluate(encoder).scores
@@ -390,49 +367,6 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     assert list(scratch.iterdir()) == []
 
 
-class Telling:
-    """Gives a sentence a vector that says which number it ends in, modulo 6, and so its class."""
-
-    def encode(self, texts):
-        return (
-            10
-            * np.eye(6, dtype=np.float32)[[int(text.split()[-1]) % 6 for text in texts]]
-        )
-
-
-def test_what_the_vectors_say_is_found(directory):
-    tasks = [task for task in TASKS if task != "STS-B"]
-    result = (
-        evaluator(directory, *tasks, protocol="logistic").prepare().evaluate(Telling())
-    )
-    assert {score.task: score.value for score in result.scores} == dict.fromkeys(
-        tasks, 100.0
-    )
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
-def test_both_classifiers_take_features_from_disk(
-    directory, encoder, monkeypatch, protocol
-):
-    expected = (
-        evaluator(directory, "RTE", "QNLI", protocol=protocol)
-        .prepare()
-        .evaluate(encoder)
-    )
-    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert (
-        evaluator(directory, "RTE", "QNLI", protocol=protocol)
-        .prepare()
-        .evaluate(encoder)
-        .scores
-        == expected.scores
-    )
-    assert {score.protocol["classifier"]["protocol"] for score in expected.scores} == {
-        protocol
-    }
-
-
 def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
     directory, encoder, spy
 ):
@@ -441,7 +375,7 @@ def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
     evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(
         encoder, device="cuda:1", progress=encoder.progress
     )
-    assert spy.made == ("senteval", "test", 1111, "cuda:1")
+    assert spy.arguments == ("senteval", "test", 1111, "cuda:1")
     assert told == [("CoLA: classifiers", 1, 1), ("MNLI: classifiers", 1, 1)]
 
 
@@ -491,7 +425,7 @@ def test_check_names_every_problem(directory):
 
 
 def test_the_development_sets_are_what_papers_report_so_nothing_may_be_chosen_on_them():
-    assert not getattr(SentGLUE(), "development", False)
+    assert SentGLUE().traits.development is False
 
 
 @pytest.mark.parametrize(

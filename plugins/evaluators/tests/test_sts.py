@@ -40,14 +40,6 @@ def test_scores_equal_those_of_known_cosines(write, table_encoder):
     )
 
 
-def test_every_score_follows_from_its_items(write, encoder):
-    rows = [f"a{i}\tb{i}\t{i % 4}\n" for i in range(20)]
-    path = write("mine.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
-    for score in STS(path=str(path)).prepare().evaluate(encoder).scores:
-        assert score.items is not None
-        assert score.items.value() == pytest.approx(score.value, abs=1e-9)
-
-
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
 def test_pairs_of_one_passage_are_items_of_one_cluster(write, encoder, suffix):
     rows = [(f"a{i}", f"b{i}", i % 4, i // 5) for i in range(20)]

@@ -207,8 +207,16 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
     assert score.protocol["identical"] == len(texts)
 
 
-@pytest.mark.parametrize("task", ["CQA", pytest.param("ROC", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("protocol", "task"),
+    [
+        ("senteval", "CQA"),
+        ("logistic", "CQA"),
+        pytest.param("logistic", "ROC", marks=pytest.mark.slow),
+    ],
+)
 def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
+    protocol,
     task,
     data,
     cache,
@@ -219,7 +227,7 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    evaluator = SentBench(("pair",), (task,), "logistic", "fast", data_dir=str(data))
+    evaluator = SentBench(("pair",), (task,), protocol, "fast", data_dir=str(data))
     expected = evaluator.prepare().evaluate(encoder)
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
     assert evaluator.prepare().evaluate(encoder).scores == expected.scores
