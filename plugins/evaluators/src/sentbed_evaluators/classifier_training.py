@@ -33,9 +33,9 @@ PENALTIES = tuple(10.0**power for power in range(-5, -1))
 """L2 penalties to try with `senteval`, as weight decay."""
 
 STRENGTHS = {
-    "nested": tuple(2.0**power for power in range(-2, 4)),
-    "folded": tuple(2.0**power for power in range(-1, 6)),
-    "split": tuple(2.0**power for power in range(-2, 4)),
+    "nested": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+    "folded": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+    "split": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
 }
 """Inverse penalties C to try with `logistic`, as in SentEval with scikit-learn."""
 

@@ -31,11 +31,6 @@ class Correlation:
     """See `Score.degenerate`."""
 
 
-def finite(vectors: Vectors, name: str) -> NDArray[np.float32]:
-    """Return the vectors of a list, a row for each text; raises `RunError` if one is not finite."""
-    return require_finite(vectors[name], vectors.lists[name].both)
-
-
 def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
     """Return the vectors of a list, a row for each text; raises `RunError` if one is not finite or is zero."""
     return require_nonzero(vectors[name], vectors.lists[name].both)

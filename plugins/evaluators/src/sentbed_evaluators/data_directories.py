@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 from sentbed import DataError, locate
+from sentbed.errors import listed
 from sentbed.helpers import DATA_VARIABLE, data_root, sha256
 
 from sentbed_evaluators.text_lines import Hashes
@@ -36,7 +37,7 @@ class TaskFiles:
         for task, absent in absent_by_task.items():
             if absent:
                 messages[task] = (
-                    f"task `{task}` needs {_listed(absent)}, missing in `{self.root}`; add what is missing "
+                    f"task `{task}` needs {_first_names(absent)}, missing in `{self.root}`; add what is missing "
                     f"(`sentbed data get {self.collection}` downloads it), or leave the task out "
                     f"(`skip_missing = true`); tasks present: {self._present_tasks()}"
                 )
@@ -44,8 +45,8 @@ class TaskFiles:
 
     def _present_tasks(self) -> str:
         """Return the names of the tasks that have all their files, for a message."""
-        names = [f"`{task}`" for task in self.by_task if not self._absent(task)]
-        return ", ".join(names) or "none"
+        present = [task for task in self.by_task if not self._absent(task)]
+        return listed(present) or "none"
 
     def _absent(self, task: str) -> list[str]:
         """Return the paths of a task's missing files, relative to the root."""
@@ -56,7 +57,7 @@ class TaskFiles:
         return absent
 
 
-def _listed(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     """Return one or two names, or the first and the number of the others."""
     if len(names) > 2:
         return f"`{names[0]}` and {len(names) - 1} more"
@@ -107,7 +108,7 @@ def find_root(
     for place, entry in product(places, entries):
         if (base / place / entry).exists():
             return base / place
-    below = ", ".join(f"`{place}`" for place in places if place != ".")
+    below = listed(place for place in places if place != ".")
     raise DataError(
         f"`{base}` has no {what}: `{entries[0]}` or another task's was looked for in it and below {below}; "
         f"`sentbed data get {name}` downloads it, or set `data_dir` or `{DATA_VARIABLE}` to where it is"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import attrs
-from sentbed import DataError, FilePath, RunError
+from sentbed import DataError, FilePath
 from sentbed.errors import suggest
 from sentbed.protocols import (
     Evaluation,
@@ -22,7 +22,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.cosine_correlation import finite, zero_vectors
+from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import collapsed
 from sentbed_evaluators.geometry_measures import (
     distances,
@@ -188,8 +188,7 @@ class Geometry(Evaluator):
 
     def _score(self, pairs: GeometryPairs, vectors: Vectors) -> Evaluation:
         """Compute the measures; raises `RunError` if an embedding is not finite, or is zero."""
-        rows = finite(vectors, "pairs")
-        _refuse_zeros(rows, pairs)
+        rows = nonzero(vectors, "pairs")
         scores = list(self._by_convention(pairs, rows))
         # Anisotropy measures how far vectors have collapsed, so its scores are never degenerate.
         scores += self._anisotropy(pairs, rows)
@@ -275,17 +274,3 @@ def _protocol(
         "text": "as in the file",
         **pairs.protocol,
     }
-
-
-def _refuse_zeros(vectors: NDArray[np.float32], pairs: GeometryPairs) -> None:
-    """Raise `RunError` if a vector is zero, with the first such sentence."""
-    import numpy as np
-
-    zeros = zero_vectors(vectors)
-    if zeros:
-        texts: Sequence[str] = [*pairs.first, *pairs.second]
-        text = texts[int(np.argmin(vectors.any(axis=1)))]
-        raise RunError(
-            f"{zeros} of {len(vectors)} embeddings are zero vectors, which cannot be normalised; the first "
-            f"is that of {text[:60]!r}; check the pooler and the weights"
-        )

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed import DataError
+from sentbed.errors import listed
 
 from sentbed_evaluators.data_directories import TaskFiles, find_root
 from sentbed_evaluators.scored_pair_files import parse_score
@@ -182,9 +183,8 @@ def _columns(
 
 def _class(label: str, classes: Sequence[str], file: Path, line: int) -> int:
     if label not in classes:
-        expected = ", ".join(f"`{name}`" for name in classes)
         raise DataError(
-            f"the label is {label!r}, but one of {expected} was expected; repair the line",
+            f"the label is {label!r}, but one of {listed(classes)} was expected; repair the line",
             file,
             line,
         )

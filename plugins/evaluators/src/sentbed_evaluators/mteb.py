@@ -21,7 +21,7 @@ from sentbed.protocols import (
     TextEncoder,
 )
 
-from sentbed_evaluators.task_suites import average, task_problems
+from sentbed_evaluators.task_suites import average, mean_value, task_problems
 
 if TYPE_CHECKING:
     from sentbed_evaluators._mteb.adapter import MTEBModel
@@ -147,7 +147,7 @@ class MTEB(Evaluator):
                 module.unload(requested)
         main = [scores[0] for scores in scores_of_tasks]
         scores = tuple(chain.from_iterable(scores_of_tasks))
-        primary = sum(score.value for score in main) / len(main)
+        primary = mean_value(main)
         if len(main) + len(missing) > 1:
             metric = "main_score"
             metrics = {score.metric for score in main}

@@ -63,6 +63,10 @@ SINGLE = {
 }
 """The single-sentence tasks in the paper's order -> their names in SentEval."""
 
+
+PAPER_NAMES = {name: task for task, name in SINGLE.items()}
+"""The names in SentEval -> the paper's."""
+
 TASKS: dict[Paradigm, tuple[str, ...]] = {
     "single": tuple(SINGLE),
     "pair": tuple(SOURCES),
@@ -156,12 +160,15 @@ class SentBench(TaskSuite):
 
     def missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if no directory is known."""
-        single = {SINGLE[task]: task for task in self._single_tasks}
+        missing = {}
+        single = [SINGLE[task] for task in self._single_tasks]
         try:
             messages = find_transfer_files(self.data_dir).missing(single)
         except DataError as error:
             messages = dict.fromkeys(single, str(error))
-        missing = {single[name]: message for name, message in messages.items()}
+        for name, message in messages.items():
+            missing[PAPER_NAMES[name]] = message
+
         for task in self._built_tasks:
             base = data_directory(self.data_dir)
             try:
@@ -286,7 +293,6 @@ class SentBench(TaskSuite):
     ) -> Iterator[Score]:
         from sentbed_evaluators.transfer import transfer_scores
 
-        names = {name: task for task, name in SINGLE.items()}
         classifiers = self._classifiers(vectors)
         runs = [transfer_scores(vectors, tasks, each) for each in classifiers]
         for scores in zip(*runs, strict=True):
@@ -297,7 +303,8 @@ class SentBench(TaskSuite):
                     "id": f"sentbench-single{classifiers[0].suffix}",
                     "task": score.task,
                 }
-                yield attrs.evolve(score, task=names[score.task], protocol=protocol)
+                task = PAPER_NAMES[score.task]
+                yield attrs.evolve(score, task=task, protocol=protocol)
 
     def _classifiers(self, vectors: Vectors) -> list[Classifier]:
         """Return the classifier of each run."""
@@ -322,15 +329,17 @@ class SentBench(TaskSuite):
                 else:
                     outcomes.append(classifier.folded(train, test, 2, progress))
 
-        sizes = {split: len(sets.pairs[split]) for split in SPLITS}
-        is_smaller = any(
-            size != getattr(sets.paper, split) for split, size in sizes.items()
-        )
+        size = "paper"
+        sizes = {}
+        for split in SPLITS:
+            sizes[split] = len(sets.pairs[split])
+            if sizes[split] != getattr(sets.paper, split):
+                size = "smaller"
         protocol = {
             "id": f"sentbench-pair{classifiers[0].suffix}",
             "aggregation": "single",
             "split": "test",
-            "size": "smaller" if is_smaller else "paper",
+            "size": size,
             **sizes,
             "identical": _identical_pairs(sets.pairs["test"]),
             "features": FORMULAS[self.features],
@@ -380,8 +389,7 @@ def _item_texts(
     transfer: Sequence[TransferTask], built: Sequence[BuiltSets]
 ) -> dict[str, list[tuple[str, ...]]]:
     """Return the sentences of each test example, the test pairs and the triples of the tasks."""
-    names = {folder: task for task, folder in SINGLE.items()}
-    texts = {names[task.name]: task.item_texts for task in transfer}
+    texts = {PAPER_NAMES[task.name]: task.item_texts for task in transfer}
     for sets in built:
         pairs = [(first, second) for first, second, _ in sets.pairs["test"]]
         texts[f"{sets.task}/accuracy"] = pairs
@@ -396,15 +404,16 @@ def _mean_of_runs(scores: Sequence[Score]) -> Score:
     first = scores[0]
     if len(scores) == 1:
         return first
-    right = []
+    values, right = [], []
     reason = ""
     for score in scores:
+        values.append(score.value)
         if score.items:
             right.append(score.items.x)
         reason = reason or score.degenerate
     return attrs.evolve(
         first,
-        value=fmean(score.value for score in scores),
+        value=fmean(values),
         protocol={**first.protocol, "runs": len(scores)},
         items=Items("mean", np.mean(right, axis=0)),
         degenerate=reason,

@@ -192,16 +192,19 @@ def _score_task(
     if not task.is_yearly:
         return
 
-    sizes = [len(subset) for subset in task.subsets]
-    parts = []
+    sizes, correlations, values_of_items = [], [], []
+    notes = list(zeros)
     for subset, values in zip(task.subsets, similarities, strict=True):
-        parts.append(correlate(subset.scores, values))
-    correlations = [part.spearman for part in parts]
-    notes = dict.fromkeys(part.note for part in parts if part.note)
+        part = correlate(subset.scores, values)
+        sizes.append(len(subset))
+        correlations.append(part.spearman)
+        values_of_items.append(levelled(values))
+        if part.note and part.note not in notes:
+            notes.insert(0, part.note)
     items = Items(
         "spearman",
         np.array(pairs.scores, np.float64),
-        np.concatenate([levelled(values) for values in similarities]),
+        np.concatenate(values_of_items),
         clusters=clusters,
         groups=np.repeat(np.arange(len(sizes)), sizes),
     )
@@ -211,7 +214,7 @@ def _score_task(
         value=float(np.mean(correlations)),
         protocol={**protocol, "aggregation": "mean"},
         items=items,
-        note="; ".join([*notes, *zeros]),
+        note="; ".join(notes),
     )
     yield mean
     yield attrs.evolve(

@@ -205,7 +205,7 @@ class SentGLUE(FileSuite):
         if self._regression:
             train = read_rows(files.root, name, "train", self.check_sizes)
             parts += self._draw(train, is_folded=False)
-            if min(len(part) for part in parts) < 2:
+            if min(map(len, parts)) < 2:
                 raise RunError(
                     f"`{name}` has {len(parts[0])} rows to train on and {len(parts[1])} to stop on, but two "
                     f"of each are needed; raise `limit`, or add rows"

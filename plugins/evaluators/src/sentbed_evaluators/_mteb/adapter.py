@@ -12,6 +12,7 @@ from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from sentbed import DataError, Encoder
+from sentbed.errors import listed
 from sentbed.protocols import Similarity, TextEncoder, TextTask
 from sentbed_common import fingerprint_of, require_finite
 
@@ -139,7 +140,7 @@ def _texts(inputs: Iterable[Any], task: str) -> list[str]:
     for batch in inputs:
         if "text" not in batch:
             raise DataError(
-                f"mteb's task `{task}` gives {', '.join(f'`{key}`' for key in batch)}, but an encoder of "
+                f"mteb's task `{task}` gives {listed(batch)}, but an encoder of "
                 f"sentbed reads `text`; choose a task of texts"
             )
         texts += batch["text"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ import attrs
 import mteb
 from mteb import AbsTask
 from sentbed import DataError, RunError
-from sentbed.errors import SentbedError
+from sentbed.errors import SentbedError, listed
 from sentbed.protocols import Score, Similarity, TextEncoder
 
 from sentbed_evaluators._mteb.adapter import MTEBModel, model_meta
@@ -51,7 +51,7 @@ def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
     for subset in filters.subsets:
         if subset not in subsets:
             raise DataError(
-                f"no task has the subset `{subset}`; the subsets are {_listed(sorted(subsets))}"
+                f"no task has the subset `{subset}`; the subsets are {listed(sorted(subsets))}"
             )
     return _of_texts(tasks)
 
@@ -60,7 +60,7 @@ def _filter(task: AbsTask, filters: Filters) -> None:
     """Leave only the chosen part of a task; raises `DataError` if that is impossible."""
     about = task.metadata
     if task.is_aggregate and filters != Filters():
-        parts = _listed([part.metadata.name for part in _parts(task)])
+        parts = listed([part.metadata.name for part in _parts(task)])
         raise DataError(
             f"`languages`, `subsets` and `splits` cannot change the task `{about.name}`, which "
             f"is the mean of others; remove them, or name its tasks: {parts}"
@@ -72,7 +72,7 @@ def _filter(task: AbsTask, filters: Filters) -> None:
         raise DataError(
             f"of the task `{about.name}` nothing is left by `languages` "
             f"{list(filters.languages)} and `subsets` {list(filters.subsets)} ({error}); its subsets are "
-            f"{_listed(about.hf_subsets_to_langscripts)}"
+            f"{listed(about.hf_subsets_to_langscripts)}"
         ) from error
     task.filter_eval_splits(filters.splits or None)
 
@@ -118,7 +118,7 @@ def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
     for task in tasks:
         if others := sorted(set(task.metadata.modalities) - {"text"}):
             raise DataError(
-                f"mteb's task `{task.metadata.name}` needs {_listed(others)}, but an encoder reads `text`; "
+                f"mteb's task `{task.metadata.name}` needs {listed(others)}, but an encoder reads `text`; "
                 f"leave it out"
             )
     return tasks
@@ -144,7 +144,7 @@ def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
             splits = _splits(part)
             if split not in splits:
                 raise DataError(
-                    f"the task `{task.metadata.name}` has no split `{split}`; it has {_listed(splits)}"
+                    f"the task `{task.metadata.name}` has no split `{split}`; it has {listed(splits)}"
                 )
     return missing
 
@@ -288,10 +288,6 @@ def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Sc
 def _single(values: Sequence[str]) -> Any:
     """Return the only value, or the list of several."""
     return values[0] if len(values) == 1 else list(values)
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _closest(name: str, names: Sequence[str]) -> str:

@@ -104,7 +104,8 @@ class _TaskGroup:
         self.penalties = penalties.repeat_interleave(classes, 1)[..., None]
         first = _initial_weights(width, classes, training.seed).to(device)
         self.weights = first.repeat(len(tasks), penalties.shape[1], 1)
-        self.moments = [torch.zeros_like(self.weights) for _ in range(2)]
+        zeros = torch.zeros_like(self.weights)
+        self.moments = [zeros, zeros.clone()]
         self.steps = 0
 
     def run(self, done: Done) -> list[Fitted]:
