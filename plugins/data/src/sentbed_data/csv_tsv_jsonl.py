@@ -174,6 +174,20 @@ def select(
         yield line, [row[place] for place in places]
 
 
+def table_rows(
+    path: Path, suffix: str, encoding: str, names: Sequence[str], header: bool = True
+) -> Rows:
+    """Yield the wanted values of every row of a file in the format of `suffix`: CSV, TSV or JSONL."""
+    lines = decoded_lines(path, encoding)
+    if suffix == ".jsonl":
+        return jsonl_rows(path, lines, names)
+    if suffix == ".csv":
+        rows, hint = csv_rows(path, lines), "quote a text that contains a comma"
+    else:
+        rows, hint = tsv_rows(lines), "a text must not contain a tab"
+    return select(path, rows, names, header, hint)
+
+
 def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
     """Yield the number of each line, and the wanted values of its object."""
     for number, line in enumerate(lines, 1):

@@ -15,9 +15,8 @@ from sentbed_data.csv_tsv_jsonl import (
     codec,
     csv_rows,
     decoded_lines,
-    jsonl_rows,
     listed,
-    select,
+    table_rows,
     tsv_rows,
 )
 from sentbed_data.known_collections import known_file
@@ -85,6 +84,7 @@ class LabelledFiles(DataSource):
         return [resolve(location, SUFFIXES) for location in several(self.path)]
 
     def _rows(self, columns: Sequence[ColumnToFind]) -> Iterator[Row]:
+        """Yield the rows of all files."""
         for file in self._files():
             names_in_file = _column_names(file, self.encoding)
             present = []
@@ -94,31 +94,15 @@ class LabelledFiles(DataSource):
                 if name is not None:
                     present.append(column)
                     names.append(name)
-            lines = decoded_lines(file, self.encoding)
-            suffix = file.suffix.lower()
-            if suffix == ".jsonl":
-                rows = jsonl_rows(file, lines, names)
-            elif suffix == ".csv":
-                rows = select(
-                    file,
-                    csv_rows(file, lines),
-                    names,
-                    True,
-                    "quote a text that contains a comma",
-                )
-            else:
-                rows = select(
-                    file, tsv_rows(lines), names, True, "a text must not contain a tab"
-                )
             empty = True
+            rows = table_rows(file, file.suffix.lower(), self.encoding, names)
             for line, values in rows:
                 empty = False
                 texts = {}
                 for value, column, name in zip(values, present, names, strict=True):
                     texts[column.field] = _text(value, column, name, file, line)
-                yield Row(
-                    tuple(texts.get(column.field) for column in columns), file, line
-                )
+                of_columns = tuple(texts.get(column.field) for column in columns)
+                yield Row(of_columns, file, line)
             if empty:
                 raise DataError(
                     "there are no rows of data; expected at least one; check the file",
