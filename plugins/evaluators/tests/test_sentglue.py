@@ -17,6 +17,10 @@ from sentbed_evaluators.sentglue import SentGLUE
 COUNTS = {"train": 60, "dev": 12}
 
 
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 @pytest.fixture
 def directory(write, tmp_path):
     """All nine tasks, small; sentences recur in pairs and across splits."""
@@ -100,7 +104,7 @@ def table(path, header=True):
 
 
 def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory, encoder, spy):
-    result = evaluator(directory).prepare().evaluate(encoder)
+    result = evaluate(evaluator(directory), encoder)
     assert [score.task for score in result.scores] == [*TASKS, "AVG"]
     metrics = [
         "matthews",
@@ -122,7 +126,7 @@ def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory, encoder,
 def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
     directory, encoder, spy
 ):
-    forward = evaluator(directory).prepare().evaluate(encoder)
+    forward = evaluate(evaluator(directory), encoder)
     tasks = (
         "STS-B",
         "MNLI-mm",
@@ -134,7 +138,7 @@ def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
         "SST-2",
         "CoLA",
     )
-    backward = evaluator(directory, *tasks).prepare().evaluate(encoder)
+    backward = evaluate(evaluator(directory, *tasks), encoder)
     assert [score.task for score in backward.scores] == [*tasks, "AVG"]
     values = {score.task: score.value for score in forward.scores}
     assert {score.task: score.value for score in backward.scores} == pytest.approx(
@@ -144,14 +148,11 @@ def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
     assert data == forward.scores[-1].protocol["data"]
     path = directory / "RTE" / "dev.tsv"
     path.write_text(path.read_text().replace("dev 3", "dev III"))
-    assert (
-        evaluator(directory).prepare().evaluate(encoder).scores[-1].protocol["data"]
-        != data
-    )
+    assert evaluate(evaluator(directory), encoder).scores[-1].protocol["data"] != data
 
 
 def test_some_of_the_tasks_have_no_average(directory, encoder, spy):
-    result = evaluator(directory, "RTE", "STS-B").prepare().evaluate(encoder)
+    result = evaluate(evaluator(directory, "RTE", "STS-B"), encoder)
     assert [score.task for score in result.scores] == ["RTE", "STS-B"]
     assert result.primary == pytest.approx(
         np.mean([score.value for score in result.scores])
@@ -161,7 +162,7 @@ def test_some_of_the_tasks_have_no_average(directory, encoder, spy):
 def test_single_sentences_are_their_vectors_and_pairs_their_features(
     directory, encoder, spy
 ):
-    evaluator(directory, "CoLA", "RTE").prepare().evaluate(encoder)
+    evaluate(evaluator(directory, "CoLA", "RTE"), encoder)
     cola, rte = spy.calls
     rows = table(directory / "CoLA" / "train.tsv", header=False)
     np.testing.assert_array_equal(
@@ -183,23 +184,23 @@ def test_single_sentences_are_their_vectors_and_pairs_their_features(
 
 
 def test_a_task_encodes_each_sentence_once(directory, encoder, spy):
-    evaluator(directory, "MNLI-m", "MNLI-mm", "STS-B").prepare().evaluate(encoder)
+    evaluate(evaluator(directory, "MNLI-m", "MNLI-mm", "STS-B"), encoder)
     mnli, sts = encoder.calls
     assert len(set(mnli)) == len(mnli) == 60 + 12 + 12 + 9
     assert len(sts) == 2 * 12
 
 
 def test_mnli_is_trained_once_and_scored_twice(directory, encoder, spy):
-    matched, mismatched = (
-        evaluator(directory, "MNLI-m", "MNLI-mm").prepare().evaluate(encoder).scores
-    )
+    matched, mismatched = evaluate(
+        evaluator(directory, "MNLI-m", "MNLI-mm"), encoder
+    ).scores
     (call,) = spy.calls
     assert len(call["test"]) == 24
-    alone = evaluator(directory, "MNLI-mm").prepare().evaluate(encoder).scores[0]
+    alone = evaluate(evaluator(directory, "MNLI-mm"), encoder).scores[0]
     assert alone.value == mismatched.value
     np.testing.assert_array_equal(alone.items.x, mismatched.items.x)
     assert alone.protocol == mismatched.protocol
-    alone = evaluator(directory, "MNLI-m").prepare().evaluate(encoder).scores[0]
+    alone = evaluate(evaluator(directory, "MNLI-m"), encoder).scores[0]
     np.testing.assert_array_equal(alone.items.x, matched.items.x)
     assert matched.protocol["data"] != mismatched.protocol["data"]
 
@@ -207,9 +208,7 @@ def test_mnli_is_trained_once_and_scored_twice(directory, encoder, spy):
 def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
     directory, encoder, spy
 ):
-    result = (
-        evaluator(directory, *TASKS, development_share=0.25).prepare().evaluate(encoder)
-    )
+    result = evaluate(evaluator(directory, *TASKS, development_share=0.25), encoder)
     how = {"CoLA": "folded", "MRPC": "folded", "RTE": "folded"}
     trained = [task for task in TASKS if task not in ("STS-B", "MNLI-mm")]
     assert [call["how"] for call in spy.calls] == [
@@ -225,9 +224,9 @@ def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
 def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
     directory, encoder, spy
 ):
-    evaluator(directory, "SST-2").prepare().evaluate(encoder)
-    evaluator(directory, "SST-2").prepare().evaluate(encoder)
-    evaluator(directory, "SST-2", seed=2).prepare().evaluate(encoder)
+    evaluate(evaluator(directory, "SST-2"), encoder)
+    evaluate(evaluator(directory, "SST-2"), encoder)
+    evaluate(evaluator(directory, "SST-2", seed=2), encoder)
     first, again, other = spy.calls
     every = encoder.encode([row[0] for row in table(directory / "SST-2" / "train.tsv")])
     both = np.concatenate([first["train"].features, first["held"].features])
@@ -239,9 +238,7 @@ def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
 
 
 def test_a_limit_draws_training_rows_and_encodes_no_others(directory, encoder, spy):
-    (score,) = (
-        evaluator(directory, "SST-2", limit=20).prepare().evaluate(encoder).scores
-    )
+    (score,) = evaluate(evaluator(directory, "SST-2", limit=20), encoder).scores
     (call,) = spy.calls
     assert (len(call["train"]), len(call["held"]), len(call["test"])) == (18, 2, 12)
     assert [len(texts) for texts in encoder.calls] == [20 + 12]
@@ -259,7 +256,7 @@ def test_too_few_rows_of_a_class_are_refused_before_anything_is_encoded(
         RunError,
         match=r"`RTE` has \d rows of class `\w+` .* at least 10 .*raise `limit`",
     ):
-        evaluator(directory, "RTE", limit=15).prepare().evaluate(encoder)
+        evaluate(evaluator(directory, "RTE", limit=15), encoder)
     assert encoder.calls == []
 
 
@@ -267,7 +264,7 @@ def test_cola_is_scored_by_matthews_correlation(directory, encoder, spy, monkeyp
     # Gold is 0, 1, 0, 1, ...: 4 true positives, 3 true negatives, 3 false positives, 2 false negatives.
     found = np.array([0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0])
     monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, found))
-    (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator(directory, "CoLA"), encoder).scores
     assert score.value == pytest.approx(100 * (4 * 3 - 3 * 2) / (7 * 6 * 6 * 5) ** 0.5)
     assert score.value == pytest.approx(16.9030851)
     assert (score.items.statistic, score.items.x.tolist()) == (
@@ -283,12 +280,12 @@ def test_one_class_throughout_is_a_matthews_correlation_of_zero_and_is_noted(
     monkeypatch.setattr(
         Spy, "folded", lambda *_: Outcome(0.0, 0.0, np.ones(12, np.int64))
     )
-    (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator(directory, "CoLA"), encoder).scores
     assert (score.value, score.note) == (0.0, "the classifier found one class only")
 
 
 def test_accuracy_counts_the_rows_that_were_found(directory, encoder, spy):
-    (score,) = evaluator(directory, "MRPC").prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator(directory, "MRPC"), encoder).scores
     (call,) = spy.calls
     means = [
         call["train"].features[call["train"].labels == number].mean(axis=0)
@@ -306,7 +303,7 @@ def test_accuracy_counts_the_rows_that_were_found(directory, encoder, spy):
 def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
     directory, encoder, spy
 ):
-    (score,) = evaluator(directory, "STS-B").prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator(directory, "STS-B"), encoder).scores
     rows = table(directory / "STS-B" / "dev.tsv")
     cosines = []
     for first, second, _ in rows:
@@ -320,12 +317,9 @@ def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder, spy):
-    (score,) = (
-        evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3)
-        .prepare()
-        .evaluate(encoder)
-        .scores
-    )
+    (score,) = evaluate(
+        evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3), encoder
+    ).scores
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert len(data) == 64
@@ -347,7 +341,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder, sp
     assert spy.arguments == ("logistic", "fast", 3, "cpu")
     path = directory / "QQP" / "dev.tsv"
     path.write_text(path.read_text().replace("dev 3", "dev III"))
-    (changed,) = evaluator(directory, "QQP").prepare().evaluate(encoder).scores
+    (changed,) = evaluate(evaluator(directory, "QQP"), encoder).scores
     assert changed.protocol["data"] != data
 
 
@@ -361,9 +355,9 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    expected = evaluator(directory).prepare().evaluate(encoder)
+    expected = evaluate(evaluator(directory), encoder)
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluator(directory).prepare().evaluate(encoder).scores == expected.scores
+    assert evaluate(evaluator(directory), encoder).scores == expected.scores
     assert list(scratch.iterdir()) == []
 
 
@@ -372,8 +366,11 @@ def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
 ):
     told = []
     encoder.progress = lambda *args: told.append(args)
-    evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(
-        encoder, device="cuda:1", progress=encoder.progress
+    evaluate(
+        evaluator(directory, "CoLA", "MNLI-m", "STS-B"),
+        encoder,
+        device="cuda:1",
+        progress=encoder.progress,
     )
     assert spy.arguments == ("senteval", "test", 1111, "cuda:1")
     assert told == [("CoLA: classifiers", 1, 1), ("MNLI: classifiers", 1, 1)]
@@ -396,7 +393,7 @@ def test_a_vector_that_is_none_is_named(
 ):
     encoder = table_encoder({text: [value] * 5})
     with pytest.raises(RunError, match=f"{text}.*{message}"):
-        evaluator(directory, task).prepare().evaluate(encoder)
+        evaluate(evaluator(directory, task), encoder)
 
 
 def test_sizes_are_checked_unless_told_otherwise(directory, encoder):
@@ -404,7 +401,7 @@ def test_sizes_are_checked_unless_told_otherwise(directory, encoder):
     with pytest.raises(
         DataError, match=r"found 60 rows, but GLUE's `RTE/train\.tsv` has 2,490"
     ):
-        strict.prepare().evaluate(encoder)
+        evaluate(strict, encoder)
 
 
 def test_check_names_every_problem(directory):
@@ -439,12 +436,9 @@ def test_real_tasks_are_trained_and_scored_whole(
         pytest.skip(
             "needs the GLUE files: set SENTBED_DATA to the directory that holds glue"
         )
-    (score,) = (
-        SentGLUE(tasks=(task,), data_dir=str(real_data))
-        .prepare()
-        .evaluate(encoder)
-        .scores
-    )
+    (score,) = evaluate(
+        SentGLUE(tasks=(task,), data_dir=str(real_data)), encoder
+    ).scores
     (call,) = spy.calls
     assert (len(call["train"]), len(call["test"]), len(score.items.x)) == (
         train,
@@ -463,5 +457,5 @@ def test_incomplete_real_data_is_refused_with_the_files_that_are_missing(
         DataError,
         match=r"task `QQP` needs `QQP/train\.tsv` and `QQP/dev\.tsv`, missing in",
     ):
-        SentGLUE(data_dir=str(real_data)).prepare().evaluate(encoder)
+        evaluate(SentGLUE(data_dir=str(real_data)), encoder)
     assert encoder.calls == []
