@@ -187,7 +187,7 @@ class Classifier:
             raise DataError(
                 "there is no example to choose by or to score; check the splits of the data"
             )
-        fits = _Fits(self, "split", train, development, classes, progress, fits=(1, 0))
+        fits = _Fits(self, "split", train, development, classes, progress, (1, 0))
         rows = np.arange(len(train)), np.arange(len(development))
         # SentEval trains the chosen classifier once more, on the same examples with the same seed, which
         # gives the same weights.
