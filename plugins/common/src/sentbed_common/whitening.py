@@ -43,6 +43,6 @@ def _singular(
 
     if len(rows) > rows.shape[1]:
         # The triangular factor of a tall matrix is small, and has the same ones.
-        rows = np.linalg.qr(rows, mode="r")
+        rows = np.asarray(np.linalg.qr(rows, mode="r"))
     _, values, components = np.linalg.svd(rows, full_matrices=False)
     return values, components

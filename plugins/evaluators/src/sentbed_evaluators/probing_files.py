@@ -135,6 +135,8 @@ def _sort(rows: list[_Row], labels: list[str], file: Path) -> Part:
                 file,
                 row.line,
             )
-    rows = sorted(rows, key=lambda row: (len(row.words), numbers[row.label]))
-    texts = [" ".join(row.words) for row in rows]
-    return Part(tuple(texts), np.array([numbers[row.label] for row in rows], np.int64))
+    texts, classes = [], []
+    for row in sorted(rows, key=lambda row: (len(row.words), numbers[row.label])):
+        texts.append(" ".join(row.words))
+        classes.append(numbers[row.label])
+    return Part(tuple(texts), np.array(classes, np.int64))

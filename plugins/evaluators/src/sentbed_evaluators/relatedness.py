@@ -99,9 +99,13 @@ def in_order(pairs: EncodedPairs) -> EncodedPairs:
         words_of_second = len(second[row].split())
         keys.append((words_of_first, words_of_second, score))
     rows = sorted(range(len(keys)), key=keys.__getitem__)
-    texts = [first[row] for row in rows], [second[row] for row in rows]
     vectors = pairs.vectors[0][rows], pairs.vectors[1][rows]
-    return EncodedPairs(vectors, texts, [pairs.scores[row] for row in rows])
+    first_texts, second_texts, scores = [], [], []
+    for row in rows:
+        first_texts.append(first[row])
+        second_texts.append(second[row])
+        scores.append(pairs.scores[row])
+    return EncodedPairs(vectors, (first_texts, second_texts), scores)
 
 
 def features_of(pairs: EncodedPairs) -> NDArray[np.float32]:
