@@ -391,8 +391,8 @@ def _item_texts(
     """Return the sentences of each test example, the test pairs and the triples of the tasks."""
     texts = {PAPER_NAMES[task.name]: task.item_texts for task in transfer}
     for sets in built:
-        pairs = [(first, second) for first, second, _ in sets.pairs["test"]]
-        texts[f"{sets.task}/accuracy"] = pairs
+        pairs = sets.pairs["test"]
+        texts[f"{sets.task}/accuracy"] = [(first, second) for first, second, _ in pairs]
         texts[f"{sets.task}/contrast-accuracy"] = list(sets.triples)
     return texts
 
