@@ -287,11 +287,11 @@ class SentGLUE(FileSuite):
         ]
         text_vectors = TextVectors.of(vectors, folder.folder)
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            examples = text_vectors.examples(splits, Path(directory))
+            fitted, development, test = text_vectors.examples(splits, Path(directory))
             if is_folded:
-                outcome = classifier.folded(examples[0], examples[2], classes, progress)
+                outcome = classifier.folded(fitted, test, classes, progress)
             else:
-                outcome = classifier.split(*examples, classes, progress)
+                outcome = classifier.split(fitted, development, test, classes, progress)
 
         protocol: dict[str, Any] = {
             "id": f"{self.name}{classifier.suffix}",
