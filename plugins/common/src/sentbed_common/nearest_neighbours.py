@@ -191,7 +191,7 @@ def _candidates(
 def _with_exact_products(
     queries: Vectors, documents: Vectors, rows: Places, columns: Places, seen: int
 ) -> Neighbours:
-    """Return candidates as a table, `(queries, most of a query)`, with their products in float64."""
+    """Return candidates as a table, `(queries, largest number of candidates)`, with their products in float64."""
     import numpy as np
 
     products = np.empty(len(rows))

@@ -220,7 +220,7 @@ class CleanedPairs(Dataset):
     kept: Sequence[int]
     """Indices of the rows that are left, in ascending order."""
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Description of what was left out -> its count."""
+    """Description of the rows that were left out -> their number."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -208,7 +208,7 @@ def checked(
     labels: Collection[str],
     numbers: Mapping[str, Range],
 ) -> Iterator[Sequence[Any]]:
-    """Yield the rows, checking every value; `counted` names what a number counts, if that is not lines."""
+    """Yield the rows, checking every value; `counted` is the word for the rows' numbers, None for lines."""
     empty = True
     for number, values in islice(rows, limit):
         empty = False
@@ -234,7 +234,7 @@ def checked(
 def _checked_value(
     value: Any, is_label: bool, limits: Range | None
 ) -> tuple[Any, str | None]:
-    """Return a text or, where there are `limits`, a number; and what is wrong with it, or None."""
+    """Return a text or, where there are `limits`, a number; and the problem with it, or None."""
     if is_label and type(value) is int:
         value = str(value)
     if limits is None:

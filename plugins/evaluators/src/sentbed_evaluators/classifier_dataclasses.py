@@ -54,7 +54,7 @@ class Task:
     penalties: tuple[float, ...]
     """Penalty of each classifier: weight decay for `senteval`, C for `logistic`."""
     drawn: int = 0
-    """Length of a permutation that is drawn before that of the first epoch; 0: none is drawn."""
+    """Length of a permutation to draw before the first epoch's permutation; 0: none is drawn."""
 
 
 @attrs.frozen(eq=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CONSTANT = 1e-9
-"""Range of cosines below which their differences are rounding errors; that of a usable encoder exceeds 1e-3."""
+"""Range of cosines below which their differences are rounding errors; a usable encoder's range exceeds 1e-3."""
 
 
 @attrs.frozen

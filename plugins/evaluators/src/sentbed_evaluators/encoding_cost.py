@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class EncodingCost(Evaluator):
-    """What encoding the texts of another evaluation takes: columns of cost beside a study's scores.
+    """Cost of encoding the texts of another evaluation, as columns beside a study's scores.
 
     A sample of its distinct texts is encoded on its own, with the `max_length` of the recipe and the prompts
     that the texts have in that evaluation; no vector comes from the cache or from a pass that cells of a study

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IN_MEMORY = 1 << 30
-"""Bytes above which the table is a file: that of MNLI has 6.4 GB at width 1024, and a step needs only one
+"""Bytes above which the table is a file: MNLI's table has 6.4 GB at width 1024, and a step needs only one
 batch."""
 
 _BLOCK = 4096

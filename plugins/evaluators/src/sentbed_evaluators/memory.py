@@ -14,7 +14,7 @@ from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score, TextE
 
 @attrs.frozen
 class Memory(Evaluator):
-    """Memory in GiB that a run has needed until its evaluation, that of training included.
+    """Memory in GiB that a run has used up to its evaluation, training included.
 
     `device-peak` is the most that PyTorch has allocated on all GPUs of the process, `device-held` what is
     allocated there now: after training, the weights and the gradients and moments that are still kept. A

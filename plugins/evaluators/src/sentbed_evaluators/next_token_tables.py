@@ -64,8 +64,8 @@ def _sections(
             title="What the model would say next",
             columns=tuple(columns),
             rows=tuple(zip(*cells, strict=True)),
-            note="The likeliest tokens where the model goes on, at the end of the prompt or at its mask, "
-            "with their probabilities. All bars have one scale.",
+            note="The most likely tokens at the end of the prompt or at its mask, with their "
+            "probabilities. All bars have the same scale.",
         )
 
 

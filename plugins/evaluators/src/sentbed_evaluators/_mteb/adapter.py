@@ -94,7 +94,7 @@ def _normalized(similarity: Similarity, *sides: Array) -> list[torch.Tensor]:
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:
-    """Return what mteb tells about the texts; the instruction is the task's own, or else that of its type."""
+    """Return what mteb tells about the texts; the instruction is the task's, or else the task type's."""
     side: Literal["", "query", "document"] = ""
     if prompt_type is not None:
         side = prompt_type.value

@@ -193,7 +193,7 @@ def find_files(base: Path, task: str) -> SourceFiles:
 
 
 def _files_of_layout(folder: Path, layout: Layout) -> tuple[dict[str, Path], list[str]]:
-    """Return pattern -> file, with the files beside them at the end, and what is missing."""
+    """Return pattern -> file, then the files beside them; and the names of missing files."""
     files: dict[str, Path] = {}
     beside: dict[str, Path] = {}
     missing = []
