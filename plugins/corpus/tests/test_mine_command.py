@@ -37,8 +37,9 @@ def mine(
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, data=(*NAMED, "--set", "runtime.use=toy")):
+        options = " ".join(arguments).split()
         return CliRunner().invoke(
-            cli.main, ["mine", "encoder", "--output", "out.tsv", *data, *arguments]
+            cli.main, ["mine", "encoder", "--output", "out.tsv", *data, *options]
         )
 
     return run
@@ -86,7 +87,7 @@ def test_every_row_gets_the_nearest_positives_of_other_rows_whatever_the_blocks(
     rows = list(zip(texts[:21], texts[21:], strict=True))
     pairs_file(put, rows)
     monkeypatch.setattr(hard_negatives, "WINDOW", window)
-    result = mine("--negatives", "3", "--range-min", "2", "--max-score", "0.9")
+    result = mine("--negatives 3 --range-min 2 --max-score 0.9")
     assert (result.exit_code, result.stderr) == (
         0,
         "out.tsv: 21 rows; out.tsv.json says how they were mined\n",
@@ -111,7 +112,7 @@ def test_a_printed_line_is_the_data_of_a_stage(mine, put):
     )
     assert (
         'negative = ["negative", "negative_2"] }'
-        in mine("--negatives", "2", "--overwrite").stdout
+        in mine("--negatives 2 --overwrite").stdout
     )
 
 
@@ -120,7 +121,7 @@ def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(mine, put):
     a, b, c, d, e = words(5)
     rows = [(a, b), (c, d), (a, d), (e, a), (c, d), (e, b)]
     pairs_file(put, rows)
-    assert mine("--negatives", "1").exit_code == 0
+    assert mine("--negatives 1").exit_code == 0
     allowed = {a: set(), c: {a, b}, e: {d}}
     found = table()[1:]
     # The candidates are a, b and d, of which the anchor a may have none.
@@ -145,19 +146,12 @@ def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(mine, put)
         "".join(json.dumps({"body": text}) + "\n" for text in corpus[20:]),
     )
     near = cosines(texts)
-    chosen = (
-        "--corpus",
-        "more/one.txt",
-        "--corpus",
-        "more/two.jsonl",
-        "--column",
-        "body",
-    )
+    chosen = "--corpus more/one.txt --corpus more/two.jsonl --column body"
     for more, candidates in (
-        ((), {*corpus, *texts[10:20]}),
-        (("--corpus-only",), {*corpus, rows[0][1]}),
+        ("", {*corpus, *texts[10:20]}),
+        ("--corpus-only", {*corpus, rows[0][1]}),
     ):
-        result = mine("--negatives", "2", *chosen, *more, "--overwrite")
+        result = mine("--negatives 2 --overwrite", chosen, more)
         assert result.exit_code == 0, result.stderr
         for (anchor, positive), found in zip(rows, table()[1:], strict=True):
             ranked = sorted(candidates - {positive}, key=lambda one: -near[anchor, one])
@@ -171,17 +165,8 @@ def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(mine, put)
 def test_the_record_says_how_the_negatives_were_mined(mine, put):
     texts = words(40)
     pairs_file(put, list(zip(texts[:20], texts[20:], strict=True)))
-    rules = (
-        "--negatives",
-        "2",
-        "--relative-margin",
-        "0.1",
-        "--sampling",
-        "random",
-        "--seed",
-        "3",
-    )
-    assert mine(*rules).exit_code == 0
+    rules = "--negatives 2 --relative-margin 0.1 --sampling random --seed"
+    assert mine(rules, "3").exit_code == 0
     content = Path("out.tsv").read_bytes()
     record = json.loads(Path("out.tsv.json").read_bytes())
     assert (record["schema"], record["version"]) == (1, __version__)
@@ -223,9 +208,9 @@ def test_the_record_says_how_the_negatives_were_mined(mine, put):
     )
     assert record["left_out"]["candidates by rule"] == {"relative_margin": cut}
     # The same command gives the same bytes; another encoder has another fingerprint.
-    assert mine(*rules, "--overwrite").exit_code == 0
+    assert mine(rules, "3 --overwrite").exit_code == 0
     assert Path("out.tsv").read_bytes() == content
-    assert mine(*rules[:-1], "4", "--overwrite").exit_code == 0
+    assert mine(rules, "4 --overwrite").exit_code == 0
     assert Path("out.tsv").read_bytes() != content
     before = record["encoder"]["fingerprint"], record["encoder"]["sha256"]
     encoder = Encoder.load("encoder", {"use": "toy"})
@@ -241,7 +226,7 @@ def test_the_record_says_how_the_negatives_were_mined(mine, put):
 
 def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine, put):
     put("recipe.toml", toy_plugin.RECIPE)
-    result = mine("--set", "stage.pull.data.rows=9", data=("--recipe", "recipe.toml"))
+    result = mine("--set stage.pull.data.rows=9", data=("--recipe", "recipe.toml"))
     assert result.exit_code == 0, result.stderr
     assert len(table()) == 10
     record = json.loads(Path("out.tsv.json").read_bytes())
@@ -249,7 +234,7 @@ def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine, put)
         9,
         "toy",
     )
-    result = mine("--stage", "push", "--overwrite", data=("--recipe", "recipe.toml"))
+    result = mine("--stage push --overwrite", data=("--recipe", "recipe.toml"))
     assert (result.exit_code, "there is no stage `push`" in result.stderr) == (2, True)
 
 
@@ -260,22 +245,14 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine, put, tmp_path):
         "more.jsonl",
         "".join(json.dumps({"text": text}) + "\n" for text in ("a\tb", "ü\nb\r")),
     )
-    refused = mine("--corpus", "more.jsonl")
+    refused = mine("--corpus more.jsonl")
     assert refused.exit_code == 1
     assert (
         "row 1: the text 'a\\tb' has a tab, which a `.tsv` file cannot hold; write a `.jsonl`"
         in refused.stderr
     )
-    arguments = (
-        "--corpus",
-        "more.jsonl",
-        "--corpus-only",
-        "--negatives",
-        "2",
-        "--output",
-        "out.jsonl",
-    )
-    assert mine(*arguments).exit_code == 0
+    options = "--corpus more.jsonl --corpus-only --negatives 2 --output out.jsonl"
+    assert mine(options).exit_code == 0
     rows = [
         json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()
     ]
@@ -294,55 +271,55 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine, put, tmp_path):
     ("arguments", "code", "message"),
     [
         (
-            ("--min-score", "2"),
+            "--min-score 2",
             1,
             "error: none of the 6 rows has 1 negative left; of the 6 nearest of 6",
         ),
-        (("--min-score", "2"), 1, "`min_score` 30 left out; loosen the rules"),
-        (("--negatives", "6"), 1, "none of the 6 rows has 6 negatives left"),
+        ("--min-score 2", 1, "`min_score` 30 left out; loosen the rules"),
+        ("--negatives 6", 1, "none of the 6 rows has 6 negatives left"),
         (
-            ("--set", "columns=['anchor','other']"),
+            "--set columns=['anchor','other']",
             1,
             "`table` has no column `positive`, it has `anchor`, `other`",
         ),
         (
-            ("--set", "varies=true"),
+            "--set varies=true",
             1,
             "the texts of `table` change from epoch to epoch",
         ),
         (
-            ("--set", "numbers=['positive']", "--set", "path=numbers.tsv"),
+            "--set numbers=['positive'] --set path=numbers.tsv",
             1,
             "row 1 of `table` has 1.0 in the col",
         ),
-        (("--set", "pfad=x"), 2, "@ --set data.pfad"),
-        (("--data", "tabel"), 2, "Did you mean `table`?"),
+        ("--set pfad=x", 2, "@ --set data.pfad"),
+        ("--data tabel", 2, "Did you mean `table`?"),
         (
-            ("--output", "out.csv"),
+            "--output out.csv",
             1,
             "`out.csv` ends in '.csv', expected a `.tsv` or a `.jsonl` file",
         ),
         (
-            ("--output", "old.tsv"),
+            "--output old.tsv",
             1,
             "`old.tsv` exists; choose another place, or replace it with `--overwrite`",
         ),
-        (("--corpus-only",), 1, "`--corpus-only` needs a corpus"),
+        ("--corpus-only", 1, "`--corpus-only` needs a corpus"),
         (
-            ("--corpus", "none.txt"),
+            "--corpus none.txt",
             1,
             "cannot read the file: No such file or directory",
         ),
         (
-            ("--corpus", "blank.txt", "--corpus-only"),
+            "--corpus blank.txt --corpus-only",
             1,
             "every text of the corpus is blank",
         ),
-        (("--corpus", "old.tsv"), 1, "the file's ending does not say how to read it"),
-        (("--range-min", "100"), 1, "no room for 1 negatives"),
-        (("--recipe", "recipe.toml"), 2, "name the data with `--data`, or a recipe"),
-        (("--stage", "nli"), 2, "`--stage` is for `--recipe`"),
-        (("--instruction", "Find."), 2, "`--instruction` stands in a prompt: name it"),
+        ("--corpus old.tsv", 1, "the file's ending does not say how to read it"),
+        ("--range-min 100", 1, "no room for 1 negatives"),
+        ("--recipe recipe.toml", 2, "name the data with `--data`, or a recipe"),
+        ("--stage nli", 2, "`--stage` is for `--recipe`"),
+        ("--instruction Find.", 2, "`--instruction` stands in a prompt: name it"),
     ],
 )
 def test_faults_end_in_a_sentence_and_leave_nothing(
@@ -359,7 +336,7 @@ def test_faults_end_in_a_sentence_and_leave_nothing(
     put("old.tsv", "mine\n")
     put("blank.txt", "\n \n")
     before = sorted(path.name for path in tmp_path.iterdir())
-    result = mine(*arguments)
+    result = mine(arguments)
     assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
     assert "Traceback" not in result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == before
@@ -372,7 +349,7 @@ def test_a_row_without_negatives_is_left_out_or_an_error(mine, put):
     assert mine().stderr.startswith(
         "out.tsv: 1 rows, 2 left out for want of negatives;"
     )
-    refused = mine("--overwrite", "--require-all")
+    refused = mine("--overwrite --require-all")
     assert refused.exit_code == 1
     assert (
         f"2 of 3 rows have no 1 negative left, the first one row 2 ({c!r}); of the 2 nearest"
@@ -539,7 +516,7 @@ def test_anchors_and_candidates_have_the_prompts_that_are_asked_for(
     texts = words(20)
     rows = list(zip(texts[:10], texts[10:], strict=True))
     pairs_file(put, rows)
-    result = mine("--anchor-prompt", "query", "--candidate-prompt", "document")
+    result = mine("--anchor-prompt query --candidate-prompt document")
     assert result.exit_code == 0, result.stderr
 
     def unit(texts, task):
@@ -560,5 +537,5 @@ def test_anchors_and_candidates_have_the_prompts_that_are_asked_for(
         "candidates": "document",
         "instruction": "",
     }
-    refused = mine("--overwrite", "--anchor-prompt", "anchors")
+    refused = mine("--overwrite --anchor-prompt anchors")
     assert "the encoder has no prompt `anchors`." in refused.stderr

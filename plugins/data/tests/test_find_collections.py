@@ -275,6 +275,12 @@ def test_how_to_get_names_the_command_or_what_is_to_be_done_by_hand():
 # --- one download ------------------------------------------------------------------------------------------
 
 
+def fetched(server, directory, digests=()):
+    """Download `a` and return its content."""
+    fetch(f"{server.url}/a", directory / "a", digests, silent)
+    return (directory / "a").read_bytes()
+
+
 def leftovers(directory):
     return sorted(path.name for path in directory.iterdir())
 
@@ -297,8 +303,7 @@ def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(server, tmp_pat
 
 def test_a_connection_that_is_cut_is_taken_up_where_it_broke(server, tmp_path):
     server.files["/a"] = Served(TEXT, cuts=[100_000, 50_000])
-    fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
-    assert (tmp_path / "a").read_bytes() == TEXT
+    assert fetched(server, tmp_path, {digest(TEXT)}) == TEXT
     assert server.asked == [
         ("/a", None),
         ("/a", "bytes=100000-"),
@@ -311,11 +316,10 @@ def test_a_download_that_failed_is_taken_up_by_the_next_call(server, tmp_path):
     with pytest.raises(
         DataError, match=r"only 100,000 of .* bytes arrived.*what has arrived is kept"
     ):
-        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+        fetched(server, tmp_path)
     assert leftovers(tmp_path) == ["a.part", "a.part.tag"]
     server.asked.clear()
-    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
-    assert (tmp_path / "a").read_bytes() == TEXT
+    assert fetched(server, tmp_path) == TEXT
     assert server.asked == [("/a", "bytes=100000-")]
     assert leftovers(tmp_path) == ["a"]
 
@@ -328,8 +332,7 @@ def test_a_download_that_failed_is_taken_up_by_the_next_call(server, tmp_path):
 def test_what_cannot_be_taken_up_is_begun_again(server, tmp_path, change):
     write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
     server.files["/a"] = Served(TEXT, **change)
-    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
-    assert (tmp_path / "a").read_bytes() == TEXT
+    assert fetched(server, tmp_path) == TEXT
     assert leftovers(tmp_path) == ["a"]
 
 
@@ -339,28 +342,24 @@ def test_what_cannot_be_taken_up_is_begun_again(server, tmp_path, change):
 def test_a_damaged_tag_is_none(server, tmp_path, tag):
     write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": tag})
     server.files["/a"] = Served(TEXT)
-    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
-    assert (tmp_path / "a").read_bytes() == TEXT
+    assert fetched(server, tmp_path) == TEXT
 
 
 def test_a_weak_tag_does_not_tell_two_files_apart(server, tmp_path):
     server.files["/a"] = Served(TEXT, tag='W/"1"', cuts=[100_000])
-    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
-    assert (tmp_path / "a").read_bytes() == TEXT
+    assert fetched(server, tmp_path) == TEXT
     assert server.asked == [("/a", None), ("/a", None)]
 
 
 def test_a_part_that_is_longer_than_the_file_is_thrown_away(server, tmp_path):
     write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
     server.files["/a"] = Served(b"short")
-    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
-    assert (tmp_path / "a").read_bytes() == b"short"
+    assert fetched(server, tmp_path) == b"short"
 
 
 def test_a_file_whose_size_is_not_said_is_taken_as_it_comes(server, tmp_path):
     server.files["/a"] = Served(TEXT, length=False)
-    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
-    assert (tmp_path / "a").read_bytes() == TEXT
+    assert fetched(server, tmp_path) == TEXT
 
 
 def test_a_file_whose_size_is_not_said_may_not_be_endless(
@@ -371,7 +370,7 @@ def test_a_file_whose_size_is_not_said_may_not_be_endless(
     with pytest.raises(
         DataError, match=r"has sent more than 100,000 bytes and does not say how many"
     ):
-        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+        fetched(server, tmp_path)
     assert not {"a", "a.part"} & set(leftovers(tmp_path))
 
 
@@ -384,24 +383,21 @@ def test_a_pipe_in_the_place_of_a_part_does_not_stop_a_download(server, tmp_path
             DataError,
             match="this is a pipe or a device where a part of a download is kept",
         ):
-            fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+            fetched(server, tmp_path)
         return
     (tmp_path / "a.part").write_bytes(TEXT[:1000])
-    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
-    assert (tmp_path / "a").read_bytes() == TEXT
+    assert fetched(server, tmp_path) == TEXT
 
 
 def test_an_empty_file_is_a_file(server, tmp_path):
     server.files["/a"] = Served(b"")
-    fetch(f"{server.url}/a", tmp_path / "a", {digest(b"")}, silent)
-    assert (tmp_path / "a").read_bytes() == b""
+    assert fetched(server, tmp_path, {digest(b"")}) == b""
 
 
 def test_redirects_are_followed(server, tmp_path):
     server.files["/a"] = Served(status=302, location="/b")
     server.files["/b"] = Served(TEXT, cuts=[70_000])
-    fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
-    assert (tmp_path / "a").read_bytes() == TEXT
+    assert fetched(server, tmp_path, {digest(TEXT)}) == TEXT
     assert server.asked[-1] == ("/b", "bytes=70000-")
 
 
@@ -409,7 +405,7 @@ def test_a_wrong_digest_is_refused_and_what_was_there_stays(server, tmp_path):
     server.files["/a"] = Served(b"changed")
     write(tmp_path, {"a": b"mine"})
     with pytest.raises(DataError) as raised:
-        fetch(f"{server.url}/a", tmp_path / "a", {"0" * 64}, silent)
+        fetched(server, tmp_path, {"0" * 64})
     assert digest(b"changed") in str(raised.value)
     assert "0" * 64 in str(raised.value)
     assert leftovers(tmp_path) == ["a"]
@@ -425,7 +421,7 @@ def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
         DataError,
         match=rf"/a answers {status} .*by hand: download .*/a, put it at `.*/a`",
     ):
-        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+        fetched(server, tmp_path)
     assert leftovers(tmp_path) == []
     assert len(server.asked) == 1
 
@@ -433,7 +429,7 @@ def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
 def test_a_server_in_trouble_is_asked_again(server, tmp_path):
     server.files["/a"] = Served(status=503)
     with pytest.raises(DataError, match="it answers 503"):
-        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+        fetched(server, tmp_path)
     assert len(server.asked) == download.TRIES
 
 
@@ -469,7 +465,7 @@ def test_too_little_space_is_said_before_anything_is_written(
         lambda path: download.shutil._ntuple_diskusage(10, 5, 5),
     )
     with pytest.raises(RunError, match=r"needs 0\.2 MB more, but .* has 0\.0 MB free"):
-        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+        fetched(server, tmp_path)
     assert "a" not in leftovers(tmp_path)
 
 
@@ -484,11 +480,11 @@ def test_a_full_disk_is_said_and_what_has_arrived_is_kept(
         with pytest.raises(
             RunError, match=r"cannot write .*free some space.*run it again to go on"
         ):
-            fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+            fetched(server, tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "a.part").stat().st_size == 100_000
-    fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
+    fetched(server, tmp_path, {digest(TEXT)})
     assert server.asked[-1] == ("/a", "bytes=100000-")
 
 
@@ -503,7 +499,7 @@ def test_two_processes_do_not_download_one_file(server, tmp_path):
     with (tmp_path / "a.part").open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(DataError, match="another process is downloading"):
-            fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+            fetched(server, tmp_path)
 
 
 def test_without_a_terminal_a_download_is_one_line_with_its_size(

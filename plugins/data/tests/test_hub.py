@@ -8,7 +8,7 @@ import os
 import pytest
 from sentbed import DataError, FilePath
 from sentbed_data.dropout import Dropout
-from sentbed_data.hub import is_here, parse
+from sentbed_data.hub import is_on_this_machine, parse
 from sentbed_data.hub_faults import explain
 from sentbed_data.nsp import Nsp
 from sentbed_data.readers import read_columns, read_lines, suffix_of
@@ -61,19 +61,19 @@ def test_a_compressed_file_is_read_like_its_content(put, tmp_path):
 
 def test_a_file_is_here_where_the_cache_has_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    assert not is_here("hub:o/n/data/a.csv")
+    assert not is_on_this_machine("hub:o/n/data/a.csv")
     snapshot = tmp_path / "datasets--o--n" / "snapshots" / "0123" / "data"
     snapshot.mkdir(parents=True)
     (snapshot / "a.csv").write_text("x\n")
     reference = tmp_path / "datasets--o--n" / "refs" / "main"
     reference.parent.mkdir()
     reference.write_text("0123")
-    assert is_here("hub:o/n/data/a.csv")
-    assert not is_here("hub:o/n/data/b.csv")
-    assert is_here("hub:o/n/data/a.csv", "0123")
-    assert not is_here("hub:o/n/data/a.csv", "v9")
+    assert is_on_this_machine("hub:o/n/data/a.csv")
+    assert not is_on_this_machine("hub:o/n/data/b.csv")
+    assert is_on_this_machine("hub:o/n/data/a.csv", "0123")
+    assert not is_on_this_machine("hub:o/n/data/a.csv", "v9")
     reference.write_text("4567")
-    assert not is_here("hub:o/n/data/a.csv")
+    assert not is_on_this_machine("hub:o/n/data/a.csv")
     assert Triplets(path=FilePath("hub:o/n/data/a.csv")).traits.fetches
     assert not Triplets(
         path=FilePath("hub:o/n/data/a.csv"), revision="0123"
@@ -92,13 +92,13 @@ def test_a_data_set_is_here_where_the_cache_has_its_commit(
         "HF_HOME": "datasets",
         "XDG_CACHE_HOME": "huggingface/datasets",
     }
-    assert not is_here("hub:o/n")
+    assert not is_on_this_machine("hub:o/n")
     (tmp_path / below[variable] / "o___n" / "default" / "0.0.0" / ("a" * 40)).mkdir(
         parents=True
     )
-    assert is_here("hub:o/n")
-    assert is_here("hub:o/n", "a" * 40)
-    assert not is_here("hub:o/n", "b" * 40)
+    assert is_on_this_machine("hub:o/n")
+    assert is_on_this_machine("hub:o/n", "a" * 40)
+    assert not is_on_this_machine("hub:o/n", "b" * 40)
 
 
 def test_a_file_has_a_revision_and_no_split():

@@ -8,6 +8,10 @@ from sentbed import DataError, RunError
 from sentbed_evaluators.bitext import Bitext
 
 
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 def at(degrees):
     return [math.cos(math.radians(degrees)), math.sin(math.radians(degrees))]
 
@@ -29,10 +33,8 @@ def test_each_line_looks_for_its_own_on_the_other_side(write, table_encoder):
     encoder = table_encoder(
         {"a": at(0), "b": at(20), "c": at(90), "x": at(8), "y": at(40), "z": at(85)}
     )
-    result = (
-        Bitext(parallel=files(write, ["a", "b", "c"], ["x", "y", "z"]))
-        .prepare()
-        .evaluate(encoder)
+    result = evaluate(
+        Bitext(parallel=files(write, ["a", "b", "c"], ["x", "y", "z"])), encoder
     )
     forward, backward = [1, 0, 1], [1, 1, 1]
     assert values(result) == pytest.approx(
@@ -69,7 +71,7 @@ def test_either_translation_of_a_repeated_text_is_right(write, table_encoder):
     )
     first = ["hi", "hi", "morning", "bye"]
     second = ["salut", "bonjour", "bonjour", "adieu"]
-    result = Bitext(parallel=files(write, first, second)).prepare().evaluate(encoder)
+    result = evaluate(Bitext(parallel=files(write, first, second)), encoder)
     assert values(result) == {
         "accuracy": 100,
         "accuracy-forward": 100,
@@ -106,25 +108,21 @@ def test_the_margin_equals_a_naive_one(k, write, table_encoder):
         }
     )
     paths = files(write, first, second)
-    result = (
-        Bitext(parallel=paths, score="margin", neighbours=k).prepare().evaluate(encoder)
-    )
+    result = evaluate(Bitext(parallel=paths, score="margin", neighbours=k), encoder)
     right = [i == j for i, j in enumerate(naive_margin(a, b, k))]
     back = [i == j for i, j in enumerate(naive_margin(b, a, k))]
     found = values(result)
     assert found["accuracy-forward"] == pytest.approx(100 * sum(right) / 30)
     assert found["accuracy-backward"] == pytest.approx(100 * sum(back) / 30)
-    cosine = Bitext(parallel=paths).prepare().evaluate(encoder)
+    cosine = evaluate(Bitext(parallel=paths), encoder)
     assert values(cosine) != found
     assert result.scores[0].protocol["ranked_by"] == f"ratio margin, k = {k}"
 
 
 def test_a_margin_over_few_or_opposite_lines_is_a_number(write, table_encoder):
     encoder = table_encoder({"a": at(0), "b": at(180), "x": at(0), "y": at(180)})
-    result = (
-        Bitext(parallel=files(write, ["a", "b"], ["x", "y"]), score="margin")
-        .prepare()
-        .evaluate(encoder)
+    result = evaluate(
+        Bitext(parallel=files(write, ["a", "b"], ["x", "y"]), score="margin"), encoder
     )
     assert values(result)["accuracy"] == 100
 
@@ -132,20 +130,17 @@ def test_a_margin_over_few_or_opposite_lines_is_a_number(write, table_encoder):
 def test_the_second_file_is_encoded_by_the_second_encoder(write, table_encoder):
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(90), "b": at(0)})
-    result = (
-        Bitext(parallel=files(write, ["a", "b"], ["b", "a"]))
-        .prepare()
-        .evaluate(encoder, encoder.second)
+    result = evaluate(
+        Bitext(parallel=files(write, ["a", "b"], ["b", "a"])), encoder, encoder.second
     )
     assert values(result)["accuracy"] == 100
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["b", "a"]])
 
 
 def test_only_the_first_pairs_are_taken(write, encoder):
-    result = (
-        Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2)
-        .prepare()
-        .evaluate(encoder)
+    result = evaluate(
+        Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2),
+        encoder,
     )
     assert values(result)["accuracy"] == 100
     assert (result.scores[0].protocol["pairs"], result.scores[0].protocol["split"]) == (
@@ -166,13 +161,14 @@ def test_files_that_are_not_parallel_are_an_error(
     first, second, problem, write, encoder
 ):
     with pytest.raises(DataError, match=problem):
-        Bitext(parallel=files(write, first, second)).prepare().evaluate(encoder)
+        evaluate(Bitext(parallel=files(write, first, second)), encoder)
 
 
 def test_a_zero_vector_is_refused_by_name(write, table_encoder):
     with pytest.raises(RunError, match="the embedding of 'y' is a zero vector"):
-        Bitext(parallel=files(write, ["a", "b"], ["x", "y"])).prepare().evaluate(
-            table_encoder({"y": [0.0] * 5})
+        evaluate(
+            Bitext(parallel=files(write, ["a", "b"], ["x", "y"])),
+            table_encoder({"y": [0.0] * 5}),
         )
 
 

@@ -141,14 +141,14 @@ def test_the_patience_counter_is_never_reset():
     rows = np.arange(90)
     looks = []
 
-    class Watched(batched_logistic_regression._Together):
+    class Watched(batched_logistic_regression._TaskGroup):
         def correct(self):
             counts = super().correct()
             looks.append(int(counts[0, 0]))
             return counts
 
     training = Training("adam", 16, tenacity=3, epoch_size=1, max_epoch=200, seed=5)
-    placed = batched_logistic_regression._placed(data, "cpu")
+    placed = batched_logistic_regression._on_device(data, "cpu")
     watched = Watched(
         batched_logistic_regression._Data(*placed, *placed),
         2,

@@ -7,6 +7,10 @@ from sentbed import DataError, RunError
 from sentbed_evaluators.geometry import Geometry
 
 
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 def naive_uniformity(vectors, power):
     unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
     terms = [
@@ -21,7 +25,7 @@ def test_a_file_is_measured_under_both_conventions(write, encoder):
     gold = [5, 4, 4.5, 0, 4.2, 1]
     rows = [f"a{i}\tb{i % 4}\t{score}\n" for i, score in enumerate(gold)]
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
-    result = Geometry(path=str(path)).prepare().evaluate(encoder)
+    result = evaluate(Geometry(path=str(path)), encoder)
     assert len(encoder.calls) == 1
 
     vectors = encoder.encode(
@@ -54,10 +58,8 @@ def test_a_file_is_measured_under_both_conventions(write, encoder):
 
 def test_only_the_named_convention_is_reported(write, encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
-    result = (
-        Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own")
-        .prepare()
-        .evaluate(encoder)
+    result = evaluate(
+        Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own"), encoder
     )
     assert [(score.task, score.protocol["id"]) for score in result.scores] == [
         ("own", "st5")
@@ -73,10 +75,8 @@ def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
         (None, "test", ["t1", "t2"]),
         ("STSB-dev", "dev", ["d1", "d2"]),
     ):
-        result = (
-            Geometry(data_dir=str(tmp_path), task=task, check_sizes=False)
-            .prepare()
-            .evaluate(encoder)
+        result = evaluate(
+            Geometry(data_dir=str(tmp_path), task=task, check_sizes=False), encoder
         )
         assert encoder.calls[-1] == texts
         assert result.scores[0].task == (task or "STSB")
@@ -88,15 +88,13 @@ def test_no_positive_pair_is_an_error(write, encoder):
     with pytest.raises(
         DataError, match="no pair of `pairs` has a gold score above `threshold` = 4"
     ):
-        Geometry(path=str(path)).prepare().evaluate(encoder)
+        evaluate(Geometry(path=str(path)), encoder)
 
 
 def test_a_zero_vector_is_an_error(write, table_encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\n")
-    with pytest.raises(
-        RunError, match=r"1 of 2 embeddings are zero vectors.* that of 'b'"
-    ):
-        Geometry(path=str(path)).prepare().evaluate(table_encoder({"b": [0.0] * 5}))
+    with pytest.raises(RunError, match=r"'b' is a zero vector, as are 0 others of 2"):
+        evaluate(Geometry(path=str(path)), table_encoder({"b": [0.0] * 5}))
 
 
 def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(
@@ -104,10 +102,9 @@ def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(
 ):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\ta\t0\n")
     encoder = table_encoder({"a": [2.0, 0.0], "b": [0.0, 3.0], "c": [-1.0, 0.0]})
-    result = (
-        Geometry(path=str(path), measures=("anisotropy", "alignment", "uniformity"))
-        .prepare()
-        .evaluate(encoder)
+    result = evaluate(
+        Geometry(path=str(path), measures=("anisotropy", "alignment", "uniformity")),
+        encoder,
     )
     names = [(score.protocol["id"], score.metric) for score in result.scores]
     convention = [("wang-isola", "alignment"), ("wang-isola", "uniformity")]
@@ -144,16 +141,14 @@ def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(
 )
 def test_only_what_is_asked_for_is_measured(measures, metrics, main, write, encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\n")
-    result = Geometry(path=str(path), measures=measures).prepare().evaluate(encoder)
+    result = evaluate(Geometry(path=str(path), measures=measures), encoder)
     assert [score.metric for score in result.scores] == metrics
     assert result.primary == -sum(result.scores[i].value for i in main)
 
 
 def test_without_alignment_no_pair_needs_to_be_positive(write, encoder):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
-    result = (
-        Geometry(path=str(path), measures=("uniformity",)).prepare().evaluate(encoder)
-    )
+    result = evaluate(Geometry(path=str(path), measures=("uniformity",)), encoder)
     assert result.scores[0].protocol["positive_pairs"] == 0
 
 
@@ -161,10 +156,9 @@ def test_the_items_of_alignment_are_its_distances(write, encoder):
     path = write(
         "pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\ne\tf\t4.5\n"
     )
-    result = (
-        Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy"))
-        .prepare()
-        .evaluate(encoder)
+    result = evaluate(
+        Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy")),
+        encoder,
     )
     for score in result.scores:
         if score.metric != "alignment":
@@ -203,7 +197,7 @@ def test_check_names_every_problem(tmp_path):
         (problem,) = geometry.check()
         assert expected in problem
     split, _missing = Geometry(data_dir=str(tmp_path), split="dev").check()
-    assert "`split` says what a file is" in split
+    assert "`split` is for a file" in split
     problems = list(
         Geometry(
             protocols=("st-5", "st-5"), threshold=math.nan, path="x.tsv", data_dir="y"
@@ -251,7 +245,7 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
     geometry = parallel(
         write, "a0\na1\na2\na3\n", "b0\nb1\nb2\nb3\n", pairs=3, positives=2
     )
-    result = geometry.prepare().evaluate(encoder, encoder.second)
+    result = evaluate(geometry, encoder, encoder.second)
     assert (encoder.calls, encoder.second.calls) == (
         [["a0", "a1", "a2"]],
         [["b0", "b1", "b3"]],
@@ -285,9 +279,7 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
 
 
 def test_one_encoder_encodes_both_sides_of_parallel_files(write, encoder):
-    parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(
-        encoder
-    )
+    evaluate(parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2), encoder)
     assert encoder.calls == [["a", "b", "c", "d"]]
 
 
@@ -296,9 +288,7 @@ def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write, encoder
     sides = "".join(f"a{i}\n" for i in lines), "".join(f"b{i}\n" for i in lines)
     drawn = {}
     for seed in (0, 1):
-        parallel(write, *sides, pairs=20, positives=5, seed=seed).prepare().evaluate(
-            encoder
-        )
+        evaluate(parallel(write, *sides, pairs=20, positives=5, seed=seed), encoder)
         texts = encoder.calls[-1]
         assert texts[:20] == [f"a{i}" for i in range(20)]
         assert texts[20:25] == [f"b{i}" for i in range(5)]
@@ -310,7 +300,7 @@ def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write, encoder
             i for i, partner in enumerate(drawn[seed], start=5) if i == partner
         ] == []
     assert drawn[0] != drawn[1]
-    parallel(write, *sides, pairs=20, positives=5).prepare().evaluate(encoder)
+    evaluate(parallel(write, *sides, pairs=20, positives=5), encoder)
     assert [int(text[1:]) for text in encoder.calls[-1][25:]] == drawn[0]
 
 
@@ -332,14 +322,12 @@ def test_parallel_files_that_cannot_be_paired_are_an_error(
     first, second, problem, write, encoder
 ):
     with pytest.raises(DataError, match=problem):
-        parallel(write, first, second, pairs=3, positives=1).prepare().evaluate(encoder)
+        evaluate(parallel(write, first, second, pairs=3, positives=1), encoder)
 
 
 def test_a_last_pair_is_not_left_with_its_own_line(write, encoder):
     with pytest.raises(DataError, match="2 lines, but 2 pairs with 1 positives need 3"):
-        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1).prepare().evaluate(
-            encoder
-        )
+        evaluate(parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1), encoder)
 
 
 def test_check_names_what_is_wrong_with_parallel_files(write, tmp_path):
@@ -360,7 +348,7 @@ def test_check_names_what_is_wrong_with_parallel_files(write, tmp_path):
     missing = Geometry(parallel=(str(tmp_path / "x"), str(tmp_path)))
     assert [problem.rpartition("`")[2] for problem in missing.check()] == [
         " does not exist; check the path",
-        " is a directory; name a text file, one sentence a line",
+        " is a directory; name a text file, one sentence per line",
     ]
 
 
@@ -368,6 +356,8 @@ def test_two_sides_of_different_width_are_an_error(write, table_encoder):
     encoder = table_encoder(width=4)
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match=r"width 4, that of the second ones of width 5"):
-        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(
-            encoder, encoder.second
+        evaluate(
+            parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2),
+            encoder,
+            encoder.second,
         )

@@ -80,12 +80,21 @@ def test_every_file_has_a_source_or_the_collection_has_advice(known):
 # --- what the readers look for -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", KNOWN_DATA["senteval"].places)
-def test_senteval_is_found_where_the_readers_find_it(tmp_path, place):
-    known = KNOWN_DATA["senteval"]
+FINDERS = {
+    "senteval": (find_sts, find_transfer),
+    "senteval-probing": (find_probing,),
+    "glue": (find_glue,),
+}
+PLACES = [(name, place) for name in FINDERS for place in KNOWN_DATA[name].places]
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES)
+def test_a_collection_is_found_where_its_readers_find_it(tmp_path, name, place):
+    known = KNOWN_DATA[name]
     touch(tmp_path / place, needed(known))
     found = inspect_collection(known, tmp_path)
-    for files in (find_sts(str(tmp_path)), find_transfer(str(tmp_path))):
+    for find in FINDERS[name]:
+        files = find(str(tmp_path))
         assert found.directory == files.root
         assert not files.missing(files.by_task)
 
@@ -124,17 +133,6 @@ def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task
         )
 
 
-@pytest.mark.parametrize("place", KNOWN_DATA["senteval-probing"].places)
-def test_the_probing_files_are_found_where_the_reader_finds_them(tmp_path, place):
-    known = KNOWN_DATA["senteval-probing"]
-    assert needed(known) == [file for file, _ in PROBING.values()]
-    touch(tmp_path / place, needed(known))
-    assert (
-        inspect_collection(known, tmp_path).directory
-        == find_probing(str(tmp_path)).root
-    )
-
-
 @pytest.mark.parametrize(
     ("rows", "state"), [(119_988, PRESENT), (120_006, PRESENT), (110_000, WRONG)]
 )
@@ -147,15 +145,6 @@ def test_a_probing_file_may_be_some_rows_off_but_not_cut(tmp_path, rows, state):
     assert found["word_content.txt"].state == state
 
 
-@pytest.mark.parametrize("place", KNOWN_DATA["glue"].places)
-def test_glue_is_found_where_the_reader_finds_it(tmp_path, place):
-    known = KNOWN_DATA["glue"]
-    touch(tmp_path / place, needed(known))
-    assert (
-        inspect_collection(known, tmp_path).directory == find_glue(str(tmp_path)).root
-    )
-
-
 @pytest.mark.parametrize("task", GLUE)
 def test_rows_and_headers_of_glue_are_those_that_the_reader_expects(task):
     known = files_of("glue")
@@ -166,9 +155,11 @@ def test_rows_and_headers_of_glue_are_those_that_the_reader_expects(task):
         assert (file.header, file.optional) == (GLUE[task].header, False)
 
 
-def test_every_file_of_glue_that_is_needed_has_a_reader():
+def test_every_file_of_glue_and_of_probing_that_is_needed_has_a_reader():
     read = {GLUE[task].path(split) for task in GLUE for split in ("train", "dev")}
     assert set(needed(KNOWN_DATA["glue"])) == read
+    files = [file for file, _ in PROBING.values()]
+    assert needed(KNOWN_DATA["senteval-probing"]) == files
 
 
 @pytest.mark.parametrize(("task", "source"), SOURCES.items(), ids=SOURCES)

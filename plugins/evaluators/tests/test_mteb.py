@@ -42,6 +42,10 @@ TABLE = {
 }
 
 
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 def sts_data(rows):
     import datasets
 
@@ -171,8 +175,8 @@ def found(scores):
 def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(local, encoder, write):
     lines = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in PAIRS)
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\n" + lines)
-    ours = STS(path=str(path)).prepare().evaluate(encoder)
-    result = named("Pairs").prepare().evaluate(encoder)
+    ours = evaluate(STS(path=str(path)), encoder)
+    result = evaluate(named("Pairs"), encoder)
     assert result.primary == pytest.approx(ours.primary, abs=1e-6)
     (score,) = result.scores
     assert (score.task, score.metric, score.value) == (
@@ -209,7 +213,7 @@ def test_a_score_of_the_cosine_becomes_that_of_the_encoders_similarity(
     table = dict(zip(texts, vectors, strict=True))
     encoder = table_encoder(table, width=3)
     encoder.similarity = Near()
-    (score,) = named("Pairs").prepare().evaluate(encoder).scores
+    (score,) = evaluate(named("Pairs"), encoder).scores
 
     near = [-((table[a] - table[b]) ** 2).sum() for a, b, _ in PAIRS]
     expected = stats.spearmanr([gold for _, _, gold in PAIRS], near).statistic
@@ -218,7 +222,7 @@ def test_a_score_of_the_cosine_becomes_that_of_the_encoders_similarity(
 
 
 def test_tasks_keep_their_order_and_are_averaged(local, table_encoder):
-    result = named("Search", "Pairs").prepare().evaluate(table_encoder(TABLE, width=2))
+    result = evaluate(named("Search", "Pairs"), table_encoder(TABLE, width=2))
     search = 100 * (1 + 1 / math.log2(3)) / 2
     names = [(score.task, score.metric) for score in result.scores]
     assert names == [
@@ -241,7 +245,7 @@ def test_tasks_keep_their_order_and_are_averaged(local, table_encoder):
 
 
 def test_subsets_and_splits_have_scores_of_their_own(local, encoder):
-    scores = named("Languages").prepare().evaluate(encoder).scores
+    scores = evaluate(named("Languages"), encoder).scores
     values = found(scores)
     assert list(values) == [
         ("Languages", name)
@@ -250,21 +254,19 @@ def test_subsets_and_splits_have_scores_of_their_own(local, encoder):
     whole, english, german = values.values()
     assert whole == pytest.approx((english + german) / 2)
     assert scores[0].protocol["subset"] == ["en", "de"]
-    assert found(
-        named("Languages", languages=("deu",)).prepare().evaluate(encoder).scores
-    ) == {("Languages", "cosine_spearman"): german}
-    assert found(
-        named("Languages", subsets=("en",)).prepare().evaluate(encoder).scores
-    ) == {("Languages", "cosine_spearman"): english}
-    (dev,) = named("Pairs", splits=("dev",)).prepare().evaluate(encoder).scores
+    assert found(evaluate(named("Languages", languages=("deu",)), encoder).scores) == {
+        ("Languages", "cosine_spearman"): german
+    }
+    assert found(evaluate(named("Languages", subsets=("en",)), encoder).scores) == {
+        ("Languages", "cosine_spearman"): english
+    }
+    (dev,) = evaluate(named("Pairs", splits=("dev",)), encoder).scores
     assert (dev.value, dev.protocol["split"]) == (english, "dev")
 
 
 def test_a_task_that_is_the_mean_of_others_is_scored_on_them(local, encoder):
-    (score,) = named("Both").prepare().evaluate(encoder).scores
-    parts = [
-        named(name).prepare().evaluate(encoder).primary for name in ("Pairs", "Shifted")
-    ]
+    (score,) = evaluate(named("Both"), encoder).scores
+    parts = [evaluate(named(name), encoder).primary for name in ("Pairs", "Shifted")]
     assert score.value == pytest.approx(sum(parts) / 2)
     assert score.protocol["dataset"] == ["local/Pairs", "local/Shifted"]
     assert score.protocol["of"] == ["Pairs", "Shifted"]
@@ -283,13 +285,13 @@ def test_the_generators_of_a_training_are_left_as_they_were(local, encoder):
     seeded()
     expected = drawn()
     seeded()
-    named("Pairs").prepare().evaluate(encoder)
+    evaluate(named("Pairs"), encoder)
     assert drawn() == expected
 
 
 def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(local, encoder):
     with pytest.raises(DataError) as caught:
-        named("Pairs", "Gone").prepare().evaluate(encoder)
+        evaluate(named("Pairs", "Gone"), encoder)
     message = str(caught.value)
     assert (
         "1 of 2 tasks of mteb cannot be had: `Gone` (local/Gone: ConnectionError: Couldn't reach"
@@ -301,13 +303,13 @@ def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(local, encod
 
 
 def test_data_that_cannot_be_had_may_be_left_out(local, encoder):
-    alone = named("Pairs").prepare().evaluate(encoder).primary
-    result = named("Pairs", "Gone", skip_missing=True).prepare().evaluate(encoder)
+    alone = evaluate(named("Pairs"), encoder).primary
+    result = evaluate(named("Pairs", "Gone", skip_missing=True), encoder)
     assert [score.task for score in result.scores] == ["Pairs", "AVG"]
     assert result.primary == alone
     assert result.scores[-1].protocol["missing"] == ["Gone"]
     with pytest.raises(DataError, match="1 of 1 tasks"):
-        named("Gone", skip_missing=True).prepare().evaluate(encoder)
+        evaluate(named("Gone", skip_missing=True), encoder)
 
 
 @needs_mteb
@@ -355,21 +357,21 @@ def test_data_that_cannot_be_had_may_be_left_out(local, encoder):
 )
 def test_what_mteb_does_not_have_is_named(local, encoder, fields, message):
     with pytest.raises(DataError) as caught:
-        MTEB(**fields).prepare().evaluate(encoder)
+        evaluate(MTEB(**fields), encoder)
     assert message in str(caught.value)
     assert encoder.calls == []
 
 
 def test_a_zero_vector_is_refused_where_a_classifier_is_trained(local, table_encoder):
     with pytest.raises(RunError, match="embedding of 'y' is a zero vector"):
-        named("Topics").prepare().evaluate(table_encoder({"y": [0.0] * 5}))
+        evaluate(named("Topics"), table_encoder({"y": [0.0] * 5}))
     with pytest.raises(RunError, match="'it rains' has NaN"):
-        named("Pairs").prepare().evaluate(table_encoder({"it rains": [math.nan] * 5}))
+        evaluate(named("Pairs"), table_encoder({"it rains": [math.nan] * 5}))
 
 
 def test_a_collapsed_encoder_scores_zero_with_a_note(local, table_encoder):
     texts = {text: [1.0, 0.0] for first, second, _ in PAIRS for text in (first, second)}
-    (score,) = named("Pairs").prepare().evaluate(table_encoder(texts)).scores
+    (score,) = evaluate(named("Pairs"), table_encoder(texts)).scores
     assert score.value == 0.0
     assert "not a number" in score.note
 
@@ -382,7 +384,7 @@ def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(local, encoder, monkey
     with pytest.raises(
         RunError, match="cannot evaluate the task `Pairs`: KeyError: 'score'"
     ):
-        named("Pairs").prepare().evaluate(encoder)
+        evaluate(named("Pairs"), encoder)
 
 
 def test_an_encoder_is_a_model_that_mteb_itself_evaluates(local, encoder, tmp_path):
@@ -408,7 +410,7 @@ def test_an_encoder_is_a_model_that_mteb_itself_evaluates(local, encoder, tmp_pa
     assert encoder.calls == [[pair[0] for pair in PAIRS], [pair[1] for pair in PAIRS]]
     assert (
         100 * result.task_results[0].main_score
-        == named("Pairs").prepare().evaluate(encoder).primary
+        == evaluate(named("Pairs"), encoder).primary
     )
 
 
@@ -575,6 +577,4 @@ def test_a_published_model_scores_as_on_the_leaderboard(real_data, local):
             self.data_loaded = True
 
     local.STSB = STSB
-    assert named("STSB").prepare().evaluate(model).primary == pytest.approx(
-        82.03, abs=0.05
-    )
+    assert evaluate(named("STSB"), model).primary == pytest.approx(82.03, abs=0.05)

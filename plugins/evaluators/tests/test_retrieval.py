@@ -10,6 +10,10 @@ from sentbed_evaluators import retrieval
 from sentbed_evaluators.retrieval import Retrieval
 
 
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 def beir(write, documents, queries, judged):
     def rows(texts):
         return "".join(
@@ -54,7 +58,7 @@ def values(result):
 
 def test_graded_documents_are_scored_as_by_hand(write, table_encoder):
     path = beir(write, DOCUMENTS, {"q1": "low", "q2": "high", "q3": "unjudged"}, JUDGED)
-    result = Retrieval(path=path, k=(1, 2, 10)).prepare().evaluate(table_encoder(TABLE))
+    result = evaluate(Retrieval(path=path, k=(1, 2, 10)), table_encoder(TABLE))
     second, fourth = 1 / math.log2(3), 1 / math.log2(5)
     ideal = 2 + second
     expected = {
@@ -99,17 +103,15 @@ def test_graded_documents_are_scored_as_by_hand(write, table_encoder):
 def test_the_inner_product_ranks_by_length_too(write, table_encoder):
     path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td3\t1"])
     for similarity, rank in (("cosine", 3), ("dot", 1)):
-        result = (
-            Retrieval(path=path, k=(5,), similarity=similarity)
-            .prepare()
-            .evaluate(table_encoder(TABLE))
+        result = evaluate(
+            Retrieval(path=path, k=(5,), similarity=similarity), table_encoder(TABLE)
         )
         assert values(result)["mrr@5"] == pytest.approx(100 / rank)
 
 
 def test_the_main_cut_is_the_highest_where_ten_is_not_asked_for(write, table_encoder):
     path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td2\t1"])
-    result = Retrieval(path=path, k=(5, 1)).prepare().evaluate(table_encoder(TABLE))
+    result = evaluate(Retrieval(path=path, k=(5, 1)), table_encoder(TABLE))
     assert [score.metric for score in result.scores][:2] == ["ndcg@5", "ndcg@1"]
     assert result.primary == pytest.approx(100 / math.log2(3))
 
@@ -120,15 +122,13 @@ def test_documents_of_equal_similarity_are_ranked_in_the_order_of_the_file(
     documents = dict.fromkeys(("c", "a", "b"), "the same")
     for name, rank in (("c", 1), ("a", 2), ("b", 3)):
         path = beir(write, documents, {"q": "x"}, [f"q\t{name}\t1"])
-        result = Retrieval(path=path, k=(3,)).prepare().evaluate(table_encoder())
+        result = evaluate(Retrieval(path=path, k=(3,)), table_encoder())
         assert values(result)["mrr@3"] == pytest.approx(100 / rank)
 
 
 def test_a_corpus_of_the_own_document_alone_finds_nothing(write, encoder):
     path = beir(write, {"q": "x"}, {"q": "x"}, ["q\tq\t1"])
-    assert set(values(Retrieval(path=path).prepare().evaluate(encoder)).values()) == {
-        0.0
-    }
+    assert set(values(evaluate(Retrieval(path=path), encoder)).values()) == {0.0}
 
 
 def test_a_corpus_in_chunks_is_scored_as_in_one(write, encoder, monkeypatch):
@@ -139,17 +139,13 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(write, encoder, monkeypatch):
     seen = []
     encoder.progress = lambda *told: seen.append(told)
     whole = values(
-        Retrieval(path=path, k=(5, 10))
-        .prepare()
-        .evaluate(encoder, progress=encoder.progress)
+        evaluate(Retrieval(path=path, k=(5, 10)), encoder, progress=encoder.progress)
     )
     assert seen == [("search", 50, 50)]
     monkeypatch.setattr(retrieval, "DOCUMENT_BLOCK", 7)
     encoder.calls.clear()
     assert values(
-        Retrieval(path=path, k=(5, 10))
-        .prepare()
-        .evaluate(encoder, progress=encoder.progress)
+        evaluate(Retrieval(path=path, k=(5, 10)), encoder, progress=encoder.progress)
     ) == pytest.approx(whole)
     assert [len(call) for call in encoder.calls] == [20, 7, 7, 7, 7, 7, 7, 7, 1]
 
@@ -176,11 +172,7 @@ PAIRS = "sentence1\tsentence2\nlow\tten\nhigh\tfifty\nlow\tforty\nmore\tten\n"
 def test_pairs_are_merged_by_text(write, table_encoder):
     """low: ten and forty of ten, fifty, forty; high: fifty; more (at 44 degrees): ten."""
     encoder = table_encoder({**TABLE, "more": at(44)})
-    result = (
-        Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3))
-        .prepare()
-        .evaluate(encoder)
-    )
+    result = evaluate(Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3)), encoder)
     assert encoder.calls == [["low", "high", "more"], ["ten", "fifty", "forty"]]
     found = values(result)
     # Ranks: low 1 (ten) and 2 (forty), high 1, more 3 (forty, fifty, ten).
@@ -210,7 +202,7 @@ def test_pairs_with_a_label_have_irrelevant_documents_and_queries(write, table_e
         write("qa.tsv", "\n".join(["sentence1\tsentence2\tlabel", *rows]) + "\n")
     )
     encoder = table_encoder(TABLE)
-    result = Retrieval(path=path, label="label", k=(1, 3)).prepare().evaluate(encoder)
+    result = evaluate(Retrieval(path=path, label="label", k=(1, 3)), encoder)
     assert encoder.calls == [["low"], ["ten", "forty", "fifty"]]
     assert values(result)["mrr@3"] == pytest.approx(100 / 2)
     protocol = result.scores[0].protocol
@@ -228,7 +220,7 @@ def test_sparse_vectors_cost_what_is_not_zero(write, table_encoder):
     )
     encoder.output = "sparse"
     path = str(write("p.tsv", "sentence1\tsentence2\na\tb\na\tc\n"))
-    result = Retrieval(path=path, k=(1,), cost=True).prepare().evaluate(encoder)
+    result = evaluate(Retrieval(path=path, k=(1,), cost=True), encoder)
     costs = {score.task: score for score in result.scores if score.axis == "cost"}
     # Documents b and c have 1 and 3 components; with the query's two, b shares none and c both.
     size, operations = costs["bytes-per-document"], costs["operations-per-pair"]
@@ -242,22 +234,22 @@ def test_documents_are_encoded_by_the_second_encoder(write, table_encoder):
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(80), "b": at(5)})
     path = str(write("p.tsv", "sentence1\tsentence2\na\ta\nb\tb\n"))
-    result = Retrieval(path=path, k=(1, 2)).prepare().evaluate(encoder, encoder.second)
+    result = evaluate(Retrieval(path=path, k=(1, 2)), encoder, encoder.second)
     assert values(result)["recall@1"] == 0
     assert values(result)["mrr@2"] == pytest.approx(50)
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["a", "b"]])
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match="width 2, that of the second one of width 5"):
-        Retrieval(path=path).prepare().evaluate(encoder, encoder.second)
+        evaluate(Retrieval(path=path), encoder, encoder.second)
 
 
 @pytest.mark.parametrize(("text", "said"), [("low", "'low'"), ("fifty", "'fifty'")])
 def test_a_zero_vector_is_refused_by_name(text, said, write, table_encoder):
     encoder = table_encoder({**TABLE, text: [0.0, 0.0]})
     with pytest.raises(RunError, match=f"the embedding of {said} is a zero vector"):
-        Retrieval(
-            path=str(write("qa.tsv", PAIRS.replace("more", "ten")))
-        ).prepare().evaluate(encoder)
+        evaluate(
+            Retrieval(path=str(write("qa.tsv", PAIRS.replace("more", "ten")))), encoder
+        )
 
 
 def test_check_names_every_problem(write, tmp_path):
@@ -278,7 +270,7 @@ def test_check_names_every_problem(write, tmp_path):
         (problem,) = Retrieval(**fields).check()
         assert expected in problem
     with pytest.raises(DataError, match=r"has no `corpus\.jsonl`"):
-        Retrieval(path=str(tmp_path)).prepare().evaluate(object())
+        evaluate(Retrieval(path=str(tmp_path)), object())
     assert list(Retrieval(path=pairs, split="dev").check()) == []
 
 

@@ -10,6 +10,14 @@ from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.senteval_sts_files import YEARS
 
 
+def suite(directory, *arguments, **fields):
+    return SentEvalSTS(*arguments, data_dir=str(directory), check_sizes=False, **fields)
+
+
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 @pytest.fixture
 def directory(write, tmp_path):
     """STS15 and STS16 with unscored pairs, first, in the middle and last, and STS-B."""
@@ -40,13 +48,7 @@ def naive_cosine(u, v):
 
 
 def test_yearly_scores_equal_a_naive_loop(directory, encoder):
-    result = (
-        SentEvalSTS(
-            tasks=("STS15", "STS16"), data_dir=str(directory), check_sizes=False
-        )
-        .prepare()
-        .evaluate(encoder)
-    )
+    result = evaluate(suite(directory, tasks=("STS15", "STS16")), encoder)
     scores = {(score.task, score.metric): score for score in result.scores}
     for year in ("STS15", "STS16"):
         values, sizes, all_gold, all_cosines = [], [], [], []
@@ -82,31 +84,24 @@ def test_yearly_scores_equal_a_naive_loop(directory, encoder):
     assert result.primary == pytest.approx(np.mean(main))
 
 
-def test_every_score_follows_from_its_items(directory, encoder, table_encoder):
-    evaluator = SentEvalSTS(
-        tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False
-    )
-    collapsed = table_encoder()
-    collapsed._vector = lambda text: [0.1, 0.2, 0.7]
-    for one in (encoder, collapsed):
-        scores = evaluator.prepare().evaluate(one).scores
-        assert [score.metric for score in scores][:3] == [
-            "spearman",
-            "spearman-mean",
-            "spearman-wmean",
-        ]
-        for score in scores:
-            assert score.items is not None
-            assert score.items.value() == pytest.approx(score.value, abs=1e-9)
-            assert len(score.items.x) == score.protocol["pairs"]
+@pytest.mark.parametrize("is_collapsed", [False, True])
+def test_every_score_follows_from_its_items(directory, encoder, is_collapsed):
+    if is_collapsed:
+        encoder._vector = lambda text: [0.1, 0.2, 0.7]
+    evaluator = suite(directory, tasks=("STS15", "STSB"))
+    result = evaluate(evaluator, encoder)
+    metrics = [score.metric for score in result.scores]
+    assert metrics == ["spearman", "spearman-mean", "spearman-wmean", "spearman"]
+    for score in result.scores:
+        assert score.items is not None
+        assert score.items.value() == pytest.approx(score.value, abs=1e-9)
+        assert len(score.items.x) == score.protocol["pairs"]
+        assert score.note == ("constant similarity" if is_collapsed else "")
+    assert (result.primary == 0.0) is is_collapsed
 
 
 def test_each_task_is_encoded_in_a_call_of_its_own(directory, encoder):
-    result = (
-        SentEvalSTS(tasks=("STSB", "STS16"), data_dir=str(directory), check_sizes=False)
-        .prepare()
-        .evaluate(encoder)
-    )
+    result = evaluate(suite(directory, tasks=("STSB", "STS16")), encoder)
     assert len(encoder.calls) == 2
     assert [scatter.title for scatter in result.scatters] == ["STSB", "STS16"]
     assert list(result.scatters[0].x) == [k % 5 for k in range(9)]
@@ -126,8 +121,8 @@ def test_each_task_is_encoded_in_a_call_of_its_own(directory, encoder):
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder):
-    evaluator = SentEvalSTS(tasks=("STSB",), data_dir=str(directory), check_sizes=False)
-    (score,) = evaluator.prepare().evaluate(encoder).scores
+    evaluator = suite(directory, tasks=("STSB",))
+    (score,) = evaluate(evaluator, encoder).scores
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert len(data) == 64
@@ -143,32 +138,13 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder):
     }
     path = directory / "STS" / "STSBenchmark" / "sts-test.csv"
     path.write_text(path.read_text().replace("other 8", "another 8"))
-    (changed,) = evaluator.prepare().evaluate(encoder).scores
+    (changed,) = evaluate(evaluator, encoder).scores
     assert changed.protocol["data"] != data
-
-
-def test_a_collapsed_encoder_scores_zero_and_says_so(directory, table_encoder):
-    class Collapsed:
-        def encode(self, texts):
-            return np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (len(texts), 1))
-
-    result = (
-        SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False)
-        .prepare()
-        .evaluate(Collapsed())
-    )
-    assert result.primary == 0.0
-    assert {score.note for score in result.scores} == {"constant similarity"}
 
 
 def test_zero_vectors_are_counted(directory, table_encoder):
     encoder = table_encoder({"other 3": [0.0] * 5})
-    (score,) = (
-        SentEvalSTS(tasks=("STSB",), data_dir=str(directory), check_sizes=False)
-        .prepare()
-        .evaluate(encoder)
-        .scores
-    )
+    (score,) = evaluate(suite(directory, tasks=("STSB",)), encoder).scores
     assert score.note == (
         "1 zero vectors, whose cosine counts as 0, the first that of 'other 3'"
     )
@@ -177,37 +153,14 @@ def test_zero_vectors_are_counted(directory, table_encoder):
 def test_a_nan_embedding_is_named(directory, table_encoder):
     encoder = table_encoder({"other 3": [float("nan")] * 5})
     with pytest.raises(RunError, match="'other 3' has NaN"):
-        SentEvalSTS(
-            tasks=("STSB",), data_dir=str(directory), check_sizes=False
-        ).prepare().evaluate(encoder)
+        evaluate(suite(directory, tasks=("STSB",)), encoder)
 
 
 def test_equal_gold_scores_are_an_error_that_names_the_subset(directory, encoder):
     gold = directory / "STS" / "STS15-en-test" / "STS.gs.belief.txt"
     gold.write_text("2\n" * len(gold.read_text().split("\n")[:-1]))
     with pytest.raises(DataError, match=r"1 different scores.*STS\.gs\.belief\.txt$"):
-        SentEvalSTS(
-            tasks=("STS15",), data_dir=str(directory), check_sizes=False
-        ).prepare().evaluate(encoder)
-
-
-@pytest.mark.usefixtures("no_data")
-def test_check_says_where_data_was_looked_for(tmp_path):
-    (problem,) = SentEvalSTS().check()
-    assert problem.startswith("no data directory is known; set `data_dir`")
-    (problem,) = SentEvalSTS(data_dir=str(tmp_path)).check()
-    assert "`STS/STS12-en-test`" in problem
-    (problem,) = SentEvalSTS(data_dir=str(tmp_path / "nowhere")).check()
-    assert "does not exist" in problem
-    empty, _ = SentEvalSTS(tasks=(), data_dir=str(tmp_path)).check()
-    assert "`tasks` is empty" in empty
-
-
-def test_evaluate_refuses_what_check_reports(directory, encoder):
-    with pytest.raises(DataError, match="Did you mean `STSB`"):
-        SentEvalSTS(
-            tasks=("STS-B",), data_dir=str(directory), check_sizes=False
-        ).prepare().evaluate(encoder)
+        evaluate(suite(directory, tasks=("STS15",)), encoder)
 
 
 REFERENCE = [  # all-MiniLM-L6-v2, SimCSE's fork of SentEval
@@ -231,7 +184,7 @@ def test_a_published_model_scores_as_in_senteval(real_data):
         str(Path(next(iter(weights.__path__))) / "model"), device="cpu"
     )
     tasks = ("STSB", "STS13")
-    result = SentEvalSTS(tasks=tasks, data_dir=str(real_data)).prepare().evaluate(model)
+    result = evaluate(SentEvalSTS(tasks=tasks, data_dir=str(real_data)), model)
     found = {(score.task, score.metric): score.value for score in result.scores}
     assert found == {
         (task, metric): pytest.approx(value, abs=0.05)
@@ -247,29 +200,22 @@ def test_a_published_model_scores_as_in_senteval(real_data):
         (("STSB-dev", "STSB"), False),
         (("SICKR-all",), False),
         (("STS12",), False),
+        (SentEvalSTS().tasks, False),
     ],
 )
 def test_it_is_development_where_every_task_is(tasks, development):
     assert SentEvalSTS(tasks=tasks).traits.development is development
 
 
-def test_the_tasks_of_the_papers_are_no_development_data():
-    assert SentEvalSTS().traits.development is False
-
-
 def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(
     directory, encoder
 ):
     tasks = ("STS12", "STS15", "STSB", "SICKR")
-    asked = SentEvalSTS(
-        tasks=tasks, data_dir=str(directory), check_sizes=False, skip_missing=True
-    )
+    asked = suite(directory, tasks=tasks, skip_missing=True)
     assert list(asked.check()) == []
-    found = asked.prepare().evaluate(encoder)
-    there = SentEvalSTS(
-        tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False
-    )
-    expected = there.prepare().evaluate(encoder)
+    found = evaluate(asked, encoder)
+    there = suite(directory, tasks=("STS15", "STSB"))
+    expected = evaluate(there, encoder)
     assert {score.skipped for score in found.scores} == {("STS12", "SICKR")}
     assert [(s.task, s.metric, s.value, s.protocol) for s in found.scores] == [
         (s.task, s.metric, s.value, s.protocol) for s in expected.scores

@@ -10,92 +10,73 @@ from sentbed import DataError, RunError
 from sentbed_evaluators import feature_table
 from sentbed_evaluators import task_suites as shared
 from sentbed_evaluators.classifier_dataclasses import Examples
-from sentbed_evaluators.classifier_training import Outcome
+from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.glue_files import TASKS
 from sentbed_evaluators.sentglue import SentGLUE
 
 COUNTS = {"train": 60, "dev": 12}
 
 
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 @pytest.fixture
 def directory(write, tmp_path):
     """All nine tasks, small; sentences recur in pairs and across splits."""
     for name, task in TASKS.items():
-        columns = [*task.texts, task.label]
         for split, count in COUNTS.items():
-            rows = []
-            for k in range(count):
-                label = (
-                    task.classes[k % len(task.classes)]
-                    if task.classes
-                    else f"{(7 * k) % 11 / 2}"
-                )
-                texts = [f'{name} "{split} {k}', f"{task.folder} {k % 9}"][
-                    : len(task.texts)
-                ]
-                rows.append([*texts, label])
+            lines = []
             if task.header:
-                lines = ["\t".join(columns), *("\t".join(row) for row in rows)]
-            else:
-                lines = [f"s\t{label}\t\t{text}" for text, label in rows]
-            write(
-                f"glue/{task.path('train' if split == 'train' else 'dev')}",
-                "\n".join(lines) + "\n",
-            )
+                lines.append("\t".join([*task.texts, task.label]))
+            for k in range(count):
+                label = f"{(7 * k) % 11 / 2}"
+                if task.classes:
+                    label = task.classes[k % len(task.classes)]
+                first, second = f'{name} "{split} {k}', f"{task.folder} {k % 9}"
+                if not task.header:
+                    lines.append(f"s\t{label}\t\t{first}")
+                elif len(task.texts) == 1:
+                    lines.append(f"{first}\t{label}")
+                else:
+                    lines.append(f"{first}\t{second}\t{label}")
+            write(f"glue/{task.path(split)}", "\n".join(lines) + "\n")
     return tmp_path / "glue"
 
 
 @attrs.define
 class Spy:
-    """Classifies by the nearest class mean, and keeps what it was given."""
+    """Classifies by the nearest class mean, and keeps its examples."""
 
     calls: list[dict[str, Any]] = attrs.field(factory=list)
-
-    def build(self, *args):
-        self.made = args
-        return self
-
-    made: tuple[Any, ...] = ()
+    arguments: tuple[Any, ...] = ()
+    suffix: str = ""
     folds: int = 10
+
+    def build(self, *arguments):
+        self.arguments = arguments
+        self.suffix = Classifier(*arguments).suffix
+        return self
 
     def folded(self, train, test, classes, progress):
         return self._fit("folded", train, None, test, classes, progress)
 
-    def split(
-        self,
-        train,
-        held,
-        test,
-        classes,
-        progress,
-    ):
+    def split(self, train, held, test, classes, progress):
         return self._fit("split", train, held, test, classes, progress)
 
-    def _fit(
-        self,
-        how,
-        train,
-        held,
-        test,
-        classes,
-        progress,
-    ):
+    def _fit(self, how, train, held, test, classes, progress):
         if progress:
             progress(1, 1)
-        copies = [
-            part and Examples(np.array(part.features), np.array(part.labels))
-            for part in (train, held, test)
-        ]
-        self.calls.append(
-            dict(zip(("train", "held", "test"), copies, strict=True)) | {"how": how}
-        )
-        means = np.array(
-            [
-                train.features[train.labels == number].mean(axis=0)
-                for number in range(classes)
-            ]
-        )
-        distances = np.linalg.norm(test.features[:, None] - means, axis=2)
+        call = {"how": how}
+        for name, part in (("train", train), ("held", held), ("test", test)):
+            if part:
+                # Features on disk are gone after the call.
+                call[name] = Examples(np.array(part.features), np.array(part.labels))
+        self.calls.append(call)
+        means = []
+        for number in range(classes):
+            means.append(train.features[train.labels == number].mean(axis=0))
+        distances = np.linalg.norm(test.features[:, None] - np.array(means), axis=2)
         return Outcome(0.0, 0.0, distances.argmin(axis=1))
 
     def describe(self):
@@ -123,7 +104,7 @@ def table(path, header=True):
 
 
 def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory, encoder, spy):
-    result = evaluator(directory).prepare().evaluate(encoder)
+    result = evaluate(evaluator(directory), encoder)
     assert [score.task for score in result.scores] == [*TASKS, "AVG"]
     metrics = [
         "matthews",
@@ -145,7 +126,7 @@ def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory, encoder,
 def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
     directory, encoder, spy
 ):
-    forward = evaluator(directory).prepare().evaluate(encoder)
+    forward = evaluate(evaluator(directory), encoder)
     tasks = (
         "STS-B",
         "MNLI-mm",
@@ -157,7 +138,7 @@ def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
         "SST-2",
         "CoLA",
     )
-    backward = evaluator(directory, *tasks).prepare().evaluate(encoder)
+    backward = evaluate(evaluator(directory, *tasks), encoder)
     assert [score.task for score in backward.scores] == [*tasks, "AVG"]
     values = {score.task: score.value for score in forward.scores}
     assert {score.task: score.value for score in backward.scores} == pytest.approx(
@@ -167,14 +148,11 @@ def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
     assert data == forward.scores[-1].protocol["data"]
     path = directory / "RTE" / "dev.tsv"
     path.write_text(path.read_text().replace("dev 3", "dev III"))
-    assert (
-        evaluator(directory).prepare().evaluate(encoder).scores[-1].protocol["data"]
-        != data
-    )
+    assert evaluate(evaluator(directory), encoder).scores[-1].protocol["data"] != data
 
 
 def test_some_of_the_tasks_have_no_average(directory, encoder, spy):
-    result = evaluator(directory, "RTE", "STS-B").prepare().evaluate(encoder)
+    result = evaluate(evaluator(directory, "RTE", "STS-B"), encoder)
     assert [score.task for score in result.scores] == ["RTE", "STS-B"]
     assert result.primary == pytest.approx(
         np.mean([score.value for score in result.scores])
@@ -184,7 +162,7 @@ def test_some_of_the_tasks_have_no_average(directory, encoder, spy):
 def test_single_sentences_are_their_vectors_and_pairs_their_features(
     directory, encoder, spy
 ):
-    evaluator(directory, "CoLA", "RTE").prepare().evaluate(encoder)
+    evaluate(evaluator(directory, "CoLA", "RTE"), encoder)
     cola, rte = spy.calls
     rows = table(directory / "CoLA" / "train.tsv", header=False)
     np.testing.assert_array_equal(
@@ -206,23 +184,23 @@ def test_single_sentences_are_their_vectors_and_pairs_their_features(
 
 
 def test_a_task_encodes_each_sentence_once(directory, encoder, spy):
-    evaluator(directory, "MNLI-m", "MNLI-mm", "STS-B").prepare().evaluate(encoder)
+    evaluate(evaluator(directory, "MNLI-m", "MNLI-mm", "STS-B"), encoder)
     mnli, sts = encoder.calls
     assert len(set(mnli)) == len(mnli) == 60 + 12 + 12 + 9
     assert len(sts) == 2 * 12
 
 
 def test_mnli_is_trained_once_and_scored_twice(directory, encoder, spy):
-    matched, mismatched = (
-        evaluator(directory, "MNLI-m", "MNLI-mm").prepare().evaluate(encoder).scores
-    )
+    matched, mismatched = evaluate(
+        evaluator(directory, "MNLI-m", "MNLI-mm"), encoder
+    ).scores
     (call,) = spy.calls
     assert len(call["test"]) == 24
-    alone = evaluator(directory, "MNLI-mm").prepare().evaluate(encoder).scores[0]
+    alone = evaluate(evaluator(directory, "MNLI-mm"), encoder).scores[0]
     assert alone.value == mismatched.value
     np.testing.assert_array_equal(alone.items.x, mismatched.items.x)
     assert alone.protocol == mismatched.protocol
-    alone = evaluator(directory, "MNLI-m").prepare().evaluate(encoder).scores[0]
+    alone = evaluate(evaluator(directory, "MNLI-m"), encoder).scores[0]
     np.testing.assert_array_equal(alone.items.x, matched.items.x)
     assert matched.protocol["data"] != mismatched.protocol["data"]
 
@@ -230,9 +208,7 @@ def test_mnli_is_trained_once_and_scored_twice(directory, encoder, spy):
 def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
     directory, encoder, spy
 ):
-    result = (
-        evaluator(directory, *TASKS, development_share=0.25).prepare().evaluate(encoder)
-    )
+    result = evaluate(evaluator(directory, *TASKS, development_share=0.25), encoder)
     how = {"CoLA": "folded", "MRPC": "folded", "RTE": "folded"}
     trained = [task for task in TASKS if task not in ("STS-B", "MNLI-mm")]
     assert [call["how"] for call in spy.calls] == [
@@ -248,9 +224,9 @@ def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
 def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
     directory, encoder, spy
 ):
-    evaluator(directory, "SST-2").prepare().evaluate(encoder)
-    evaluator(directory, "SST-2").prepare().evaluate(encoder)
-    evaluator(directory, "SST-2", seed=2).prepare().evaluate(encoder)
+    evaluate(evaluator(directory, "SST-2"), encoder)
+    evaluate(evaluator(directory, "SST-2"), encoder)
+    evaluate(evaluator(directory, "SST-2", seed=2), encoder)
     first, again, other = spy.calls
     every = encoder.encode([row[0] for row in table(directory / "SST-2" / "train.tsv")])
     both = np.concatenate([first["train"].features, first["held"].features])
@@ -262,9 +238,7 @@ def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
 
 
 def test_a_limit_draws_training_rows_and_encodes_no_others(directory, encoder, spy):
-    (score,) = (
-        evaluator(directory, "SST-2", limit=20).prepare().evaluate(encoder).scores
-    )
+    (score,) = evaluate(evaluator(directory, "SST-2", limit=20), encoder).scores
     (call,) = spy.calls
     assert (len(call["train"]), len(call["held"]), len(call["test"])) == (18, 2, 12)
     assert [len(texts) for texts in encoder.calls] == [20 + 12]
@@ -282,7 +256,7 @@ def test_too_few_rows_of_a_class_are_refused_before_anything_is_encoded(
         RunError,
         match=r"`RTE` has \d rows of class `\w+` .* at least 10 .*raise `limit`",
     ):
-        evaluator(directory, "RTE", limit=15).prepare().evaluate(encoder)
+        evaluate(evaluator(directory, "RTE", limit=15), encoder)
     assert encoder.calls == []
 
 
@@ -290,7 +264,7 @@ def test_cola_is_scored_by_matthews_correlation(directory, encoder, spy, monkeyp
     # Gold is 0, 1, 0, 1, ...: 4 true positives, 3 true negatives, 3 false positives, 2 false negatives.
     found = np.array([0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0])
     monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, found))
-    (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator(directory, "CoLA"), encoder).scores
     assert score.value == pytest.approx(100 * (4 * 3 - 3 * 2) / (7 * 6 * 6 * 5) ** 0.5)
     assert score.value == pytest.approx(16.9030851)
     assert (score.items.statistic, score.items.x.tolist()) == (
@@ -306,12 +280,12 @@ def test_one_class_throughout_is_a_matthews_correlation_of_zero_and_is_noted(
     monkeypatch.setattr(
         Spy, "folded", lambda *_: Outcome(0.0, 0.0, np.ones(12, np.int64))
     )
-    (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator(directory, "CoLA"), encoder).scores
     assert (score.value, score.note) == (0.0, "the classifier found one class only")
 
 
 def test_accuracy_counts_the_rows_that_were_found(directory, encoder, spy):
-    (score,) = evaluator(directory, "MRPC").prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator(directory, "MRPC"), encoder).scores
     (call,) = spy.calls
     means = [
         call["train"].features[call["train"].labels == number].mean(axis=0)
@@ -329,7 +303,7 @@ def test_accuracy_counts_the_rows_that_were_found(directory, encoder, spy):
 def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
     directory, encoder, spy
 ):
-    (score,) = evaluator(directory, "STS-B").prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator(directory, "STS-B"), encoder).scores
     rows = table(directory / "STS-B" / "dev.tsv")
     cosines = []
     for first, second, _ in rows:
@@ -343,12 +317,9 @@ def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder, spy):
-    (score,) = (
-        evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3)
-        .prepare()
-        .evaluate(encoder)
-        .scores
-    )
+    (score,) = evaluate(
+        evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3), encoder
+    ).scores
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert len(data) == 64
@@ -367,10 +338,10 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder, sp
         "text": "as in the file",
         "skipped": {"train": 0, "dev": 0},
     }
-    assert spy.made == ("logistic", "fast", 3, "cpu")
+    assert spy.arguments == ("logistic", "fast", 3, "cpu")
     path = directory / "QQP" / "dev.tsv"
     path.write_text(path.read_text().replace("dev 3", "dev III"))
-    (changed,) = evaluator(directory, "QQP").prepare().evaluate(encoder).scores
+    (changed,) = evaluate(evaluator(directory, "QQP"), encoder).scores
     assert changed.protocol["data"] != data
 
 
@@ -384,53 +355,10 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    expected = evaluator(directory).prepare().evaluate(encoder)
+    expected = evaluate(evaluator(directory), encoder)
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluator(directory).prepare().evaluate(encoder).scores == expected.scores
+    assert evaluate(evaluator(directory), encoder).scores == expected.scores
     assert list(scratch.iterdir()) == []
-
-
-class Telling:
-    """Gives a sentence a vector that says which number it ends in, modulo 6, and so its class."""
-
-    def encode(self, texts):
-        return (
-            10
-            * np.eye(6, dtype=np.float32)[[int(text.split()[-1]) % 6 for text in texts]]
-        )
-
-
-def test_what_the_vectors_say_is_found(directory):
-    tasks = [task for task in TASKS if task != "STS-B"]
-    result = (
-        evaluator(directory, *tasks, protocol="logistic").prepare().evaluate(Telling())
-    )
-    assert {score.task: score.value for score in result.scores} == dict.fromkeys(
-        tasks, 100.0
-    )
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
-def test_both_classifiers_take_features_from_disk(
-    directory, encoder, monkeypatch, protocol
-):
-    expected = (
-        evaluator(directory, "RTE", "QNLI", protocol=protocol)
-        .prepare()
-        .evaluate(encoder)
-    )
-    monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert (
-        evaluator(directory, "RTE", "QNLI", protocol=protocol)
-        .prepare()
-        .evaluate(encoder)
-        .scores
-        == expected.scores
-    )
-    assert {score.protocol["classifier"]["protocol"] for score in expected.scores} == {
-        protocol
-    }
 
 
 def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
@@ -438,10 +366,13 @@ def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
 ):
     told = []
     encoder.progress = lambda *args: told.append(args)
-    evaluator(directory, "CoLA", "MNLI-m", "STS-B").prepare().evaluate(
-        encoder, device="cuda:1", progress=encoder.progress
+    evaluate(
+        evaluator(directory, "CoLA", "MNLI-m", "STS-B"),
+        encoder,
+        device="cuda:1",
+        progress=encoder.progress,
     )
-    assert spy.made == ("senteval", "test", 1111, "cuda:1")
+    assert spy.arguments == ("senteval", "test", 1111, "cuda:1")
     assert told == [("CoLA: classifiers", 1, 1), ("MNLI: classifiers", 1, 1)]
 
 
@@ -462,7 +393,7 @@ def test_a_vector_that_is_none_is_named(
 ):
     encoder = table_encoder({text: [value] * 5})
     with pytest.raises(RunError, match=f"{text}.*{message}"):
-        evaluator(directory, task).prepare().evaluate(encoder)
+        evaluate(evaluator(directory, task), encoder)
 
 
 def test_sizes_are_checked_unless_told_otherwise(directory, encoder):
@@ -470,7 +401,7 @@ def test_sizes_are_checked_unless_told_otherwise(directory, encoder):
     with pytest.raises(
         DataError, match=r"found 60 rows, but GLUE's `RTE/train\.tsv` has 2,490"
     ):
-        strict.prepare().evaluate(encoder)
+        evaluate(strict, encoder)
 
 
 def test_check_names_every_problem(directory):
@@ -491,7 +422,7 @@ def test_check_names_every_problem(directory):
 
 
 def test_the_development_sets_are_what_papers_report_so_nothing_may_be_chosen_on_them():
-    assert not getattr(SentGLUE(), "development", False)
+    assert SentGLUE().traits.development is False
 
 
 @pytest.mark.parametrize(
@@ -505,12 +436,9 @@ def test_real_tasks_are_trained_and_scored_whole(
         pytest.skip(
             "needs the GLUE files: set SENTBED_DATA to the directory that holds glue"
         )
-    (score,) = (
-        SentGLUE(tasks=(task,), data_dir=str(real_data))
-        .prepare()
-        .evaluate(encoder)
-        .scores
-    )
+    (score,) = evaluate(
+        SentGLUE(tasks=(task,), data_dir=str(real_data)), encoder
+    ).scores
     (call,) = spy.calls
     assert (len(call["train"]), len(call["test"]), len(score.items.x)) == (
         train,
@@ -529,5 +457,5 @@ def test_incomplete_real_data_is_refused_with_the_files_that_are_missing(
         DataError,
         match=r"task `QQP` needs `QQP/train\.tsv` and `QQP/dev\.tsv`, missing in",
     ):
-        SentGLUE(data_dir=str(real_data)).prepare().evaluate(encoder)
+        evaluate(SentGLUE(data_dir=str(real_data)), encoder)
     assert encoder.calls == []

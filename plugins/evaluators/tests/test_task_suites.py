@@ -4,17 +4,11 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError
-from sentbed.protocols import Items, Score, Vectors
-from sentbed_evaluators.classifier_training import Classifier
+from sentbed.protocols import Items, Score
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
-from sentbed_evaluators.task_suites import (
-    average,
-    classifier_of,
-    part_progress,
-    task_problems,
-)
+from sentbed_evaluators.task_suites import average, task_problems
 from sentbed_evaluators.transfer import SentEvalTransfer
 
 
@@ -69,22 +63,6 @@ def test_an_average_of_other_than_plain_means_has_no_items():
         None,
         None,
     ]
-
-
-@pytest.mark.parametrize("device", ["cuda:1", "cpu"])
-def test_a_classifier_computes_where_the_encoder_does(device, encoder):
-    vectors = Vectors({}, encoder, device=device)
-    assert classifier_of(vectors, "logistic", "fast", 3) == Classifier(
-        "logistic", "fast", 3, device
-    )
-
-
-def test_progress_is_told_under_the_name_of_the_part(encoder):
-    told = []
-    part_progress(Vectors({}, encoder, progress=lambda *args: told.append(args)), "MR")(
-        1, 2
-    )
-    assert told == [("MR: classifiers", 1, 2)]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,16 @@ WORDS = (
 )
 
 
+def suite(downstream, *arguments, **fields):
+    return SentEvalTransfer(
+        *arguments, data_dir=str(downstream), check_sizes=False, **fields
+    )
+
+
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 def sentences(n, seed):
     draw = np.random.default_rng(seed)
     return [
@@ -69,14 +79,12 @@ def downstream(tmp_path):
 
 
 def test_every_task_is_scored_in_the_papers_order(downstream, table_encoder):
-    evaluator = SentEvalTransfer(
-        mode="fast", data_dir=str(downstream), check_sizes=False
-    )
+    evaluator = suite(downstream, mode="fast")
     seen = set()
     encoder = table_encoder(width=6)
     encoder.progress = lambda what, done, total: seen.add(what)
 
-    evaluation = evaluator.prepare().evaluate(encoder, progress=encoder.progress)
+    evaluation = evaluate(evaluator, encoder, progress=encoder.progress)
 
     main = [score for score in evaluation.scores if score.metric == "accuracy"]
     assert [score.task for score in main] == [*PAPERS, "AVG"]
@@ -105,14 +113,7 @@ def test_every_task_is_scored_in_the_papers_order(downstream, table_encoder):
 
 
 def test_mrpc_has_an_f1_beside_its_accuracy(downstream, table_encoder):
-    scores = (
-        SentEvalTransfer(
-            ("MRPC",), mode="fast", data_dir=str(downstream), check_sizes=False
-        )
-        .prepare()
-        .evaluate(table_encoder())
-        .scores
-    )
+    scores = evaluate(suite(downstream, ("MRPC",), mode="fast"), table_encoder()).scores
     f1 = next(score for score in scores if score.metric == "f1")
     assert f1.items is not None
     assert f1.value == pytest.approx(100 * f1_score(f1.items.x, f1.items.y), abs=0.006)
@@ -121,14 +122,9 @@ def test_mrpc_has_an_f1_beside_its_accuracy(downstream, table_encoder):
 
 def test_the_accuracy_that_chose_the_penalty_says_on_what(downstream, table_encoder):
     tasks = ("CR", "SST2", "TREC", "MRPC")
-    scores = (
-        SentEvalTransfer(
-            tasks, "logistic", "fast", data_dir=str(downstream), check_sizes=False
-        )
-        .prepare()
-        .evaluate(table_encoder())
-        .scores
-    )
+    scores = evaluate(
+        suite(downstream, tasks, "logistic", "fast"), table_encoder()
+    ).scores
     splits = {(score.task, score.metric): score.protocol["split"] for score in scores}
     assert splits == {
         ("CR", "accuracy"): "nested cross-validation",
@@ -152,8 +148,8 @@ def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
     file.write_text("\n".join([head, *(gold + row[1:] for row in rows), ""]))
     nothing = Outcome(0.0, 0.0, np.zeros(60, np.int64))
     monkeypatch.setattr(Classifier, "folded", lambda *_: nothing)
-    evaluator = SentEvalTransfer(("MRPC",), data_dir=str(downstream), check_sizes=False)
-    accuracy, f1, _ = evaluator.prepare().evaluate(table_encoder()).scores
+    evaluator = suite(downstream, ("MRPC",))
+    accuracy, f1, _ = evaluate(evaluator, table_encoder()).scores
     assert (f1.metric, f1.value) == ("f1", 0.0)
     assert f1.note == "the classifier found no positive pair"
     assert accuracy.note == ""
@@ -165,10 +161,8 @@ def test_an_encoder_that_knows_the_class_scores_high(downstream, table_encoder):
     table = {text: [5.0, 0.1 * (i % 3)] for i, text in enumerate(positive)}
     table |= {text: [-5.0, 0.1 * (i % 3)] for i, text in enumerate(negative)}
     for protocol in ("senteval", "logistic"):
-        evaluator = SentEvalTransfer(
-            ("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False
-        )
-        assert evaluator.prepare().evaluate(table_encoder(table)).scores[0].value == 100
+        evaluator = suite(downstream, ("MR",), protocol, "fast")
+        assert evaluate(evaluator, table_encoder(table)).scores[0].value == 100
 
 
 def test_examples_are_sorted_by_words_then_class(write):
@@ -305,11 +299,9 @@ def test_a_sentence_that_the_encoder_loses_is_named(
     downstream, table_encoder, vector, message
 ):
     text = (downstream / "CR/custrev.pos").read_text().splitlines()[3]
-    evaluator = SentEvalTransfer(
-        ("CR",), mode="fast", data_dir=str(downstream), check_sizes=False
-    )
+    evaluator = suite(downstream, ("CR",), mode="fast")
     with pytest.raises(RunError, match=f"{text}.*{message}"):
-        evaluator.prepare().evaluate(table_encoder({text: vector}))
+        evaluate(evaluator, table_encoder({text: vector}))
 
 
 def test_the_protocol_says_how_the_classifier_is_trained():
@@ -322,18 +314,13 @@ def test_the_protocol_says_how_the_classifier_is_trained():
 
 def test_a_classifier_that_found_one_class_only_says_so(downstream, table_encoder):
     """All sentences have one vector, as after a collapse: each classifier takes the largest class."""
-    evaluator = SentEvalTransfer(
-        tasks=("TREC", "MRPC"),
-        mode="fast",
-        protocol="logistic",
-        data_dir=str(downstream),
-        check_sizes=False,
+    evaluator = suite(
+        downstream, tasks=("TREC", "MRPC"), mode="fast", protocol="logistic"
     )
     encoder = table_encoder(width=6)
     encoder.encode = lambda texts: np.ones((len(texts), 6), np.float32)
     found = {
-        (s.task, s.metric): s.degenerate
-        for s in evaluator.prepare().evaluate(encoder).scores
+        (s.task, s.metric): s.degenerate for s in evaluate(evaluator, encoder).scores
     }
     assert {
         ("TREC", "accuracy"),
@@ -345,15 +332,14 @@ def test_a_classifier_that_found_one_class_only_says_so(downstream, table_encode
 
 def test_a_row_of_which_tasks_are_skipped_has_no_average(downstream, table_encoder):
     (downstream / "CR/custrev.neg").unlink()
-    evaluator = SentEvalTransfer(
+    evaluator = suite(
+        downstream,
         ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"),
         "logistic",
         "fast",
-        data_dir=str(downstream),
-        check_sizes=False,
         skip_missing=True,
     )
-    scores = evaluator.prepare().evaluate(table_encoder(width=4)).scores
+    scores = evaluate(evaluator, table_encoder(width=4)).scores
     assert list(dict.fromkeys(score.task for score in scores)) == [
         task for task in PAPERS if task != "CR"
     ]
@@ -363,9 +349,7 @@ def test_a_row_of_which_tasks_are_skipped_has_no_average(downstream, table_encod
 def test_the_training_part_is_scored_without_any_test_sentence(
     downstream, table_encoder
 ):
-    evaluator = SentEvalTransfer(
-        mode="fast", part="train", data_dir=str(downstream), check_sizes=False
-    )
+    evaluator = suite(downstream, mode="fast", part="train")
     assert evaluator.traits.development
     prepared = evaluator.prepare()
     held_out = attrs.evolve(evaluator, part="held-out").prepare()
@@ -398,16 +382,11 @@ def test_the_training_part_is_scored_without_any_test_sentence(
 def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
     downstream, table_encoder, protocol
 ):
-    evaluator = SentEvalTransfer(
-        ("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False
-    )
-    whole = evaluator.prepare().evaluate(table_encoder()).scores[0]
-    held_out = (
-        attrs.evolve(evaluator, part="held-out")
-        .prepare()
-        .evaluate(table_encoder())
-        .scores[0]
-    )
+    evaluator = suite(downstream, ("MR",), protocol, "fast")
+    whole = evaluate(evaluator, table_encoder()).scores[0]
+    held_out = evaluate(
+        attrs.evolve(evaluator, part="held-out"), table_encoder()
+    ).scores[0]
     assert whole.items is not None
     assert whole.items.groups is not None
     first = whole.items.x[whole.items.groups == 0]
@@ -421,11 +400,9 @@ def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
 def test_the_training_part_is_scored_as_the_penalty_is_chosen(
     downstream, table_encoder
 ):
-    evaluator = SentEvalTransfer(
-        ("TREC",), mode="fast", data_dir=str(downstream), check_sizes=False
-    )
-    published = evaluator.prepare().evaluate(table_encoder()).scores
-    train = attrs.evolve(evaluator, part="train").prepare().evaluate(table_encoder())
+    evaluator = suite(downstream, ("TREC",), mode="fast")
+    published = evaluate(evaluator, table_encoder()).scores
+    train = evaluate(attrs.evolve(evaluator, part="train"), table_encoder())
     assert train.primary == next(
         score.value for score in published if score.metric == "dev-accuracy"
     )

@@ -1,4 +1,4 @@
-"""What several plugins need and core does not."""
+"""Functions and classes that several plugins need and core does not."""
 
 from __future__ import annotations
 

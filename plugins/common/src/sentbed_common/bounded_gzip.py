@@ -1,4 +1,4 @@
-"""Reading of files that are compressed by gzip, with a limit of their growth."""
+"""Reading of gzip files, with a limit on the decompressed size."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 BUFFER = 1 << 17
-"""Bytes that are unpacked at a time."""
+"""Number of bytes that are decompressed at a time."""
 
 MOST_UNPACKED = 1 << 28
 MOST_GROWTH = 100
-"""A file may unpack to `MOST_UNPACKED` bytes, or to so many times its size. Texts take a third to a tenth of
-their size; gzip itself goes to a thousandth, where one character is repeated."""
+"""A file may be decompressed to `MOST_UNPACKED` bytes, or to `MOST_GROWTH` times its size. The factor of texts
+is 3 to 10; gzip itself reaches a factor of 1,000 for a single repeated character."""
 
 
 def unpacked_stream(stream: BinaryIO, file: object) -> io.BufferedReader:
-    """Return what a file holds that is compressed by gzip, as a stream that decompresses while it is read.
+    """Return the decompressed content of a gzip file, as a stream that decompresses while it is read.
 
     `stream` is the compressed file, which the caller closes, and `file` its name in messages. Reading raises
     `DataError` beyond the limit for a file of its size, and what `gzip` raises for a damaged one.
@@ -31,7 +31,7 @@ def unpacked_stream(stream: BinaryIO, file: object) -> io.BufferedReader:
 
 
 class _BoundedGzip(io.RawIOBase):
-    """The bytes of a compressed file up to the limit."""
+    """The decompressed bytes of a file up to the limit."""
 
     def __init__(self, stream: BinaryIO, file: object) -> None:
         self._unpacked = gzip.GzipFile(fileobj=stream, mode="rb")

@@ -1,4 +1,4 @@
-"""Lines of bounded length from text files, and the JSON objects in them."""
+"""Lines of limited length from text files, and the JSON objects in them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
-            unit = "bytes" if isinstance(line, bytes) else "characters"
+            unit = "characters"
+            if isinstance(line, bytes):
+                unit = "bytes"
             message = f"the line has more than {LONGEST_LINE:,} {unit}, expected a sentence; cut the line"
             raise DataError(message, file, number)
         yield line
 
 
 class RepeatedKeyError(ValueError):
-    """A JSON object has a key twice, of which Python would silently take the last."""
+    """A JSON object has a key twice; Python would silently take the last value."""
 
 
 def strict_json(text: str) -> Any:
@@ -49,8 +51,10 @@ def json_object(
     except RepeatedKeyError as error:
         raise DataError(f"{error}; remove one, or rename it", file, number) from error
     except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        blank = "" if line.strip() else ", and no blank line"
+        reason = getattr(error, "msg", str(error))
+        blank = ""
+        if not line.strip():
+            blank = ", and no blank line"
         message = (
             f"the line is not valid JSON ({reason}); expected one object a line{blank}"
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 CACHE_VARIABLE = "SENTBED_CACHE"
 CONVERTED_WEIGHTS = "converted-weights"
-"""Subdirectory of weights that were converted from pickles."""
+"""Subdirectory for weights that were converted from pickles."""
 
 
 def cache_root() -> Path:

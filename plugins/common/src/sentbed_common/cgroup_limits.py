@@ -1,4 +1,4 @@
-"""Limits of a control group on the cores and the memory that the process may use."""
+"""Limits on cores and memory that control groups set for this process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def core_quota() -> float | None:
-    """Return the control group's CPU quota in cores, or None if it has none."""
+    """Return the smallest CPU quota, in cores, of the process's control group and its parents.
+
+    None if none of them has a quota.
+    """
     quotas = []
     for group in _groups("cpu"):
-        words = _words(group / "cpu.max") or [
-            *_words(group / "cpu.cfs_quota_us"),
-            *_words(group / "cpu.cfs_period_us"),
-        ]
+        words = _words(group / "cpu.max")
+        if not words:
+            quota, period = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
+            words = _words(quota) + _words(period)
         # Without a quota, cgroup v2 has `max` and v1 -1.
         if len(words) == 2 and words[0].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
@@ -27,34 +30,36 @@ def core_quota() -> float | None:
 
 
 def memory_limit() -> int | None:
-    """Return the control group's memory limit in bytes, or None if it has none."""
+    """Return the smallest memory limit, in bytes, of the process's control group and its parents.
+
+    None if none of them has a limit.
+    """
     physical = physical_memory()
-    words = [
-        word
-        for group in _groups("memory")
-        for word in (
-            *_words(group / "memory.max"),
-            *_words(group / "memory.limit_in_bytes"),
-        )
-    ]
-    # Without a limit, cgroup v2 has `max` and v1 a number larger than any memory.
-    limits = [int(word) for word in words if word.isdecimal()]
-    return min(
-        (limit for limit in limits if physical is None or limit < physical),
-        default=None,
-    )
+    limits = []
+    for group in _groups("memory"):
+        for file in ("memory.max", "memory.limit_in_bytes"):
+            for word in _words(group / file):
+                # Without a limit, cgroup v2 has `max` and v1 a number larger than any memory.
+                if word.isdecimal() and (physical is None or int(word) < physical):
+                    limits.append(int(word))
+    return min(limits, default=None)
 
 
 def _groups(controller: str) -> Iterator[Path]:
     """Yield the directories of this process's control group and its parents.
 
-    In a container the path may be the host's, while the root is the container's own group.
+    Some may not exist: in a container, /proc/self/cgroup may give the path on the host, while /sys/fs/cgroup is
+    the container's own group.
     """
-    for line in MEMBERSHIP.read_text().splitlines() if MEMBERSHIP.is_file() else ():
+    if not MEMBERSHIP.is_file():
+        return
+    for line in MEMBERSHIP.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers and controller not in controllers.split(","):
-            continue
-        base = CGROUPS / controller if controllers else CGROUPS
+        base = CGROUPS
+        if controllers:
+            base = CGROUPS / controller
+            if controller not in controllers.split(","):
+                continue
         group = base / path.lstrip("/")
         while group != base and group != group.parent:
             yield group
@@ -63,6 +68,7 @@ def _groups(controller: str) -> Iterator[Path]:
 
 
 def _words(path: Path) -> list[str]:
+    """Return the words in a file; none if it cannot be read."""
     try:
         return path.read_text().split()
     except OSError:

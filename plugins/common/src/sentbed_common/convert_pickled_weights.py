@@ -1,8 +1,8 @@
-"""The program that rewrites one pickled file of weights as safetensors, in a process of its own.
+"""The program that rewrites one pickled file of weights as safetensors, in a separate process.
 
-It is started by `pickled_weights` as a file, not as a module: it needs torch and safetensors, and nothing of
-sentbed. Only tensors are read (`torch.load(weights_only=True)`), with limits on memory, time and the size of
-the result, without network, and without any other program.
+`pickled_weights` starts it as a file, not as a module: it needs torch and safetensors, and nothing of sentbed.
+Only tensors are read (`torch.load(weights_only=True)`), with limits on memory, time and the size of the result,
+without network, and without starting other programs.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ FORBIDDEN_EVENTS = (
 """Beginnings of the names of Python's audit events that reading tensors never raises."""
 
 LONGEST_NAME = 512
-"""Characters of the longest name of a weight."""
+"""Largest number of characters in the name of a weight."""
 
 MOST_WEIGHTS = 1_000_000
-"""Weights in the largest file."""
+"""Largest number of weights in a file."""
 
 DTYPES = frozenset(
     f"torch.{name}"
@@ -75,14 +75,14 @@ DTYPES = frozenset(
         "bool",
     )
 )
-"""Types of numbers that are written; others are of quantised models."""
+"""Types of numbers that are written; quantised models have others."""
 
 BOILERPLATE = (
     "Weights only load failed",
     "Please file an issue",
     "Check the documentation",
 )
-"""Beginnings of the lines of torch's message that say nothing of the file."""
+"""Beginnings of the lines in torch's message that do not concern the file."""
 
 
 class RefusedError(Exception):
@@ -90,21 +90,21 @@ class RefusedError(Exception):
 
 
 def leave_the_network() -> bool:
-    """Move this process into a network without devices; return whether the system lets it.
+    """Move this process into a network without devices; return whether the system allows it.
 
-    Only Linux has that, for a process of one thread: it is called before libraries start theirs.
+    Only Linux can, and only for a process of one thread: it is called before libraries start theirs.
     """
     if sys.platform != "linux":
         return False
     flags = CLONE_NEWNET
     if os.geteuid() != 0:
         flags |= CLONE_NEWUSER
-    # A container may forbid it: then nothing has changed, and the audit hook alone refuses the network.
+    # A container may forbid it: then only the audit hook refuses the network.
     return bool(ctypes.CDLL(None, use_errno=True).unshare(flags) == 0)
 
 
 def limit_resources(memory: int, seconds: int, written: int) -> None:
-    """Limit the process's data in memory (bytes), its processor time and the largest file that it writes."""
+    """Limit the process's memory for data (bytes), its processor time and the largest file that it writes."""
     if sys.platform == "win32":
         return
     import resource
@@ -123,7 +123,7 @@ def limit_resources(memory: int, seconds: int, written: int) -> None:
 
 
 def forbid_side_effects(directory: Path) -> None:
-    """Let Python itself refuse network, other programs, and changing files outside `directory`."""
+    """Make Python refuse network access, other programs, and changes of files outside `directory`."""
     inside = os.path.realpath(directory) + os.sep
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -144,7 +144,7 @@ def forbid_side_effects(directory: Path) -> None:
 
 
 def member_sizes(file: Path) -> Counter[int] | None:
-    """Return the sizes in bytes of the members of torch's zip archive, with counts, or None for other files.
+    """Return the sizes in bytes of the members of torch's zip archive, with counts; None for other files.
 
     torch writes its archives uncompressed: a compressed one would grow in memory, or be read wrongly.
 
@@ -203,10 +203,10 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
 def require_memory_of_file(
     tensors: Mapping[str, torch.Tensor], member_sizes: Counter[int] | None, size: int
 ) -> None:
-    """Raise `RefusedError` if the tensors' memory is more than the file of `size` bytes has.
+    """Raise `RefusedError` if the tensors need more memory than the file of `size` bytes has.
 
-    Of an archive, torch cuts memory that claims to be larger off at the end of the file, and reads what
-    follows the member; in files of before version 1.6, memory that is claimed and missing is not initialised.
+    In an archive, torch cuts off a claim beyond the end of the file, and reads the bytes that follow the
+    member. In files from before version 1.6, memory that is claimed but missing is not initialised.
     """
     storages = {}
     for name, tensor in tensors.items():
@@ -229,7 +229,7 @@ def require_memory_of_file(
 
 
 def reason_of(error: Exception) -> str:
-    """Return why torch does not read a file, in one line."""
+    """Return why torch cannot read a file, in one line."""
     message = str(error)
     global_name = re.search(
         r"unsupported (?:global|class)[: ]+(?:GLOBAL )?([\w.]+)", message, re.IGNORECASE
@@ -238,17 +238,16 @@ def reason_of(error: Exception) -> str:
         return f"it asks for `{global_name[1]}`, and only tensors are read"
     if re.search(r"Unsupported operand \d+", message):
         return "it is no pickle of tensors, or is damaged"
-    lines = [
-        line
-        for line in message.splitlines()
-        if line and not line.startswith(BOILERPLATE)
-    ]
+    lines = []
+    for line in message.splitlines():
+        if line and not line.startswith(BOILERPLATE):
+            lines.append(line)
     detail = " ".join(lines)[:200]
     return f"torch cannot read it ({type(error).__name__}: {detail})"
 
 
 def require_plain_tensor(name: Any, tensor: Any) -> None:
-    """Raise `RefusedError` unless this is a dense tensor of numbers in memory that the file has."""
+    """Raise `RefusedError` unless this is a dense tensor of numbers whose memory the file has."""
     import torch
 
     if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
@@ -279,7 +278,7 @@ def require_plain_tensor(name: Any, tensor: Any) -> None:
 def write_safetensors(
     tensors: Mapping[str, torch.Tensor], file: Path, largest: int
 ) -> int:
-    """Write the tensors, each with memory of its own, and return their bytes.
+    """Write the tensors, each with separate memory, and return their bytes.
 
     Raises:
         RefusedError: if they need more than `largest` bytes.

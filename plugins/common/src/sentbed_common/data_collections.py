@@ -19,14 +19,14 @@ class KnownFile:
     header: bool = False
     """Whether the first line is a header."""
     at_least: bool = False
-    """Whether more than `rows` lines are valid, too."""
+    """Whether a file with more than `rows` lines is valid as well."""
     sha256: tuple[str, ...] = ()
     """SHA-256 digests of the known copies; a file with another digest is used, but reported as unknown. A
     download from `url` must have one of them."""
     url: str | None = None
     """URL from which `sentbed data get` downloads the file; None if it is in one of the archives."""
     others: tuple[str, ...] = ()
-    """Other paths at which readers find it."""
+    """Other paths at which readers look for it."""
     optional: bool = False
     """Whether the collection is complete without it, as no reader needs it."""
 
@@ -40,7 +40,7 @@ class KnownArchive:
 
     url: str
     holds: str = ""
-    """Path prefix of the collection's files that are in the archive."""
+    """Path prefix of the collection's files that this archive contains."""
     sha256: str | None = None
     """SHA-256 digest; not checked if None."""
 
@@ -79,15 +79,15 @@ class KnownData:
 
     def can_download(self, path: str) -> bool:
         """Whether `sentbed data get` can obtain this file of the collection."""
-        return (
-            any(file.url for file in self.files if file.path == path)
-            or any(path.startswith(archive.holds) for archive in self.archives)
-            or any(path in derived.files for derived in self.made)
-        )
+        if any(path.startswith(archive.holds) for archive in self.archives):
+            return True
+        if any(path in derived.files for derived in self.made):
+            return True
+        return any(file.url and file.path == path for file in self.files)
 
     @property
     def remedy(self) -> str:
-        """Clause on what to do about a missing file: the command that gets it, or shows where it belongs."""
+        """Clause on what to do about a missing file: the command that gets it, or that shows where it belongs."""
         if self._command:
             return self._command
         return f"`sentbed data where {self.name}` shows which file belongs where; {self.how_to_get}"
@@ -99,7 +99,7 @@ class KnownData:
 
     @property
     def _command(self) -> str:
-        """Clause on the command that gets the collection, empty if none does."""
+        """Clause on the command that downloads or makes the collection; empty if none does."""
         derived_paths: set[str] = set()
         for derived in self.made:
             if not derived.sources:

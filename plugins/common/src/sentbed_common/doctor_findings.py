@@ -31,7 +31,7 @@ class Finding:
     detail: str = ""
     """Details, such as a version, a device's name or a number."""
     remedy: str = ""
-    """Clause on how to get it if it is missing; empty if nothing can be done."""
+    """Clause on how to get what is missing; empty if nothing can be done."""
 
 
 @attrs.frozen
@@ -56,31 +56,37 @@ def packages(
 
     `names` are distributions; `owner` is the distribution that requires them, through its `extra`.
     """
-    specifiers = {
-        requirement.name: requirement.specifier
-        for requirement in requirements(owner, extra)
-    }
-    parts, absent, unfit = [], [], False
+    specifiers = {}
+    for requirement in requirements(owner, extra):
+        specifiers[requirement.name] = requirement.specifier
+
+    versions, missing, is_unfit = [], [], False
     for name in names:
         version = version_of(name)
         if version is None:
-            absent.append(name)
+            missing.append(name)
             continue
-        part = version if name == what else f"{name} {version}"
-        if name in specifiers and not specifiers[name].contains(
-            version, prereleases=True
-        ):
-            unfit = True
-            part += f", expected {specifiers[name]}"
-        parts.append(part)
-    if not absent and not unfit:
-        return Finding(area, what, "yes", ", ".join(parts))
-    if absent:
-        parts.append(f"{', '.join(absent)} not installed")
-    install = "pip install --upgrade" if unfit else "pip install"
-    remedy = f"`{install} '{owner}[{extra}]'`" if extra else f"`{install} {owner}`"
-    status: Literal["no", "limited"] = "no" if absent else "limited"
-    return Finding(area, what, status, "; ".join(parts), remedy)
+        part = version
+        if name != what:
+            part = f"{name} {version}"
+        specifier = specifiers.get(name)
+        if specifier is not None and not specifier.contains(version, prereleases=True):
+            is_unfit = True
+            part += f", expected {specifier}"
+        versions.append(part)
+    if not missing and not is_unfit:
+        return Finding(area, what, "yes", ", ".join(versions))
+
+    install = "pip install"
+    if is_unfit:
+        install += " --upgrade"
+    remedy = f"`{install} {owner}`"
+    if extra:
+        remedy = f"`{install} '{owner}[{extra}]'`"
+    if not missing:
+        return Finding(area, what, "limited", "; ".join(versions), remedy)
+    versions.append(f"{', '.join(missing)} not installed")
+    return Finding(area, what, "no", "; ".join(versions), remedy)
 
 
 def present(
@@ -99,7 +105,7 @@ def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -
     The result must be serialisable as JSON; `environment` is added to this process's environment.
 
     Raises:
-        RunError: if the function fails, its process is killed or it takes longer than `seconds`; says which.
+        RunError: if the function fails, its process is killed or it takes longer than `seconds`.
     """
     code = (
         f"import json\nfrom {function.__module__} import {function.__name__} as function\n"

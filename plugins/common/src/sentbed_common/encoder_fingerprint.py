@@ -1,4 +1,4 @@
-"""Fingerprint of an encoder: everything that determines its vectors, so that stored ones can be found."""
+"""Fingerprint of an encoder: a hash of everything that determines its vectors, to find cached ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENCODING = (
     "sentbed._recipe.prompts",
     "sentbed.protocols.tokens",
 )
-"""Core modules that determine how texts become batches: prompts, tokens, batching."""
+"""Core modules whose code determines how texts become batches: prompts, tokens, batching."""
 
 
 @attrs.frozen
@@ -43,30 +43,32 @@ class EncoderFingerprint:
 def fingerprint_of(
     encoder: Encoder, fingerprint: str | None = None
 ) -> EncoderFingerprint | None:
-    """Return everything that determines the vectors of texts, or None if a part cannot report it.
+    """Return everything that determines the vectors of texts; None if a part cannot report it.
 
-    The current weights are hashed unless `fingerprint` gives the placed encoder's hash; further training
-    leads to another fingerprint.
+    The weights on the device are hashed, unless the caller has their hash already (`fingerprint`). Training
+    the encoder further changes it.
     """
     from sentbed.tools import components_of, unstructure
 
     recipe, engine, placed = encoder.recipe, encoder.engine, encoder.placed
-    tokens = encoder.backbone.tokenizer.fingerprint
+    tokenizer = encoder.backbone.tokenizer.fingerprint
     parts = components_of((recipe.backbone, recipe.pooler, recipe.head))
     code = code_of(*parts, type(engine), type(placed), *ENCODING)
-    if tokens is None or code is None:
+    if tokenizer is None or code is None:
         return None
-    if not (hashed := fingerprint or placed.fingerprint()):
+    weights = fingerprint or placed.fingerprint()
+    if not weights:
         return None
+    prompts = []
+    for prompt in recipe.resolved_prompts:
+        prompts.append(prompt and attrs.asdict(prompt))
     machine = engine.describe()
     key = {
-        "weights": hashed,
-        "tokenizer": tokens,
+        "weights": weights,
+        "tokenizer": tokenizer,
         "recipe": unstructure(recipe),
         "counts prompt": encoder.counts_prompt,
-        "prompt": [
-            prompt and attrs.asdict(prompt) for prompt in recipe.resolved_prompts
-        ],
+        "prompt": prompts,
         "engine": {"token_budget": engine.token_budget, **machine},
         "protocol": dict(placed.protocol),
         "code": [__version__, code],

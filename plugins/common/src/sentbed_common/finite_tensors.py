@@ -1,4 +1,4 @@
-"""Whether the numbers of a tensor are finite, without copies of its size."""
+"""Test whether all numbers of a tensor are finite, without copies of its size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def is_finite_tensor(tensor: torch.Tensor) -> bool:
-    """Whether all numbers are finite; `torch.isfinite` would write several masks of their size."""
+    """Whether all numbers are finite; `torch.isfinite` would allocate several masks of the tensor's size."""
     if not tensor.numel():
         return True
     # Both are NaN where any number is.

@@ -8,9 +8,9 @@ import sys
 
 
 def import_heavy(module: str) -> None:
-    """Import a large library without garbage collection, which takes a sixth less processor time.
+    """Import a large library without garbage collection, which saves a sixth of the processor time.
 
-    Nearly all that an import makes stays, and the collector would walk through it again and again.
+    Nearly all objects that an import makes are kept, and the collector would walk through them again and again.
     """
     if module in sys.modules:
         return
@@ -21,7 +21,7 @@ def import_heavy(module: str) -> None:
     finally:
         if collects:
             if not gc.get_freeze_count():
-                # Both together make all objects old, so that no collection of young ones walks through them.
+                # Together they move all objects to the oldest generation, which is rarely collected.
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -1,4 +1,4 @@
-"""The states of the host's global random generators: Python's and NumPy's."""
+"""The states of the global random generators of Python and NumPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def host_draws() -> dict[str, Any]:
-    """Return the states of Python's and of NumPy's global generator, as JSON."""
+    """Return the states of Python's and of NumPy's global generator, serialisable as JSON."""
     import numpy as np
 
     version, key, gauss = random.getstate()

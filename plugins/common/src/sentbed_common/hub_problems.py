@@ -1,4 +1,4 @@
-"""Why something of the Hugging Face Hub cannot be had, in one sentence by cause."""
+"""Messages on why something of the Hugging Face Hub cannot be downloaded, by cause."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ def hub_errors(
     repository: str,
     revision: str | None = None,
 ) -> Iterator[None]:
-    """Turn what huggingface-hub raises into an `error_of` with the cause and what to do about it.
+    """Turn exceptions of huggingface-hub into an `error_of` with the cause and a remedy.
 
-    `kind` is `model` or `dataset`. Errors of sentbed itself pass, and so do Ctrl-C and the process's end.
+    `kind` is `model` or `dataset`. Errors of sentbed itself are not changed, nor are Ctrl-C and the process's
+    end.
     """
     try:
         yield
@@ -42,11 +43,11 @@ NETWORK_LIBRARIES = frozenset(
         "urllib3",
     )
 )
-"""Modules whose errors are those of a connection."""
+"""Modules whose errors are those of a network connection."""
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, what it was raised from, and so on."""
+    """Yield an error, the error that it was raised from, and so on."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -56,7 +57,7 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_of_network(error: BaseException) -> bool:
-    """Whether an error is one of a connection or of an HTTP answer, by whatever library that was made."""
+    """Whether an error is one of a connection or of an HTTP answer, whatever library raised it."""
     from huggingface_hub import errors
 
     if isinstance(
@@ -73,14 +74,15 @@ def _is_of_network(error: BaseException) -> bool:
 def hub_problem(
     error: BaseException, kind: str, repository: str, revision: str | None = None
 ) -> str:
-    """Return why a repository of the hub cannot be had, and what to do."""
+    """Return why a repository of the hub cannot be downloaded, and what to do."""
     from huggingface_hub import constants, errors, is_offline_mode
 
-    name = (
-        f"`{repository}`"
-        if revision is None
-        else f"`{repository}` at revision `{revision}`"
-    )
+    name = f"`{repository}`"
+    if revision is not None:
+        name += f" at revision `{revision}`"
+    directory, option = "", ""
+    if kind == "dataset":
+        directory, option = "datasets/", "--repo-type dataset "
     subject = f"the hub gives no {kind} {name}"
     causes = list(causes_of(error))
 
@@ -88,9 +90,7 @@ def hub_problem(
         return any(isinstance(cause, types) for cause in causes)
 
     if is_caused_by(errors.GatedRepoError):
-        page = f"{constants.ENDPOINT}/{repository}"
-        if kind == "dataset":
-            page = f"{constants.ENDPOINT}/datasets/{repository}"
+        page = f"{constants.ENDPOINT}/{directory}{repository}"
         return (
             f"{subject}: it is gated; accept its licence at {page}, then log in with `hf auth login`, or set "
             "`HF_TOKEN`"
@@ -109,12 +109,9 @@ def hub_problem(
     ):
         return f"{subject}: a file that it lists is not there; try again, or name another revision"
     if is_offline_mode():
-        download = f"hf download {repository}"
-        if kind == "dataset":
-            download = f"hf download --repo-type dataset {repository}"
         return (
             f"{subject}: it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
-            f"`{download}` where there is a network, or unset the variable"
+            f"`hf download {option}{repository}` where there is a network, or unset the variable"
         )
     numbers = {getattr(cause, "errno", None) for cause in causes}
     if numbers & {errno.ENOSPC, errno.EDQUOT}:

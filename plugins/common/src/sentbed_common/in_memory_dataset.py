@@ -46,11 +46,9 @@ class InMemoryDataset(Dataset):
         """Yield every text, column by column; a list used for two columns counts once."""
         seen = set()
         for name, texts in self.data.items():
-            is_chosen = columns is None or name in columns
-            if (
-                is_chosen
-                and id(texts) not in seen
-                and isinstance(next(iter(texts), ""), str)
-            ):
-                seen.add(id(texts))
+            is_left_out = columns is not None and name not in columns
+            if is_left_out or id(texts) in seen:
+                continue
+            seen.add(id(texts))
+            if isinstance(next(iter(texts), ""), str):
                 yield from texts

@@ -1,4 +1,4 @@
-"""Programs of ours that read a stranger's file in a process of their own, which knows no secrets."""
+"""Programs of ours that read untrusted files, run in a separate process without this one's keys and tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENVIRONMENT = re.compile(
     r"(PATH|PYTHONPATH|PYTHONHOME|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|VIRTUAL_ENV|SYSTEMROOT|TMPDIR|TEMP|TMP|LANG"
     r"|OPENBLAS_\w+)"
 )
-"""Variables that the process gets; others hold keys and tokens, and it needs none."""
+"""Environment variables that the process gets; the others may hold keys and tokens."""
 
 
 def run_program(
@@ -23,12 +23,13 @@ def run_program(
     variables: Mapping[str, str],
     content: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process without this one's keys and tokens, and return what it printed.
+    """Run a program in a process without this one's keys and tokens, and return its output.
 
-    `variables` are set besides; `content` is its standard input. Limits of memory it sets itself.
+    `variables` are additional environment variables; `content` is its standard input. The program itself
+    limits its memory.
 
     Raises:
-        TimeoutExpired: if it has not ended after so many seconds; it is killed.
+        TimeoutExpired: if it has not ended after `seconds`; it is killed.
     """
     environment = {
         name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)

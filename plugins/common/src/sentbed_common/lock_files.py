@@ -1,4 +1,4 @@
-"""Lock files of other processes, looked at without taking them."""
+"""Test whether another process holds a lock file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sentbed.tools import locked
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock file `path`, without creating it; False if it cannot be written."""
+    """Whether a process holds the lock file `path`. The file is not created; False if it cannot be written."""
     try:
         if not path.exists():
             return False

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     Similarities: TypeAlias = NDArray[np.float64]
 
 DOCUMENT_BLOCK = 65_536
-"""Documents encoded, or compared with queries, at a time."""
+"""Number of documents encoded, or compared with queries, at a time."""
 _QUERIES = 128
-"""Queries compared at a time: 32 MiB of products with one chunk."""
+"""Number of queries compared at a time: with one block of documents, 32 MiB of products."""
 _SPARE = 8
-"""Candidates beyond the k best: the order of products may differ between float32 and float64. If more
-documents than these agree to float32's rounding (1e-7), one of them may replace another."""
+"""Number of candidates beyond the k best, since the order of products may differ between float32 and float64.
+If more documents than these agree to float32's rounding (1e-7), one of them may replace another."""
 _GATHERED = 4096
-"""Candidates whose products are taken in float64 at a time."""
+"""Number of candidates whose products are computed in float64 at a time."""
 _NONE = -1
-"""Stands for a document where a query has fewer neighbours than others."""
+"""In the place of a document, if a query has fewer neighbours than others."""
 
 
 @attrs.frozen(eq=False)
@@ -62,38 +62,36 @@ def nearest(
     import numpy as np
 
     starts = range(0, len(queries), query_block)
-    best = {
-        start: _nothing(len(queries[start : start + query_block])) for start in starts
-    }
-    pairs = _by_query(excluded, starts, query_block)
+    best = {}
+    for start in starts:
+        best[start] = _no_neighbours(len(queries[start : start + query_block]))
+    excluded_by_start = _by_start(excluded, starts, query_block)
 
     seen = 0
     for block in documents:
         for chunk in in_blocks(block, document_block):
             _require_same_width(queries, chunk)
-            longest = float(
-                np.sqrt(np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64).max())
-            )
+            squares = np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64)
+            longest = float(np.sqrt(squares.max()))
             for start in starts:
                 rows = queries[start : start + query_block]
                 products = rows @ chunk.T
-                out = pairs[start]
-                out = out[(out[:, 1] >= seen) & (out[:, 1] < seen + len(chunk))]
-                products[out[:, 0] - start, out[:, 1] - seen] = -np.inf
+                pairs = excluded_by_start[start]
+                pairs = pairs[(pairs[:, 1] >= seen) & (pairs[:, 1] < seen + len(chunk))]
+                products[pairs[:, 0] - start, pairs[:, 1] - seen] = -np.inf
 
-                candidates = _candidates(
-                    products, k + _SPARE, _limits(best[start], k, rows, longest)
-                )
+                limits = _limits(best[start], k, rows, longest)
+                candidates = _candidates(products, k + _SPARE, limits)
                 neighbours = _with_exact_products(rows, chunk, *candidates, seen)
                 best[start] = _merge(best[start], neighbours, k)
             seen += len(chunk)
 
-    parts = list(best.values()) or [_nothing(0)]
     most = min(k, seen)
-    return Neighbours(
-        np.concatenate([_padded(part.places, most, _NONE) for part in parts]),
-        np.concatenate([_padded(part.similarities, most, -np.inf) for part in parts]),
-    )
+    places, similarities = [np.empty((0, most), np.int64)], [np.empty((0, most))]
+    for part in best.values():
+        places.append(_padded(part.places, most, _NONE))
+        similarities.append(_padded(part.similarities, most, -np.inf))
+    return Neighbours(np.concatenate(places), np.concatenate(similarities))
 
 
 def in_blocks(vectors: Vectors, size: int = DOCUMENT_BLOCK) -> Iterator[Vectors]:
@@ -116,6 +114,7 @@ def unit_rows(vectors: Vectors) -> Vectors:
 
 
 def _require_same_width(queries: Vectors, documents: Vectors) -> None:
+    """Raise `RunError` if queries and documents differ in width."""
     if queries.shape[1] != documents.shape[1]:
         raise RunError(
             f"the encoder of the first side gives vectors of width {queries.shape[1]}, that of the second "
@@ -124,24 +123,27 @@ def _require_same_width(queries: Vectors, documents: Vectors) -> None:
         )
 
 
-def _nothing(rows: int) -> Neighbours:
+def _no_neighbours(rows: int) -> Neighbours:
+    """Return the neighbours of `rows` queries before any document was compared."""
     import numpy as np
 
     return Neighbours(np.empty((rows, 0), dtype=np.int64), np.empty((rows, 0)))
 
 
-def _by_query(
+def _by_start(
     excluded: Places | None, starts: range, query_block: int
 ) -> dict[int, Places]:
     """Return the excluded pairs of each block of queries, by its first query."""
     import numpy as np
 
-    pairs = np.empty((0, 2), np.int64) if excluded is None else excluded
-    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    return {
-        start: pairs[slice(*np.searchsorted(pairs[:, 0], (start, start + query_block)))]
-        for start in starts
-    }
+    if excluded is None:
+        excluded = np.empty((0, 2), np.int64)
+    pairs = excluded[np.argsort(excluded[:, 0], kind="stable")]
+    by_start = {}
+    for start in starts:
+        first, last = np.searchsorted(pairs[:, 0], (start, start + query_block))
+        by_start[start] = pairs[first:last]
+    return by_start
 
 
 def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vectors:
@@ -189,16 +191,15 @@ def _candidates(
 def _with_exact_products(
     queries: Vectors, documents: Vectors, rows: Places, columns: Places, seen: int
 ) -> Neighbours:
-    """Return candidates as a table, `(queries, most of a query)`, with their products in float64."""
+    """Return candidates as a table, `(queries, largest number of candidates)`, with their products in float64."""
     import numpy as np
 
     products = np.empty(len(rows))
     for start in range(0, len(rows), _GATHERED):
         part = slice(start, start + _GATHERED)
-        # By sums of rows: a matrix product may round the same vector differently elsewhere.
-        products[part] = (
-            documents[columns[part]].astype(np.float64) * queries[rows[part]]
-        ).sum(axis=1)
+        # By sums of rows: a matrix product may round equal vectors differently in other places.
+        wide = documents[columns[part]].astype(np.float64)
+        products[part] = (wide * queries[rows[part]]).sum(axis=1)
 
     counts = np.bincount(rows, minlength=len(queries))
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -211,12 +212,14 @@ def _with_exact_products(
 
 
 def _padded(values: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
+    """Return the columns of `values`, and more of `fill` up to `width`."""
     import numpy as np
 
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
 
 
 def _merge(first: Neighbours, second: Neighbours, k: int) -> Neighbours:
+    """Return the `k` nearest documents among two lists of neighbours."""
     import numpy as np
 
     places = np.concatenate([first.places, second.places], axis=1)

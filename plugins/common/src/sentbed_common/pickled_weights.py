@@ -1,8 +1,8 @@
-"""Pickled weights (`pytorch_model.bin`) as safetensors: converted once, in a process that does nothing else.
+"""Pickled weights (`pytorch_model.bin`) as safetensors: converted once, in a separate process.
 
-A pickle is a program. It is read by `torch.load(weights_only=True)`, which makes tensors and refuses all
-else, in a child process without network and with limits (`convert_pickled_weights.py`). What that writes is
-kept in the cache under the hash of its sources.
+A pickle is a program. It is read by `torch.load(weights_only=True)`, which makes tensors and refuses everything
+else, in a child process without network and with limits (`convert_pickled_weights.py`). The safetensors are kept
+in the cache under the hash of their sources.
 """
 
 from __future__ import annotations
@@ -47,32 +47,36 @@ SMALL_FILES = (
 """Files that are copied beside the converted weights: configuration, tokenizer, code."""
 
 LARGEST_SMALL_FILE = 1 << 26
-"""Bytes of the largest of them."""
+"""Largest size in bytes of a file that is copied."""
 
 VERSION = 1
-"""Raised when the program writes something else, so that what it wrote before is not taken."""
+"""Version of the converted files; raised when the program changes them, so that earlier ones are not used."""
 
 OLDEST_TORCH = (2, 10)
-"""Before it, even `weights_only=True` can be made to run code (CVE-2025-32434, CVE-2026-24747)."""
+"""Oldest version that reads pickles safely: before it, even `weights_only=True` can be made to run code
+(CVE-2025-32434, CVE-2026-24747)."""
 
 PROGRAM = Path(__file__).with_name("convert_pickled_weights.py")
 
 SPARE_MEMORY = 4 << 30
-"""Bytes that the child process may use besides a multiple of the file's size; torch alone takes 1 GB."""
+"""Bytes that the child process may use in addition to a multiple of the file's size; torch alone takes 1 GB."""
 
 BYTES_PER_SECOND = 20 << 20
-"""The slowest disk that is waited for."""
+"""Speed of the slowest disk for which the time limit suffices."""
 
 SECONDS_AT_LEAST = 120
 
 
 def pickled_files(directory: Path, patterns: Sequence[str] = PICKLED) -> list[Path]:
     """Return the pickled files of weights in a directory."""
-    return sorted(file for pattern in patterns for file in directory.glob(pattern))
+    files: list[Path] = []
+    for pattern in patterns:
+        files += directory.glob(pattern)
+    return sorted(files)
 
 
 def problem_of_shards(files: Sequence[Path]) -> str | None:
-    """Return which of the shards is missing by their names, `...-00001-of-00003.bin`, or None."""
+    """Return which shard is missing by their names, `...-00001-of-00003.bin`; None if all are there."""
     for file in files:
         numbered = re.fullmatch(r"(.*-)(\d+)-of-(\d+)(\.\w+)", file.name)
         if numbered is None:
@@ -93,10 +97,10 @@ def in_safetensors(
 ) -> tuple[Path, Mapping[str, str]]:
     """Return a directory with the model's weights as safetensors, and the SHA-256 of each pickled source.
 
-    It is `directory` itself if nothing there is pickled, or if the same weights stand beside as safetensors;
-    otherwise one in the cache (`SENTBED_CACHE`), which holds configuration and tokenizer as well. Without
-    `may_convert`, only what was converted before is taken. `shown` names the model in messages. Processes
-    that need the same model wait for the one that converts it.
+    It is `directory` itself if nothing in it is pickled, or if it has the same weights as safetensors too;
+    otherwise a directory in the cache (`SENTBED_CACHE`), with configuration and tokenizer. Without
+    `may_convert`, only weights that were converted earlier are used. `shown` names the model in messages.
+    Processes that need the same model wait for the one that converts it.
 
     Raises:
         ModelError: if the pickled files hold more than tensors or are damaged, or may not be converted.
@@ -133,10 +137,10 @@ def _fill_cache(
     sources: Sequence[Path],
     shown: str,
 ) -> None:
-    """Write the converted model to `target`, at once, and say that it happened."""
-    # What a process that was killed has left.
-    for left in target.parent.glob(f".{target.name}.*"):
-        shutil.rmtree(left, ignore_errors=True)
+    """Write the converted model to `target`, atomically, and print a line about it."""
+    # Remains of a process that was killed.
+    for remains in target.parent.glob(f".{target.name}.*"):
+        shutil.rmtree(remains, ignore_errors=True)
     started = time.monotonic()
 
     def fill(temporary: Path) -> None:
@@ -159,14 +163,14 @@ def _fill_cache(
 
 
 def _converted_name(pickled: str) -> str:
-    """Return the name, or the pattern of names, that pickled weights have as safetensors."""
+    """Return the name (or pattern of names) as safetensors of pickled weights."""
     return (
         pickled.replace("pytorch_model", "model").removesuffix(".bin") + ".safetensors"
     )
 
 
 def _key(directory: Path, hashes: Mapping[str, str]) -> str:
-    """Return the name in the cache: a hash of all that the converted directory is made of."""
+    """Return the name in the cache: a hash of everything from which the converted directory is made."""
     digest = hashlib.sha256(
         json.dumps([VERSION, dict(hashes)], sort_keys=True).encode()
     )
@@ -177,9 +181,10 @@ def _key(directory: Path, hashes: Mapping[str, str]) -> str:
 
 def _small_files(directory: Path) -> Iterator[Path]:
     """Yield the files of configuration, tokenizer and code."""
-    for file in sorted(
-        {file for pattern in SMALL_FILES for file in directory.glob(pattern)}
-    ):
+    files: set[Path] = set()
+    for pattern in SMALL_FILES:
+        files.update(directory.glob(pattern))
+    for file in sorted(files):
         if file.is_file() and file.stat().st_size <= LARGEST_SMALL_FILE:
             yield file
 
@@ -196,7 +201,7 @@ def _require_safe_torch() -> None:
 
 
 def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
-    """Convert each file, and write the index where there are several."""
+    """Convert each file; write an index if there are several."""
     places: dict[str, str] = {}
     total = 0
     for source in sources:
@@ -212,7 +217,7 @@ def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
 
 
 def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
-    """Convert one file in a process of its own; return the names of its weights and their bytes.
+    """Convert one file in a separate process; return the names of its weights and their bytes.
 
     Raises:
         ModelError: if the file is refused, or the process fails.
@@ -248,7 +253,7 @@ def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
 
 
 def _end_of(done: subprocess.CompletedProcess[str]) -> str:
-    """Return how a process that failed has ended."""
+    """Return how a failed process ended."""
     if done.returncode < 0:
         return f"its process was ended by {signal_name(-done.returncode)}"
     lines = done.stderr.strip().splitlines()

@@ -1,11 +1,12 @@
-"""Instruction sets of this machine's processor, by which the precision of matrix products is chosen."""
+"""The bf16 instruction sets of this machine's processor, by which the precision of matrix products is chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
-"""Instruction sets any of which makes bf16 faster than fp32; without them it is emulated, and slower."""
+"""Instruction sets that make bf16 faster than fp32, each of them alone; without any, bf16 is emulated and
+slower."""
 
 
 def bf16_instructions() -> list[str]:

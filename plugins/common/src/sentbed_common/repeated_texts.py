@@ -1,4 +1,4 @@
-"""Repeated texts, found by digests: a few bytes of each are held in memory, and not the texts."""
+"""Search for repeated texts by their digests, so that a few bytes per text are in memory instead of the texts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ _BYTES = 16
 
 
 def text_digest(content: bytes) -> bytes:
-    """Return the 16-byte digest of a text."""
+    """Return the 16-byte BLAKE2b digest of a text's bytes."""
     return hashlib.blake2b(content, digest_size=_BYTES).digest()
 
 
 def first_of_equal(digests: bytearray) -> NDArray[np.int64]:
-    """Return for each of n joined digests the index of the first that equals it, `(n,)`."""
+    """Return for each digest the index of the first digest that equals it, `(n,)`; its own index if it is new.
+
+    `digests` is n digests, one after another.
+    """
     import numpy as np
 
     halves = np.frombuffer(digests, np.uint64).reshape(-1, 2)
-    # A stable order, so that the first of equal ones is the one that was added first.
+    # A stable order: equal digests stay in the order in which they were added.
     order = np.lexsort((halves[:, 1], halves[:, 0]))
-    new = np.ones(len(order), bool)
-    new[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    starts_group = np.ones(len(order), bool)
+    starts_group[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    group_of = np.cumsum(starts_group) - 1
+    first_of_group = order[starts_group]
     first = np.empty(len(order), np.int64)
-    first[order] = order[new][np.cumsum(new) - 1]
+    first[order] = first_of_group[group_of]
     return first

@@ -1,4 +1,4 @@
-"""Hashes of source code, so that an edited component counts as a different one."""
+"""Hashes of source code, which make an edited component count as a different one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sentbed.tools import files_digest
 def code_of(*parts: type | str) -> str | None:
     """Return a hash of the source code of these modules and of the whole packages of these classes.
 
-    Return None if the running code is not known: a class defined interactively, or a file that has changed
-    since this process started, which may run an older version.
+    Return None if the running code is not known: for a class that was defined interactively, or a file that has
+    changed since this process started, which may run an older version.
     """
     files: set[Path] = set()
     for part in parts:
@@ -23,10 +23,10 @@ def code_of(*parts: type | str) -> str | None:
             return None
         files |= files_of_part
     try:
-        if any(
-            max(file.stat().st_mtime, file.stat().st_ctime) > STARTED for file in files
-        ):
-            return None
+        for file in files:
+            status = file.stat()
+            if max(status.st_mtime, status.st_ctime) > STARTED:
+                return None
         return files_digest(files)
     except OSError:
         return None
@@ -34,17 +34,18 @@ def code_of(*parts: type | str) -> str | None:
 
 def _package(component: type) -> set[Path]:
     """Return the files of a class's outermost package, or its module's file if there is no package."""
-    names = accumulate(component.__module__.split("."), "{}.{}".format)
-    packages = (
-        _file(name) for name in names if hasattr(sys.modules.get(name), "__path__")
-    )
-    # A namespace package has no file and may contain unrelated code.
-    init = next(filter(None, packages), None)
-    if init is None:
-        return _file(component.__module__)
-    return {file for path in init for file in path.parent.rglob("*.py")}
+    for name in accumulate(component.__module__.split("."), "{}.{}".format):
+        is_package = hasattr(sys.modules.get(name), "__path__")
+        # A namespace package has no file and may contain unrelated code.
+        if is_package and (files := _file(name)):
+            (init,) = files
+            return set(init.parent.rglob("*.py"))
+    return _file(component.__module__)
 
 
 def _file(module: str) -> set[Path]:
+    """Return the file of an imported module; empty if it has none."""
     path = getattr(sys.modules.get(module), "__file__", None)
-    return {Path(path)} if path else set()
+    if not path:
+        return set()
+    return {Path(path)}

@@ -1,4 +1,7 @@
-"""The protocol of a task pool, which an executor builds: it runs the tasks of a long job."""
+"""Interface of a task pool, which runs the independent tasks of a long job on workers.
+
+Each executor (local processes, a cluster) provides one.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 Tell: TypeAlias = Callable[[int], None]
-"""A task calls it with the amount of work done since its last call."""
+"""Function that a task calls with the amount of work done since its last call."""
 Start: TypeAlias = Callable[[int | None], Callable[[Task, Tell], Result]]
-"""Called once per worker with its number of threads (None: no limit); returns the function for tasks."""
+"""Function that is called once per worker with its number of threads (None: no limit); returns the function
+that runs a task."""
 OnProgress: TypeAlias = Callable[[Task, int], None]
-"""Callback for a task and the amount of it done since the last call."""
+"""Called with a task and the amount of its work done since the last call."""
 OnDeath: TypeAlias = Callable[[Task, str], Result]
-"""Called with a task whose workers died and the reason; returns a substitute result."""
+"""Called with a task whose workers died, and the reason; returns the result to use for it."""
 
 
 class TaskPool(Protocol):
@@ -35,8 +39,9 @@ class TaskPool(Protocol):
         results are pickled. Progress reported with `tell(amount)` is passed on to
         `on_progress(task, amount)`, if the executor supports it.
 
-        The task of a worker that died is retried by a new worker a few times, then raises a `RunError` that
-        names it by its `str`; with `on_death`, its result is `on_death(task, message)` instead, and the other
-        tasks continue. If the function raises an exception, nothing is retried: all tasks end, and the
-        exception is raised here. Workers end when the generator is closed: use `contextlib.closing`.
+        If a worker dies, a new one retries its task a few times. After that, `run` raises a `RunError` with
+        `str(task)` in its message, or, if `on_death` is given, yields `on_death(task, message)` as the task's
+        result and goes on with the others. If the function raises an exception, nothing is retried: all tasks
+        end, and the exception is raised here. Workers end when the generator is closed: use
+        `contextlib.closing`.
         """

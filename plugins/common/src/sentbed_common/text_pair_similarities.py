@@ -1,4 +1,4 @@
-"""Similarities of pairs of texts as their encoder has them compared: the cosine where it names none."""
+"""Similarities of pairs of texts, by the similarity that their encoder names, or else by cosine."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Encoded: TypeAlias = "NDArray[np.float32] | RaggedVectors"
-"""What an encoder gives of some texts: a vector of each, or those of the tokens of each."""
+"""An encoder's output for texts: a vector for each text, or one for each of its tokens."""
 
 _BLOCK = 4096
-"""Rows that are looked at, or compared, at a time."""
+"""Number of rows that are checked or compared at a time."""
 _PAIRS = 64
-"""Pairs that a component compares at a time."""
+"""Number of pairs that a component compares at a time."""
 
 
 def pair_similarities(vectors: Vectors, name: str) -> NDArray[np.float64]:
-    """Return the similarity of the two texts of each pair of a list, `(n,)`, as their encoder has them compared.
+    """Return the similarity of the two texts of each pair of a list, `(n,)`.
 
-    The list has the first sentences of the pairs on its first side, the second ones on its second. By the
-    cosine, which is that of an encoder that names none, a zero vector has 0.
+    The list has the first sentences of the pairs on its first side, the second ones on its second. The
+    similarity is the one that the encoder names, or else the cosine, which is 0 for a zero vector.
 
     Raises:
         RunError: if a vector is not finite.
@@ -38,7 +38,7 @@ def pair_similarities(vectors: Vectors, name: str) -> NDArray[np.float64]:
 
 
 def encoded(vectors: Vectors, name: str) -> Encoded:
-    """Return what the encoder gives of the texts of a list; raises `RunError` if it is not finite."""
+    """Return the encoder's output for the texts of a list; raises `RunError` if it is not finite."""
     import numpy as np
 
     if vectors.output != "tokens":
@@ -62,7 +62,7 @@ def encoded(vectors: Vectors, name: str) -> Encoded:
 def pairwise_similarities(
     similarity: Similarity | None, first: Encoded, second: Encoded
 ) -> NDArray[np.float64]:
-    """Return the similarity of each text with that in the same place of the other side, `(n,)`."""
+    """Return the similarity of each text with the one at the same place on the other side, `(n,)`."""
     if not (isinstance(first, RaggedVectors) or isinstance(second, RaggedVectors)):
         if similarity is None or similarity.traits.formula == "cosine":
             return cosines(first, second)
@@ -76,7 +76,7 @@ def pairwise_similarities(
 def _pairwise_of_tensors(
     similarity: Similarity, first: Encoded, second: Encoded
 ) -> NDArray[np.float64]:
-    """Return what the component's own function gives, in blocks and in float64, `(n,)`."""
+    """Return the similarities that the component's own functions compute, in blocks and in float64, `(n,)`."""
     import numpy as np
     import torch
 
@@ -95,7 +95,7 @@ def _pairwise_of_tensors(
 
 
 def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
-    """Return what an encoder gives of some texts as `Similarity.normalize` takes it."""
+    """Return an encoder's output for texts in the form that `Similarity.normalize` takes."""
     import numpy as np
     import torch
 
@@ -110,7 +110,7 @@ def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
 def array_of(
     values: Any, shape: tuple[int, ...], similarity: Similarity, method: str
 ) -> NDArray[Any]:
-    """Return a similarity's result in NumPy. Raises `PluginError` if it has another shape."""
+    """Return the result of a similarity as a NumPy array. Raises `PluginError` if it has another shape."""
     import torch
 
     returned(values, torch.Tensor, similarity, method)
@@ -125,7 +125,7 @@ def array_of(
 def require_finite(
     vectors: NDArray[np.float32], texts: Sequence[str]
 ) -> NDArray[np.float32]:
-    """Return the vectors of texts, one finite row per text; raises `RunError` otherwise."""
+    """Return the vectors of texts, a row for each; raises `RunError` if there are others or one is not finite."""
     import numpy as np
 
     vectors = np.asarray(vectors)
@@ -179,7 +179,7 @@ def dots(
 def _blocks(
     first: NDArray[np.float32], second: NDArray[np.float32]
 ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
-    """Yield the places of some rows, and these rows of both sides in float64."""
+    """Yield slices of rows, and these rows of both sides in float64."""
     import numpy as np
 
     for start in range(0, len(first), _BLOCK):
@@ -190,5 +190,7 @@ def _blocks(
 
 
 def short_text(text: str, length: int = 60) -> str:
-    """Return a text for a message: its beginning, if it is longer than `length`."""
-    return text if len(text) <= length else text[: length - 1] + "…"
+    """Return a text for a message, cut off after `length` characters."""
+    if len(text) <= length:
+        return text
+    return text[: length - 1] + "…"

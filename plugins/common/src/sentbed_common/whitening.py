@@ -1,4 +1,4 @@
-"""Whitening of vectors, and directions in which they vary."""
+"""Whitening of vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def whitening_of(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean `(width,)` and kernel `(width, rank)` that whiten vectors `(n, width)`, in float64.
 
-    Of the vectors themselves, `(vectors - mean) @ kernel` has mean 0 and as covariance (over n) the identity.
+    For these vectors, `(vectors - mean) @ kernel` has mean 0, and the identity as covariance (over n).
     Columns are in descending order of variance; `rank` is the number of directions in which the vectors vary
     by more than the rounding of fp32, 0 if all are equal. The first columns of the kernel whiten to fewer
     dimensions.
@@ -25,15 +25,12 @@ def whitening_of(
 
     rows = vectors.astype(np.float64)
     mean = rows.mean(axis=0)
-    # The singular values of the centred rows: their squares over n are the covariance's eigenvalues, and
-    # small ones are more exact than of the covariance itself.
+    # The squared singular values of the centred rows, over n, are the eigenvalues of the covariance; small ones
+    # are more exact than if they were computed from the covariance.
     values, components = _singular(rows - mean)
-    # What is smaller is the rounding of vectors in fp32.
-    noise = (
-        np.abs(rows).max(initial=0.0)
-        * max(rows.shape) ** 0.5
-        * np.finfo(np.float32).eps
-    )
+    # Smaller singular values are rounding errors of vectors in fp32.
+    largest = np.abs(rows).max(initial=0.0)
+    noise = largest * max(rows.shape) ** 0.5 * np.finfo(np.float32).eps
     rank = int((values > noise).sum())
     return mean, components[:rank].T * (len(rows) ** 0.5 / values[:rank])
 
@@ -44,7 +41,8 @@ def _singular(
     """Return singular values, descending, and right singular vectors as rows."""
     import numpy as np
 
-    # Of a tall matrix those of its triangular factor, which is small.
-    factor = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
-    _, values, components = np.linalg.svd(factor, full_matrices=False)
+    if len(rows) > rows.shape[1]:
+        # The triangular factor of a tall matrix is small, and has the same ones.
+        rows = np.asarray(np.linalg.qr(rows, mode="r"))
+    _, values, components = np.linalg.svd(rows, full_matrices=False)
     return values, components

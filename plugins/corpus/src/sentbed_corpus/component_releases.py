@@ -1,4 +1,4 @@
-"""Releases of the plugins behind components, which decide vectors as much as their fields."""
+"""Releases of the plugins of components: like the components' fields, they determine the vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def component_releases(
 ) -> dict[str, str]:
     """Return the release of the plugin that each component comes from, as `NAME VERSION`.
 
-    A component within another stands under its path, such as `pooler.inner`.
+    A component within another has its path as key, such as `pooler.inner`.
     """
     releases = {}
     for path, component in parts_in(components):

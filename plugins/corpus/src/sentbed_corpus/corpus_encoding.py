@@ -58,13 +58,13 @@ from sentbed_corpus.vector_writer import (
 )
 
 LOCK = ".lock"
-"""File in the corpus directory, held by the process that works on it."""
+"""Lock file in the corpus directory, held by the process that writes into it."""
 
-TELLING_SIZE = 500_000_000
-"""Size in bytes of inputs that take some seconds to scan."""
+ANNOUNCED_SIZE = 500_000_000
+"""Size in bytes of inputs that take some seconds to scan, which is announced."""
 
 Advance: TypeAlias = Callable[[int], object]
-"""Callback for the number of rows finished since the last call."""
+"""Called with the number of rows finished since the last call."""
 
 
 @attrs.frozen
@@ -112,10 +112,10 @@ def encode_corpus(
             shutil.rmtree(request.output / VECTORS, ignore_errors=True)
         elif Manifest.read(request.output) != previous:
             raise _busy(request.output)
-        return _encode_shards(request, runtime, planned, previous, executor, say, bar)
+        return _encode_missing(request, runtime, planned, previous, executor, say, bar)
 
 
-def _encode_shards(
+def _encode_missing(
     request: Request,
     runtime: Runtime,
     planned: Manifest,
@@ -127,21 +127,21 @@ def _encode_shards(
     """Encode the shards that are missing."""
     # Workers may have another working directory.
     encoder = Path(request.encoder).resolve()
-    placed = attrs.evolve(
+    absolute = attrs.evolve(
         request, encoder=str(encoder), output=request.output.resolve()
     )
-    encoding = Encoding(
-        placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname()
-    )
+    digest = planned.request["encoder"]["sha256"]
+    encoding = Encoding(absolute, runtime, digest, socket.gethostname())
     state = planned
     intact: dict[str, str] = {}
     # Shards written before the manifest has the encoder's description are of unknown origin.
     if previous is not None and previous.how is not None:
         state = attrs.evolve(planned, how=previous.how)
         intact = _intact(request, state, say)
-    missing = [
-        shard for shard in state.shards if encoding.file(shard).name not in intact
-    ]
+    missing = []
+    for shard in state.shards:
+        if encoding.file(shard).name not in intact:
+            missing.append(shard)
     write_digests(request.output, intact)
     if len(missing) < len(planned.shards):
         say(
@@ -154,16 +154,15 @@ def _encode_shards(
     rows = sum(shard.rows for shard in missing)
     started = time.perf_counter()
     with bar(rows) as advance:
-        state = _encode(state, missing, encoding, executor, _Shown(advance))
+        state = _run_tasks(state, missing, encoding, executor, _ShardProgress(advance))
     seconds = time.perf_counter() - started
 
     for partial_file in (request.output / VECTORS).glob(".part-*"):
         # Left by killed workers.
         partial_file.unlink(missing_ok=True)
 
-    write_digests(
-        request.output, read_digests(request.output) or {}
-    )  # in the order of the shards
+    # Once more, in the order of the shards.
+    write_digests(request.output, read_digests(request.output) or {})
     attrs.evolve(state, complete=True).write(request.output)
     width: int = (state.how or {})["width"]
     return Summary(state.rows, width, len(state.shards), rows, seconds)
@@ -172,7 +171,7 @@ def _encode_shards(
 def _intact(
     request: Request, state: Manifest, say: Callable[[str], object]
 ) -> dict[str, str]:
-    """Return name -> hash of the files of shards that are unchanged since they were written."""
+    """Return name -> hash of the files of those shards that are unchanged since they were written."""
     digests = read_digests(request.output)
     intact = {}
     for shard in state.shards:
@@ -207,12 +206,12 @@ def _alone(output: Path) -> Iterator[None]:
         yield
 
 
-def _encode(
+def _run_tasks(
     state: Manifest,
     missing: Sequence[Shard],
     encoding: Encoding,
     executor: TaskPool,
-    shown: _Shown,
+    shown: _ShardProgress,
 ) -> Manifest:
     """Encode the missing shards; return the manifest with the encoder's description."""
     left = len(missing)
@@ -275,7 +274,7 @@ def _planned(
 
 
 def _is_empty(output: Path) -> bool:
-    """Whether it is a directory with nothing, or with the lock of a command that ended before it wrote."""
+    """Whether a directory is empty, or has only the lock of a command that ended before it wrote anything."""
     return output.is_dir() and all(path.name == LOCK for path in output.iterdir())
 
 
@@ -292,7 +291,7 @@ def _cut(
     unchanged = _unchanged_shards(previous, request)
     new = [file for file in files if str(file) not in unchanged]
     size = sum(state_of(file)[0] for file in new)
-    if size > TELLING_SIZE:
+    if size > ANNOUNCED_SIZE:
         say(f"looking through {counted(len(new), 'file')}, {size / 1e9:.1f} GB")
     sources = []
     shards: list[Shard] = []
@@ -344,6 +343,8 @@ def _unchanged_shards(
 
 @attrs.frozen
 class _Table:
+    """Table of a recipe with only a runtime."""
+
     runtime: Runtime
 
 
@@ -405,9 +406,9 @@ class Encoding:
         trust = self.request.trust_remote_code
         encoder = Encoder.load(directory, runtime, trust_remote_code=trust)
         encoder = under_prompt(encoder, self.request.prompt, self.request.instruction)
-        return partial(self._encode, encoder)
+        return partial(self._encode_shard, encoder)
 
-    def _encode(
+    def _encode_shard(
         self, encoder: Encoder, shard: Shard, tell: Tell
     ) -> tuple[dict[str, Any], str]:
         """Encode a shard into its file; return the encoder's description, and the file's hash."""
@@ -436,8 +437,8 @@ def _require_same(
 
 
 @attrs.define
-class _Shown:
-    """Progress by shard; rows of a shard that is restarted are not counted twice."""
+class _ShardProgress:
+    """Progress in rows; rows of a shard that is started again are not counted twice."""
 
     forward: Advance
     part: dict[int, int] = attrs.field(factory=dict)

@@ -13,7 +13,7 @@ from sentbed.tools import WINDOW
 
 @attrs.frozen
 class Request:
-    """What is to be encoded, and how."""
+    """Everything that determines how a corpus is encoded."""
 
     encoder: str
     """Directory of a saved encoder."""
@@ -40,11 +40,11 @@ class Request:
     prompt: str = ""
     """Key of the encoder's `task_prompts`, such as `query`; empty for its own prompt."""
     instruction: str = ""
-    """What stands for `{instruction}` in that prompt."""
+    """Text in the place of `{instruction}` in that prompt."""
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, in the plural where it is not 1."""
+    """Return a number with a noun, which is in the plural unless the number is 1."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}s"

@@ -1,8 +1,7 @@
-"""Mining of hard negatives: for each anchor, near candidates that are not its positives.
+"""Mining of hard negatives: for each anchor, similar candidates that are not its positives.
 
-Texts and vectors are on disk, below a directory beside the output that is removed at the end. Held in
-memory are one window of texts and vectors, one block of anchors with their nearest candidates, and some
-numbers for each row.
+Texts and vectors are on disk, in a directory beside the output that is removed at the end. In memory are a
+window of texts and vectors, a block of anchors with their nearest candidates, and a few numbers per row.
 """
 
 from __future__ import annotations
@@ -47,18 +46,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WINDOW = 16_384
-"""Texts that are encoded, anchors that are searched for, and candidates compared with them, at a time."""
+"""Number of texts encoded, anchors searched for, and candidates compared with them, at a time."""
 SCHEMA = 1
 RECORD = ".json"
-"""Suffix that the name of the output gets for the record, which describes how the negatives were mined."""
+"""Suffix that is added to the name of the output for the record of how the negatives were mined."""
 
 Bar = Callable[[int, str], AbstractContextManager[Callable[[int], Any]]]
-"""Shows progress: takes the total and the name of the step, and yields the function that advances it."""
+"""Progress bar: takes the total and the name of the step, and yields the function that advances it."""
 
 
 @attrs.frozen(kw_only=True)
 class MiningRequest:
-    """What is to be mined, and how."""
+    """Everything that determines what is mined."""
 
     encoder: str
     """Directory of a saved encoder."""
@@ -85,17 +84,17 @@ class MiningRequest:
     candidate_prompt: str = ""
     """The same for positives and other candidates, such as `document`."""
     instruction: str = ""
-    """What stands for `{instruction}` in these prompts."""
+    """Text in the place of `{instruction}` in these prompts."""
 
 
 @attrs.frozen
 class Mined:
-    """What was mined."""
+    """The result of mining."""
 
     rows: int
-    """Rows of the output."""
+    """Number of rows in the output."""
     left_out: int
-    """Rows of the data with too few negatives."""
+    """Number of rows of the data with too few negatives."""
     columns: tuple[str, ...]
     """Columns of the output: `anchor`, `positive`, `negative`, `negative_2`, ..."""
     record: Path
@@ -103,7 +102,7 @@ class Mined:
 
 
 def _say_nothing(text: str) -> None:
-    """Leave out a remark."""
+    """Ignore a remark."""
 
 
 @contextmanager
@@ -116,11 +115,11 @@ def mine_hard_negatives(
     bar: Bar = _no_bar,
     say: Callable[[str], object] = _say_nothing,
 ) -> Mined:
-    """Write each row of the data with hard negatives to `request.output`, and how they were mined beside it.
+    """Write each row of the data with hard negatives to `request.output`, and a record beside it.
 
     A candidate is a distinct text among the positives and the corpus. Equal anchors share their positives
     and get the same negatives; neither a positive of the anchor nor the anchor's own text is a negative of
-    it. Both files appear when they are complete. `say` is called with what to know before anything is encoded.
+    it. Both files appear when they are complete. `say` is called with remarks before anything is encoded.
 
     Raises:
         RunError: if the output exists or cannot be written, the rules contradict each other, or a vector is
@@ -129,7 +128,6 @@ def mine_hard_negatives(
             output, or no row has enough negatives.
         ModelError: if the encoder cannot be loaded.
     """
-    import numpy as np
 
     plugins = load_plugins()
     _require_possible(request)
@@ -157,19 +155,8 @@ def mine_hard_negatives(
             plugins,
             trust_remote_code=request.trust_remote_code,
         )
-        of_candidates = under_prompt(
-            encoder, request.candidate_prompt, request.instruction
-        )
-        of_anchors = under_prompt(encoder, request.anchor_prompt, request.instruction)
-        path = place / "vectors.npy"
-        vectors = _encode(of_candidates, store, pairs.texts, path, bar)
-        queries, anchors = vectors, pairs.anchors
-        if request.anchor_prompt != request.candidate_prompt:
-            numbers = pairs.texts[pairs.anchors]
-            path = place / "anchors.npy"
-            queries = _encode(of_anchors, store, numbers, path, bar)
-            anchors = np.arange(len(numbers))
-        selection = _search(vectors, queries, anchors, pairs, request.rules, bar)
+        encoded = _encode_pairs(encoder, request, store, pairs, place, bar)
+        selection = _search(*encoded, pairs, request.rules, bar)
         rows = place / "rows"
         written, similar = _write_rows(rows, request, dataset, store, pairs, selection)
         columns = _columns(request.rules.negatives)
@@ -207,7 +194,7 @@ def mine_hard_negatives(
 
 
 def _remark_on_similarity(recipe: EncoderRecipe) -> str | None:
-    """Return what to know of an encoder that has its texts compared in another way than mining does, or None."""
+    """Return a remark if the encoder names another similarity than the cosine, by which negatives are mined."""
     similarity = recipe.similarity
     if similarity is None or similarity.traits.formula == "cosine":
         return None
@@ -237,9 +224,10 @@ def _require_possible(request: MiningRequest) -> None:
 
 def _open(source: DataSource) -> Dataset:
     """Open the data. Raises `DataError` if it has no pairs of texts, or they change between epochs."""
-    missing = [
-        f"`{name}`" for name in ("anchor", "positive") if name not in source.columns
-    ]
+    missing = []
+    for name in ("anchor", "positive"):
+        if name not in source.columns:
+            missing.append(f"`{name}`")
     if missing:
         raise DataError(
             f"`{source.name}` has no column {' and '.join(missing)}, it has {listed(source.columns)}; take a "
@@ -261,7 +249,7 @@ def _open(source: DataSource) -> Dataset:
 def _workplace(output: Path) -> Iterator[Path]:
     """Yield an empty directory beside the output, and remove it at the end.
 
-    What a killed command left in it is removed by the next one.
+    Files of a killed command are removed from it first.
     """
     place = output.resolve().with_name(f".{output.name}.mining")
     with locked(place / "lock") as free:
@@ -344,6 +332,7 @@ def _store_pairs(dataset: Dataset, request: MiningRequest, store: TextStore) -> 
 
 
 def _blocks(dataset: Dataset, column: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield index of the first row and texts of a column, in blocks of rows."""
     for first in range(0, len(dataset), WINDOW):
         rows = range(first, min(first + WINDOW, len(dataset)))
         yield first, list(dataset.rows(rows)[column])
@@ -365,12 +354,12 @@ def _require_writable(text: str, output: Path, where: str, file: object) -> None
 
 @attrs.frozen(eq=False)
 class _Pairs:
-    """Which texts are candidates, anchors and positives; texts are numbered by their first occurrence."""
+    """The distinct texts, and which of them are candidates, anchors and positives."""
 
     texts: NDArray[np.int64]
     """Number in the store of each distinct text: candidates, other positives, other anchors."""
     candidates: int
-    """How many of the texts, from the first on, are candidates."""
+    """Number of candidates, which are the first of the texts."""
     anchors: NDArray[np.int64]
     """The distinct anchors: indices of texts."""
     anchor_of_row: NDArray[np.int64]
@@ -410,6 +399,30 @@ class _Pairs:
             positives,
             excluded,
         )
+
+
+def _encode_pairs(
+    encoder: Encoder,
+    request: MiningRequest,
+    store: TextStore,
+    pairs: _Pairs,
+    place: Path,
+    bar: Bar,
+) -> tuple[Vectors, Vectors, NDArray[np.int64]]:
+    """Return the vectors of all texts, those of the anchors, and the anchors' rows in the latter."""
+    import numpy as np
+
+    for_candidates = under_prompt(
+        encoder, request.candidate_prompt, request.instruction
+    )
+    for_anchors = under_prompt(encoder, request.anchor_prompt, request.instruction)
+    path = place / "vectors.npy"
+    vectors = _encode(for_candidates, store, pairs.texts, path, bar)
+    if request.anchor_prompt == request.candidate_prompt:
+        return vectors, vectors, pairs.anchors
+    numbers = pairs.texts[pairs.anchors]
+    queries = _encode(for_anchors, store, numbers, place / "anchors.npy", bar)
+    return vectors, queries, np.arange(len(numbers))
 
 
 def _encode(
@@ -507,7 +520,7 @@ def _least_similarity(
 
 
 def _columns(negatives: int) -> tuple[str, ...]:
-    """Return the columns of the output, as the source `triplets` calls them."""
+    """Return the columns of the output, under the names that the source `triplets` uses."""
     further = [f"negative_{number}" for number in range(2, negatives + 1)]
     return ("anchor", "positive", "negative", *further)
 
@@ -547,9 +560,8 @@ def _write_rows(
                     if is_tsv:
                         line = "\t".join(fields)
                     else:
-                        line = json.dumps(
-                            dict(zip(names, fields, strict=True)), ensure_ascii=False
-                        )
+                        row = dict(zip(names, fields, strict=True))
+                        line = json.dumps(row, ensure_ascii=False)
                     file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -587,7 +599,7 @@ def _require_enough(
 
 
 def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
-    """Return what left candidates out, and what to change."""
+    """Return which rules left candidates out, and what to change."""
     counts = []
     for rule, count in selection.left_out.items():
         if count:
@@ -627,7 +639,7 @@ def _described(
 def _publish(
     temporary: Path, record: Mapping[str, Any], path: Path, rows: Path, output: Path
 ) -> None:
-    """Move both files to their places, the record first: where there are rows, there is their record."""
+    """Move both files to their places, the record first, so that there are no rows without a record."""
     try:
         temporary.write_text(
             json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n",

@@ -32,7 +32,7 @@ ENDINGS: dict[str, Kind] = {
 
 @attrs.frozen
 class Source:
-    """Input file, with its state when it was cut."""
+    """Input file, with its size, time and hash when it was cut into shards."""
 
     path: str
     size: int
@@ -106,7 +106,7 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
 
 
 def _matching_files(path_or_pattern: str) -> tuple[list[Path], str]:
-    """Return the files of an input, and what is wrong with it if there are none."""
+    """Return the files of an input, and a description of the problem if there are none."""
     path = Path(path_or_pattern)
     if path.is_dir():
         files = [file for file in path.rglob("*") if _is_input(file, path)]

@@ -26,7 +26,8 @@ NUL_ADVICE = (
 """Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
 
 PARQUET_ROWS = 256
-"""Rows unpacked at a time: one text repeated may take a few bytes of the file and a megabyte each here."""
+"""Number of rows decoded at a time: a repeated text may take a few bytes in the file and a megabyte per row in
+memory."""
 
 
 def read_shard(

@@ -18,9 +18,9 @@ from sentbed_corpus.input_files import Shard, Source
 FILE = "corpus.json"
 SCHEMA = 1
 LARGEST = 1 << 28
-"""Bytes of the largest manifest: some million shards."""
+"""Largest size in bytes of a manifest, enough for some million shards."""
 WIDEST = 1 << 20
-"""Numbers of the longest vector."""
+"""Largest dimension of a vector."""
 MOST_ROWS = 1 << 48
 
 

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Selection:
-    """The negatives of some anchors, the nearest first."""
+    """The negatives of a block of anchors, the nearest first."""
 
     places: NDArray[np.int64]
     """`(anchors, negatives)`: indices of candidates; -1 throughout where too few are left."""
     similarities: NDArray[np.float64]
     """`(anchors, negatives)`: their cosines with the anchor; NaN where the place is -1."""
     left_out: Counter[str]
-    """Rule -> candidates that it has left out; each counts for the first rule, in the order of the fields."""
+    """Rule -> number of candidates that it left out; each counts for the first rule, in the order of the
+    fields."""
 
 
 @attrs.frozen
@@ -43,8 +44,8 @@ class Rules:
     range_max: int = 100
     """Rank from which on no candidate is a negative."""
     absolute_margin: float | None = None
-    """Least difference between the similarities of the anchor's positive and of a negative; of several
-    positives of equal anchors, the least similar one counts."""
+    """Smallest difference between the similarities of the anchor's positive and of a negative; if equal
+    anchors have several positives, the least similar one counts."""
     relative_margin: float | None = None
     """The same as a share of the positive's similarity: 0.05 keeps negatives with up to 95% of it."""
     max_score: float | None = None

@@ -1,4 +1,4 @@
-"""The data that a command takes by name or from a recipe, with the runtime to use."""
+"""The data that a command takes by name or from a recipe, with the runtime."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from sentbed_corpus.vector_writer import VECTORS
 
 FILE = "vectors.sha256"
 LARGEST = 1 << 28
-"""Bytes of the largest file of hashes: some million shards."""
+"""Largest size in bytes of the file of hashes, enough for some million shards."""
 _LINE = re.compile(rf"([0-9a-f]{{64}})  {VECTORS}/(part-[0-9]+\.[a-z]+)")
 
 
 def read_digests(directory: Path) -> dict[str, str] | None:
-    """Return name -> SHA-256 of the shards' files; None if the directory was written without.
+    """Return name -> SHA-256 of the shards' files; None if the directory was written without hashes.
 
-    A line that is damaged is left out, so that its shard counts as damaged.
+    A damaged line is left out, so that its shard counts as damaged.
     """
     file = directory / FILE
     if not file.is_file():
@@ -57,7 +57,7 @@ def add_digest(directory: Path, name: str, digest: str) -> None:
 
 
 def is_intact(path: Path, digests: Mapping[str, str]) -> bool:
-    """Whether a shard's file is there, as it was written."""
+    """Whether a shard's file exists and has its hash."""
     try:
         return path.name in digests and sha256(path) == digests[path.name]
     except OSError:

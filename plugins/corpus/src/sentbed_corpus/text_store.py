@@ -1,4 +1,4 @@
-"""Texts on disk, found again by their numbers or by their content."""
+"""Texts on disk, read by their numbers; equal ones are recognised by digests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TextStore:
         end = self.ends[-1]
         try:
             for text in texts:
-                # What is not text is refused by the encoder, which names it.
+                # The encoder refuses lone surrogates, with the text.
                 content = text.encode(errors="surrogatepass")
                 self.stream.write(content)
                 end += len(content)

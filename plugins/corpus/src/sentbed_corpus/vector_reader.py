@@ -1,4 +1,4 @@
-"""Reader of an encoded corpus: its vectors, read where they are asked for.
+"""Reader of an encoded corpus: vectors are read from disk when they are accessed.
 
 Files are not mapped into memory: if another process cut a mapped file, the next access would end this one.
 """
@@ -64,7 +64,7 @@ class Vectors:
     width: int
     dtype: np.dtype[Any]
     digests: Mapping[str, str] | None = None
-    """Name -> SHA-256 of each file; None if they were written without."""
+    """Name -> SHA-256 of each file; None if they were written without hashes."""
     _verified: dict[int, tuple[NpyLayout, tuple[int, int]]] = attrs.field(
         factory=dict, init=False
     )
@@ -181,7 +181,7 @@ class Vectors:
             ) from error
 
     def _layout(self, number: int) -> NpyLayout:
-        """Return the layout of an unchanged file; one whose state has changed is verified again."""
+        """Return the layout of a file, which is verified again if its size or time has changed."""
         file = self.files[number]
         status = file.stat()
         state = status.st_size, status.st_mtime_ns

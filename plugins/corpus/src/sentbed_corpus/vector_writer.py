@@ -115,7 +115,7 @@ def _table(vectors: NDArray[Any], kept: Mapping[str, Any], what: object) -> Any:
 
 @attrs.frozen
 class NpyLayout:
-    """Where the vectors lie in a `.npy` file."""
+    """The place of the vectors in a `.npy` file."""
 
     start: int
     """Place of the first value."""

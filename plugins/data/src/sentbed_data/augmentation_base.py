@@ -28,7 +28,7 @@ class Augmented(Dataset):
     change: Change
     seed: int
     identity: str
-    """Everything that determines what `change` does, in one line."""
+    """Everything that determines the effect of `change`, in one line."""
 
     @property
     def varies(self) -> bool:
@@ -65,9 +65,8 @@ class Augmented(Dataset):
             yield from self.source.texts(("anchor",))
         if columns is None or "positive" in columns:
             for start in range(0, len(self), 1024):
-                yield from self.rows(range(start, min(start + 1024, len(self))))[
-                    "positive"
-                ]
+                rows = range(start, min(start + 1024, len(self)))
+                yield from self.rows(rows)["positive"]
 
 
 @attrs.frozen(kw_only=True)

@@ -44,10 +44,10 @@ Script: TypeAlias = Literal[
 ]
 
 _BLOCK = 1024
-"""Rows that are read at a time."""
+"""Number of rows that are read at a time."""
 
 _Rule: TypeAlias = tuple[str, Callable[[str, str], bool]]
-"""What is left out, and whether a pair is."""
+"""Description of the pairs that are left out, and the test whether a pair is one of them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -84,12 +84,12 @@ class CleanPairs(DataSource):
     copies: bool = False
     """Whether pairs whose sides are the same text are kept."""
     duplicates: Literal["pair", "anchor", "positive", "keep"] = "pair"
-    """What must not have come before: `pair` (both texts), `anchor` or `positive` (this side alone); the
-    first one is kept. `keep`: duplicates are kept."""
+    """Texts that must not occur a second time: `pair` (both texts), `anchor` or `positive` (this side alone);
+    the first occurrence is kept. `keep`: duplicates are kept."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the source."""
+        """The columns of the source."""
         return self.source.columns
 
     def check(self) -> Iterator[str]:
@@ -140,7 +140,7 @@ class CleanPairs(DataSource):
     def _pairs_by_rules(
         self, source: Dataset, left_out: Counter[str]
     ) -> tuple[array[int], bytearray]:
-        """Return the indices of the pairs that the rules keep, and digests of what must not come twice."""
+        """Return the indices of the pairs that the rules keep, and digests of their texts to find duplicates."""
         rules = list(self._rules())
         kept = array("Q")
         digests = bytearray()
@@ -220,16 +220,16 @@ class CleanedPairs(Dataset):
     kept: Sequence[int]
     """Indices of the rows that are left, in ascending order."""
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Description of what was left out -> its count."""
+    """Description of the rows that were left out -> their number."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the source."""
+        """The columns of the source."""
         return self.source.columns
 
     @property
     def mixture(self) -> Mixture | None:  # type: ignore[override]  # read-only here
-        """That of the source, with the rows that are left of each part."""
+        """The mixture of the source, with the number of kept rows of each part."""
         mixture = self.source.mixture
         if mixture is None:
             return None
@@ -274,9 +274,8 @@ def _digest(anchor: str, positive: str) -> bytes:
     return text_digest(content)
 
 
-@lru_cache(maxsize=2)  # both sides of the pair that several rules look at
-def _words(text: str) -> int:
-    return count_words(text)
+# Several rules count the words of both sides of the same pair.
+_words = lru_cache(maxsize=2)(count_words)
 
 
 def _written_in(text: str, scripts: frozenset[str], share: float) -> bool:
@@ -290,7 +289,7 @@ def _written_in(text: str, scripts: frozenset[str], share: float) -> bool:
 
 @cache
 def _script(letter: str) -> str:
-    """Return the script of a letter, as its Unicode name begins, in lower case."""
+    """Return the script of a letter, in lower case: the beginning of its Unicode name."""
     first, _, rest = unicodedata.name(letter, "").partition(" ")
     if first in ("FULLWIDTH", "HALFWIDTH"):
         first = rest.partition(" ")[0]
@@ -302,7 +301,7 @@ def _script(letter: str) -> str:
 def _reason_to_leave_out(
     anchor: str, positive: str, rules: Sequence[_Rule]
 ) -> str | None:
-    """Return what the first rule that leaves a pair out says of it; None if they all keep it."""
+    """Return the description of the first rule that leaves a pair out; None if all rules keep it."""
     for reason, leaves_out in rules:
         if leaves_out(anchor, positive):
             return reason

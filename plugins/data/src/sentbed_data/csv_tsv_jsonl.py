@@ -1,4 +1,4 @@
-"""Line-by-line readers of CSV, TSV and JSONL, so that every fault has a line number."""
+"""Readers of CSV, TSV and JSONL, line by line, so that every error has a line number."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sentbed.helpers import open_file
 from sentbed_common import bounded_lines, json_object, unpacked_stream
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
-"""Line number (row number in formats without lines), from 1, and one value for each wanted column."""
+"""Line number (row number in formats without lines), from 1, and a value for each wanted column."""
 
 
 GZIP = ".gz"
-"""Suffix of a text file that is compressed by gzip, behind the suffix of its format."""
+"""Suffix of a text file that is compressed by gzip, after the suffix of its format."""
 
 MOST_LISTED = 20
-"""Names of columns that a message lists."""
+"""Largest number of column names in a message."""
 
 LONGEST_NAME = 100
-"""Characters of a column's name that a message shows."""
+"""Largest number of characters of a column's name in a message."""
 
 NUL_ADVICE = (
     "convert the file to UTF-8, or get it again if it was not written to its end"
@@ -119,9 +119,8 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
         try:
             row = next(reader, None)
         except csv.Error as error:
-            reason = str(error).partition(" - ")[
-                0
-            ]  # what follows is advice to a programmer
+            # The rest of the message is advice to a programmer.
+            reason = str(error).partition(" - ")[0]
             raise DataError(
                 f"the row that starts here is not valid CSV ({reason}); "
                 f"close every quote, and double a quote inside a quoted text",
@@ -173,6 +172,20 @@ def select(
                 line,
             )
         yield line, [row[place] for place in places]
+
+
+def table_rows(
+    path: Path, suffix: str, encoding: str, names: Sequence[str], header: bool = True
+) -> Rows:
+    """Yield the wanted values of every row of a file in the format of `suffix`: CSV, TSV or JSONL."""
+    lines = decoded_lines(path, encoding)
+    if suffix == ".jsonl":
+        return jsonl_rows(path, lines, names)
+    if suffix == ".csv":
+        rows, hint = csv_rows(path, lines), "quote a text that contains a comma"
+    else:
+        rows, hint = tsv_rows(lines), "a text must not contain a tab"
+    return select(path, rows, names, header, hint)
 
 
 def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:

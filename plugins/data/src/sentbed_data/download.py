@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 16
 LONGEST_TAG = 1000
-"""Bytes of the longest validator of a file that is sent back to a server."""
+"""Largest number of bytes of a file's validator that is sent back to a server."""
 
 TIMEOUT_SECONDS = 60.0
 """Seconds to wait for a silent server."""
 
 LARGEST_WITHOUT_LENGTH = 1 << 30
-"""Bytes taken from a server that does not say how many there are."""
+"""Largest number of bytes accepted from a server that does not send the length."""
 
 TRIES = 3
-"""Number of attempts in a row that bring no new bytes."""
+"""Number of attempts in a row without new bytes, after which a download fails."""
 
 PAUSE_SECONDS = 1.0
-"""Seconds between two attempts; it grows with each."""
+"""Seconds between two attempts, multiplied by the number of attempts without new bytes."""
 
 
 class Follow(Protocol):
@@ -226,7 +226,7 @@ def _blocks(response: Any) -> Iterator[bytes]:
 
 
 def _read_tag(mark: Path) -> str:
-    """Return the validator that `_tag` saved, or an empty text if there is none that a header could hold."""
+    """Return the validator that `_tag` saved; empty if there is none that fits into a header."""
     try:
         tag = read_file(mark, LONGEST_TAG).decode("ascii")
     except (OSError, UnicodeDecodeError, DataError):

@@ -110,9 +110,9 @@ class FileSource(DataSource):
         return ()
 
     def _require_columns(self) -> None:
-        """Raise `DataError` if the first row of a text file here lacks a column or is malformed."""
-        is_here = not self.path.startswith(hub.HUB)
-        if self._file_columns and is_here and suffix_of(self.path) in _TEXT_TABLES:
+        """Raise `DataError` if the first row of a local text file lacks a column or is malformed."""
+        is_local = not self.path.startswith(hub.HUB)
+        if self._file_columns and is_local and suffix_of(self.path) in _TEXT_TABLES:
             next(iter(self._rows(self._file_columns)))
 
     def _suffixes(self) -> Sequence[str]:
@@ -157,15 +157,19 @@ class FileSource(DataSource):
         return dataset
 
     def _require_rows(self, count: int) -> None:
+        """Raise `DataError` if a known file has another number of rows than published."""
         match = known_file(self.path)
-        # Of a text file, blank lines are lines and no rows.
-        if match is None or match[1].rows is None or not match[1].header:
+        if match is None:
             return
-        if count != min(match[1].rows, self.limit or match[1].rows):
+        collection, file = match
+        # Without a header it is a text file, whose blank lines are no rows.
+        if file.rows is None or not file.header:
+            return
+        if count != min(file.rows, self.limit or file.rows):
             raise DataError(
-                f"found {count:,} rows, expected the {match[1].rows:,} of `{match[0].name}`: the file was "
-                f"cut, or is another one; get it again (`sentbed data get {match[0].name}`), or give data of "
-                "your own another name",
+                f"found {count:,} rows, expected the {file.rows:,} of `{collection.name}`: the file was "
+                f"cut, or is another one; get it again (`sentbed data get {collection.name}`), or give data "
+                "of your own another name",
                 locate(self.path),
             )
 
@@ -173,7 +177,7 @@ class FileSource(DataSource):
 def require_readable(location: str, suffixes: Sequence[str]) -> None:
     """Raise `DataError` if there is no such file with one of `suffixes`, or its reader is not installed.
 
-    Of a file of the hub, only the suffix is looked at.
+    For a file of the hub, only the suffix is checked.
     """
     if not location.startswith(hub.HUB):
         resolve(location, suffixes)
@@ -185,7 +189,9 @@ def require_readable(location: str, suffixes: Sequence[str]) -> None:
 
 def must_be_fetched(location: str, revision: str | None) -> bool:
     """Whether a location is a data set or file of the hub that is not on this machine."""
-    return location.startswith(hub.HUB) and not hub.is_here(location, revision)
+    if not location.startswith(hub.HUB):
+        return False
+    return not hub.is_on_this_machine(location, revision)
 
 
 def option_problems(

@@ -10,10 +10,10 @@ from sentbed_common import InMemoryDataset
 
 @attrs.frozen(eq=False)
 class FilteredTable(InMemoryDataset):
-    """Columns of text, with counts of what was left out of the files."""
+    """Columns of text, with the numbers of rows that were left out of the files."""
 
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Description of what was left out -> its count; counts of 0 are omitted."""
+    """Description of the rows that were left out -> their number; numbers of 0 are omitted."""
 
 
 def chosen_columns(columns: Sequence[str], choice: Collection[str] | None) -> list[str]:
@@ -24,5 +24,5 @@ def chosen_columns(columns: Sequence[str], choice: Collection[str] | None) -> li
 
 
 def counts_text(left_out: Mapping[str, int]) -> str:
-    """Return counts of what was left out for a message, such as `3 rows without gold label`."""
+    """Return the numbers of rows that were left out for a message, such as `3 rows without gold label`."""
     return ", ".join(f"{times} {reason}" for reason, times in left_out.items())

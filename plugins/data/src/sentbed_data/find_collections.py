@@ -41,7 +41,7 @@ class FoundFile:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts for the collection's state: an optional file may be missing."""
+        """Whether it counts for the collection's state; a missing optional file does not."""
         return not (self.file.optional and self.state == MISSING)
 
 
@@ -65,11 +65,11 @@ class FoundData:
     @property
     def bad(self) -> tuple[FoundFile, ...]:
         """The files that are missing or cannot be right."""
-        return tuple(
-            file
-            for file in self.files
-            if file.counts and file.state in (MISSING, WRONG)
-        )
+        bad = []
+        for file in self.files:
+            if file.counts and file.state in (MISSING, WRONG):
+                bad.append(file)
+        return tuple(bad)
 
     @property
     def detail(self) -> str:
@@ -80,9 +80,10 @@ class FoundData:
         worst = state
         if state == INCOMPLETE:
             worst = MISSING
-        paths = [
-            file.file.path for file in self.files if file.counts and file.state == worst
-        ]
+        paths = []
+        for file in self.files:
+            if file.counts and file.state == worst:
+                paths.append(file.file.path)
         detail = paths[0]
         if worst == MISSING:
             detail = f"without {detail}"
@@ -190,7 +191,7 @@ def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> Fou
 
 
 def _problem_of_rows(file: KnownFile, path: Path) -> str:
-    """Return what is wrong with the number of a file's rows; empty if nothing is, or it is not known."""
+    """Return the problem with a file's number of rows; empty if there is none, or the right number is unknown."""
     if file.rows is None:
         return ""
     rows = count_rows(path)
@@ -205,7 +206,7 @@ def _problem_of_rows(file: KnownFile, path: Path) -> str:
 
 
 def _path(directory: Path, file: KnownFile) -> Path:
-    """Return the path of a file, under the name that it has there, if it is there."""
+    """Return the path of a file, under the name that it has in the directory, if it exists."""
     paths = list(map(directory.joinpath, (file.path, *file.others)))
     # By directories first, as readers choose: a missing file belongs beside its neighbours.
     parent = paths[0].parent

@@ -1,4 +1,4 @@
-"""Columns for a teacher: the texts of another source once more."""
+"""The source `for-teacher`: each text of another source a second time, in a column that a teacher encodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentbed.protocols import LABEL, Dataset, DataSource, DataTraits, Mixture
 from sentbed_data.filtered_table import chosen_columns
 
 PREFIX = "teacher_"
-"""What a teacher's columns begin with."""
+"""Prefix of the names of a teacher's columns."""
 
 
 @attrs.frozen(kw_only=True)
@@ -78,41 +78,40 @@ class Doubled(Dataset):
     """A data set with columns `teacher_NAME`, which have the texts of `NAME`."""
 
     columns: tuple[str, ...]
-    of: Dataset
+    source: Dataset
 
     @property
     def mixture(self) -> Mixture | None:  # type: ignore[override]  # a class attribute in the base class
         """How to sample the rows, from the source."""
-        return self.of.mixture
+        return self.source.mixture
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the source's fingerprint and the columns."""
-        return hashlib.sha256(
-            repr((self.of.fingerprint, self.columns)).encode()
-        ).hexdigest()
+        described = repr((self.source.fingerprint, self.columns))
+        return hashlib.sha256(described.encode()).hexdigest()
 
     @property
     def varies(self) -> bool:
         """Whether texts change from epoch to epoch."""
-        return self.of.varies
+        return self.source.varies
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """What the source left out."""
-        return self.of.left_out
+        """Counts of the rows that the source left out."""
+        return self.source.left_out
 
     def __len__(self) -> int:
-        return len(self.of)
+        return len(self.source)
 
     def rows(
         self, indices: Sequence[int], epoch: int = 0
     ) -> Mapping[str, Sequence[Any]]:
         """Return the values of these rows, by column."""
-        values = self.of.rows(indices, epoch)
+        values = self.source.rows(indices, epoch)
         return {name: values[name.removeprefix(PREFIX)] for name in self.columns}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text of the source's columns; a teacher's column has the same ones."""
         names = chosen_columns(self.columns, columns)
-        yield from self.of.texts({name.removeprefix(PREFIX) for name in names})
+        yield from self.source.texts({name.removeprefix(PREFIX) for name in names})

@@ -27,10 +27,10 @@ from sentbed_data.find_collections import (
 )
 
 MOST_UNPACKED = 100
-"""Times the size of an archive to which it may unpack; text is compressed some ten times."""
+"""Largest ratio of the unpacked size to the archive's size; text is usually compressed by a factor of ten."""
 
 SMALL = 1 << 24
-"""Bytes to which any archive may unpack."""
+"""Unpacked size in bytes that is allowed for any archive."""
 
 _BROKEN = (
     zipfile.BadZipFile,
@@ -70,29 +70,40 @@ def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
             f"`{status.directory}`: {', '.join(item.file.path for item in status.bad)}"
         )
 
-    made_files = {path for making in collection.made for path in making.files}
-    in_archives = []
-    for path, item in missing.items():
-        if path in made_files:
-            continue
-        if item.file.url is not None:
-            fetch(item.file.url, item.path, item.file.sha256, follow)
-        else:
-            in_archives.append(item)
-
-    for archive in collection.archives:
-        in_archive = [
-            item for item in in_archives if item.file.path.startswith(archive.holds)
-        ]
-        if in_archive:
-            _from_archive(archive, status.directory, in_archive, follow)
-
+    downloaded = dict(missing)
     for making in collection.made:
-        to_make = [item for path, item in missing.items() if path in making.files]
+        for path in making.files:
+            downloaded.pop(path, None)
+    _download(collection, status.directory, downloaded, follow)
+    for making in collection.made:
+        to_make = [missing[path] for path in making.files if path in missing]
         if to_make:
             _make(making, status.directory, to_make, follow)
 
     return inspect_collection(collection, base, digests=True)
+
+
+def _download(
+    collection: KnownData,
+    directory: Path,
+    missing: Mapping[str, FoundFile],
+    follow: Follow,
+) -> None:
+    """Download files from their URLs, and those without one from archives."""
+    in_archives = []
+    for item in missing.values():
+        if item.file.url is None:
+            in_archives.append(item)
+        else:
+            fetch(item.file.url, item.path, item.file.sha256, follow)
+
+    for archive in collection.archives:
+        in_archive = []
+        for item in in_archives:
+            if item.file.path.startswith(archive.holds):
+                in_archive.append(item)
+        if in_archive:
+            _from_archive(archive, directory, in_archive, follow)
 
 
 def _make(
@@ -189,7 +200,7 @@ def _require_inside(path: str, member: str, archive: Path) -> None:
     # `tarfile.data_filter` exists since Python 3.11.4.
     parts = PurePosixPath(path.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts:
-        raise DataError(_evil(member), archive)
+        raise DataError(_outside_message(member), archive)
 
 
 def _take(
@@ -211,7 +222,7 @@ def _take(
 
 
 def _require_size(size: int, name: str, archive: Path) -> None:
-    """Raise `DataError` if the bytes up to the end of a member are as many as only a bomb unpacks to."""
+    """Raise `DataError` if the bytes up to the end of a member are so many that the archive must be a bomb."""
     if size > max(archive.stat().st_size * MOST_UNPACKED, SMALL):
         raise DataError(
             f"the archive unpacks to {size:,} bytes with its member `{name}`, more than {MOST_UNPACKED} "
@@ -243,7 +254,7 @@ def _put(target: Path, blocks: Iterable[bytes]) -> None:
         raise RunError(cannot_write(target, error)) from error
 
 
-def _evil(name: str) -> str:
+def _outside_message(name: str) -> str:
     return (
         f"the archive has a member `{name}` that would lie outside the directory it is unpacked into; "
         f"nothing was taken out of it; do not unpack it, and tell whoever offers it"

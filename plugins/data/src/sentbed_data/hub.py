@@ -20,17 +20,18 @@ HUB = "hub:"
 """Prefix of a data set of the hub: `hub:OWNER/NAME`, a file of it: `hub:OWNER/NAME/FILE`, or a directory."""
 
 CONVERTED = "refs/convert/parquet"
-"""Branch on which the hub keeps its own conversion of a data set to Parquet, a directory a configuration."""
+"""Branch on which the hub keeps its own conversion of a data set to Parquet, with a directory for each
+configuration."""
 
 COMMIT = re.compile("[0-9a-f]{40}")
 
 ID_PARTS = 2
-"""Parts of an id, between slashes; what follows them is a file in the repository."""
+"""Number of parts of an id, between slashes; the parts after them are a file in the repository."""
 
 
 @attrs.frozen
 class HubLocation:
-    """What a `hub:` location names."""
+    """The parts of a `hub:` location."""
 
     name: str
     """Id of the data set, or path of a local directory."""
@@ -39,12 +40,12 @@ class HubLocation:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it names a directory of this machine, laid out like a data set of the hub."""
+        """Whether it names a local directory, laid out like a data set of the hub."""
         return self.name.startswith((".", "/", "~"))
 
 
 def parse(location: str) -> HubLocation:
-    """Return what a location with the prefix `HUB` names."""
+    """Return the parts of a location with the prefix `HUB`."""
     name = location.removeprefix(HUB)
     if name.startswith((".", "/", "~")):
         return HubLocation(name, None)
@@ -62,8 +63,8 @@ def is_file(location: str) -> bool:
     return location.startswith(HUB) and parse(location).file is not None
 
 
-def is_here(location: str, revision: str | None = None) -> bool:
-    """Whether a data set or file of the hub is on this machine: a directory, or in the hub's cache.
+def is_on_this_machine(location: str, revision: str | None = None) -> bool:
+    """Whether a data set or file of the hub is available without download: a directory, or in the hub's cache.
 
     A data set counts at any branch or tag: the cache of `datasets` knows only commits.
     """
@@ -91,7 +92,7 @@ def is_here(location: str, revision: str | None = None) -> bool:
 
 
 def _cache_directory(variable: str, name: str) -> Path:
-    """Return the hub's cache `name`, which an environment variable may put elsewhere."""
+    """Return the directory of the hub's cache `name`, which an environment variable may change."""
     if cache := os.environ.get(variable):
         return Path(cache).expanduser()
     if home := os.environ.get("HF_HOME"):
@@ -209,10 +210,7 @@ def _explained(location: str, revision: str | None) -> Iterator[None]:
 
 
 def _refusal(error: Exception, place: HubLocation) -> Exception:
-    """Return the hub's own refusal, which `datasets` drops where a data set is gated or missing.
-
-    It is `error` itself if that is another one.
-    """
+    """Return the hub's own error, which `datasets` drops if a data set is gated or missing; otherwise `error`."""
     if type(error).__name__ != "DatasetNotFoundError" or place.is_directory:
         return error
     from huggingface_hub import HfApi
@@ -226,7 +224,7 @@ def _refusal(error: Exception, place: HubLocation) -> Exception:
 
 
 def _files_of(location: str, revision: str | None) -> FilesOf:
-    """Return a function that lists the files of a repository or directory; nothing if it cannot."""
+    """Return a function that lists the files of a repository or directory; the list is empty if that fails."""
     place = parse(location)
 
     def files() -> Sequence[str]:

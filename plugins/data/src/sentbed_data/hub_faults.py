@@ -10,7 +10,7 @@ from sentbed.errors import listed, reason_of
 from sentbed_common import causes_of, hub_problem
 
 FilesOf: TypeAlias = Callable[[], Sequence[str]]
-"""Lists the files of a repository; it may ask the hub."""
+"""Function that lists the files of a repository; it may ask the hub."""
 
 DATA_SUFFIXES = (
     ".csv",
@@ -27,7 +27,7 @@ DATA_SUFFIXES = (
 """Suffixes of files that may hold data."""
 
 REFUSALS = {"GatedRepoError", "RepositoryNotFoundError", "RevisionNotFoundError"}
-"""Errors of `huggingface_hub` where the hub does not give a repository."""
+"""Errors of `huggingface_hub` for a repository that the hub does not give."""
 
 CONNECTION_FAULTS = {
     "ChunkedEncodingError",
@@ -41,7 +41,7 @@ CONNECTION_FAULTS = {
 }
 
 MOST_NAMES = 8
-"""Files that a message names."""
+"""Largest number of files that a message names."""
 
 
 def explain(
@@ -53,8 +53,8 @@ def explain(
 ) -> str:
     """Return a sentence on why `file` of the repository `name`, or the data set itself, could not be read.
 
-    `error` is what `datasets` or `huggingface_hub` raised, whose versions raise different types: it is known
-    by the names of the types in its chain of causes, and by its words where these are all that differs.
+    `error` is the exception of `datasets` or `huggingface_hub`, whose versions raise different types: it is
+    recognised by the names of the types in its chain of causes, and by its words if the types do not tell.
     """
     chain = list(causes_of(error))
     types: set[str] = set()
@@ -102,7 +102,7 @@ def explain(
 
 
 def named(files: Sequence[str]) -> str:
-    """Return the names of files for a message, of many only the first."""
+    """Return the names of files for a message, only the first if there are many."""
     if not files:
         return "no files that could be listed"
     names = listed(files[:MOST_NAMES])

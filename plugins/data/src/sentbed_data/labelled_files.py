@@ -15,9 +15,8 @@ from sentbed_data.csv_tsv_jsonl import (
     codec,
     csv_rows,
     decoded_lines,
-    jsonl_rows,
     listed,
-    select,
+    table_rows,
     tsv_rows,
 )
 from sentbed_data.known_collections import known_file
@@ -28,27 +27,27 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 
 @attrs.frozen
-class Wanted:
-    """A column to find in a file."""
+class ColumnToFind:
+    """A column that is looked for in a file."""
 
     field: str
     """The recipe field that may name the column."""
     name: str | None
     """The value of that field."""
     usual: Sequence[str]
-    """Common names, in lower case, if the recipe names none; the first that exists is used."""
+    """Usual names, in lower case, if the recipe names none; the first one in the file is used."""
     required: bool = True
-    """Whether its absence is an error if the recipe does not name it."""
+    """Whether it is an error if the file has none of the usual names."""
     label: bool = False
-    """Whether whole numbers are accepted too; they are read as text."""
+    """Whether whole numbers are accepted as well; they are read as text."""
 
 
 @attrs.frozen
 class Row:
-    """The values of one row, and its position."""
+    """The values of a row, and its place."""
 
     values: tuple[str | None, ...]
-    """One value for each wanted column; None for a column that the file lacks."""
+    """A value for each column that is looked for; None for a column that the file lacks."""
     file: Path
     line: int
 
@@ -84,7 +83,8 @@ class LabelledFiles(DataSource):
             raise DataError("`path` is empty; expected a file; name one")
         return [resolve(location, SUFFIXES) for location in several(self.path)]
 
-    def _rows(self, columns: Sequence[Wanted]) -> Iterator[Row]:
+    def _rows(self, columns: Sequence[ColumnToFind]) -> Iterator[Row]:
+        """Yield the rows of all files."""
         for file in self._files():
             names_in_file = _column_names(file, self.encoding)
             present = []
@@ -94,31 +94,15 @@ class LabelledFiles(DataSource):
                 if name is not None:
                     present.append(column)
                     names.append(name)
-            lines = decoded_lines(file, self.encoding)
-            suffix = file.suffix.lower()
-            if suffix == ".jsonl":
-                rows = jsonl_rows(file, lines, names)
-            elif suffix == ".csv":
-                rows = select(
-                    file,
-                    csv_rows(file, lines),
-                    names,
-                    True,
-                    "quote a text that contains a comma",
-                )
-            else:
-                rows = select(
-                    file, tsv_rows(lines), names, True, "a text must not contain a tab"
-                )
             empty = True
+            rows = table_rows(file, file.suffix.lower(), self.encoding, names)
             for line, values in rows:
                 empty = False
                 texts = {}
                 for value, column, name in zip(values, present, names, strict=True):
                     texts[column.field] = _text(value, column, name, file, line)
-                yield Row(
-                    tuple(texts.get(column.field) for column in columns), file, line
-                )
+                of_columns = tuple(texts.get(column.field) for column in columns)
+                yield Row(of_columns, file, line)
             if empty:
                 raise DataError(
                     "there are no rows of data; expected at least one; check the file",
@@ -143,7 +127,7 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
     return list(first)
 
 
-def _pick(column: Wanted, names_in_file: Sequence[str], file: Path) -> str | None:
+def _pick(column: ColumnToFind, names_in_file: Sequence[str], file: Path) -> str | None:
     """Return the name of a column in a file, None if it need not be there; raises `DataError`."""
     if column.name is not None:
         return column.name
@@ -166,7 +150,7 @@ def _pick(column: Wanted, names_in_file: Sequence[str], file: Path) -> str | Non
     return None
 
 
-def _text(value: object, column: Wanted, name: str, file: Path, line: int) -> str:
+def _text(value: object, column: ColumnToFind, name: str, file: Path, line: int) -> str:
     if column.label and type(value) is int:
         value = str(value)
     if message := fault(value):

@@ -173,7 +173,7 @@ class Mixed(Dataset):
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Description of what the parts left out -> its count."""
+        """Description of the rows that the parts left out -> their number."""
         counts: Counter[str] = Counter()
         for part in self.parts:
             counts.update(part.left_out)

@@ -13,7 +13,7 @@ from sentbed.protocols import DataTraits
 
 from sentbed_data.csv_tsv_jsonl import listed
 from sentbed_data.filtered_table import FilteredTable, counts_text
-from sentbed_data.labelled_files import LabelledFiles, Wanted
+from sentbed_data.labelled_files import ColumnToFind, LabelledFiles
 
 _CLASSES = ("entailment", "neutral", "contradiction")
 _NO_LABEL = "-"
@@ -81,15 +81,15 @@ class Nli(LabelledFiles):
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         columns = (
-            Wanted(
+            ColumnToFind(
                 "premise", self.premise, ("sentence1", "premise", "text_a", "sent1")
             ),
-            Wanted(
+            ColumnToFind(
                 "hypothesis",
                 self.hypothesis,
                 ("sentence2", "hypothesis", "text_b", "sent2"),
             ),
-            Wanted("label", self.label, ("gold_label", "label"), label=True),
+            ColumnToFind("label", self.label, ("gold_label", "label"), label=True),
         )
         for row in self._rows(columns):
             premise, hypothesis, spelt = map(str, row.values)
@@ -109,23 +109,19 @@ class Nli(LabelledFiles):
     def _triplets(
         self, rows: list[tuple[str, str, str]], left_out: Counter[str]
     ) -> list[tuple[str, str, str]]:
+        """Return each premise with an entailment and a contradiction, and count the others."""
         premises: dict[str, dict[str, list[str]]] = {}
         for premise, hypothesis, label in rows:
             premises.setdefault(premise, {}).setdefault(label, []).append(hypothesis)
         chosen = []
-        for premise, of in premises.items():
-            if "entailment" in of and "contradiction" in of:
+        for premise, hypotheses in premises.items():
+            if "entailment" in hypotheses and "contradiction" in hypotheses:
                 # The choice for a premise does not depend on other premises or their order.
                 random = Random(f"{self.seed} {premise}")
-                chosen.append(
-                    (
-                        premise,
-                        random.choice(of["entailment"]),
-                        random.choice(of["contradiction"]),
-                    )
-                )
+                entailment = random.choice(hypotheses["entailment"])
+                contradiction = random.choice(hypotheses["contradiction"])
+                chosen.append((premise, entailment, contradiction))
 
-        left_out["premises without entailment or contradiction"] = len(premises) - len(
-            chosen
-        )
+        reason = "premises without entailment or contradiction"
+        left_out[reason] = len(premises) - len(chosen)
         return chosen

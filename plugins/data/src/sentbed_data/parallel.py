@@ -20,7 +20,7 @@ from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import collect, fault
 from sentbed_data.streamed_table import open_streamed
-from sentbed_data.text_files import numbered_lines, text_file
+from sentbed_data.text_files import local_file, numbered_lines
 
 _Side: TypeAlias = tuple[Path, str]
 
@@ -78,7 +78,7 @@ class Parallel(DataSource):
 
         for place in places:
             try:
-                text_file(place)
+                local_file(place)
             except DataError as error:
                 yield with_remedy(error, place)
 
@@ -87,7 +87,7 @@ class Parallel(DataSource):
 
     def open(self) -> Dataset:
         """Read the files, into memory or onto the disk. Raises `DataError` with file and line."""
-        places = list(map(text_file, self._places()))
+        places = list(map(local_file, self._places()))
         if self.stream:
             fields = None
             if self.path is not None:

@@ -22,11 +22,12 @@ ARROW = ".arrow"
 """Suffix of a file in Arrow's IPC format, file or stream."""
 
 PARQUET_ROWS = 256
-"""Rows unpacked at a time: one text repeated may take a few bytes of the file and a megabyte each here."""
+"""Number of rows decoded at a time: a repeated text may take a few bytes in the file and a megabyte per row in
+memory."""
 
 MOST_UNPACKED = 1 << 28
 MOST_GROWTH = 1_000
-"""A file may unpack to `MOST_UNPACKED` bytes, or to so many times its size."""
+"""A file may be decoded to `MOST_UNPACKED` bytes, or to `MOST_GROWTH` times its size."""
 
 _USES = {
     "hub": "reading data of the hub",
@@ -67,7 +68,7 @@ def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
     """Yield batches of at most `PARQUET_ROWS` rows.
 
     Raises:
-        DataError: where they hold far more than a file of this size can say.
+        DataError: if they have far more bytes than is plausible for a file of this size.
     """
     largest = max(MOST_UNPACKED, MOST_GROWTH * path.stat().st_size)
     unpacked = 0
@@ -86,10 +87,10 @@ def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
 
 
 def _unpacked_bytes(column: Any, path: Path) -> int:
-    """Return the bytes of a column's values, each counted as often as a row has it.
+    """Return the bytes of a column's values; a value that several rows share counts for each of them.
 
     Raises:
-        DataError: for runs of equal values, of which a few bytes may stand for any number of rows.
+        DataError: for run-end encoding, in which a few bytes may stand for any number of rows.
     """
     import numpy as np
     import pyarrow
@@ -154,7 +155,7 @@ def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
 
 
 def readable_arrow(path: Path) -> AbstractContextManager[None]:
-    """Return a context in which whatever pyarrow raises becomes a `DataError` that names the file."""
+    """Return a context in which every exception of pyarrow becomes a `DataError` that names the file."""
     return foreign(
         partial(DataError, file=path),
         "the file cannot be read as Arrow IPC",

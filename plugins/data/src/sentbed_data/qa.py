@@ -10,7 +10,7 @@ from sentbed import DataError
 
 from sentbed_data.csv_tsv_jsonl import listed
 from sentbed_data.filtered_table import FilteredTable
-from sentbed_data.labelled_files import LabelledFiles, Row, Wanted
+from sentbed_data.labelled_files import ColumnToFind, LabelledFiles, Row
 from sentbed_data.readers import collect
 
 
@@ -73,11 +73,11 @@ class Qa(LabelledFiles):
         columns = collect(rows[: self.limit], len(self.columns))
         return FilteredTable(dict(zip(self.columns, columns, strict=True)), left_out)
 
-    def _columns(self) -> tuple[Wanted, ...]:
+    def _columns(self) -> tuple[ColumnToFind, ...]:
         return (
-            Wanted("question", self.question, ("question", "qtext", "query")),
-            Wanted("answer", self.answer, ("answer", "atext", "response")),
-            Wanted(
+            ColumnToFind("question", self.question, ("question", "qtext", "query")),
+            ColumnToFind("answer", self.answer, ("answer", "atext", "response")),
+            ColumnToFind(
                 "label", self.label, ("label",), required=self.negatives, label=True
             ),
         )

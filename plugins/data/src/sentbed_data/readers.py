@@ -13,7 +13,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sentbed import DataError, locate
+from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
 
 from sentbed_data import hub
@@ -21,14 +21,12 @@ from sentbed_data.csv_tsv_jsonl import (
     GZIP,
     Rows,
     chomp,
-    csv_rows,
     decoded_lines,
-    jsonl_rows,
     listed,
-    select,
-    tsv_rows,
+    table_rows,
 )
 from sentbed_data.parquet_arrow import ARROW, PARQUET, arrow_rows, parquet_rows, require
+from sentbed_data.text_files import local_file
 
 TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
 """Suffixes of files with named columns."""
@@ -80,30 +78,15 @@ def read_rows(  # noqa: PLR0913 - keywords
         return checked(rows, names, location, limit, "row ", labels, numbers)
     path = resolve(location, TABLES, revision)
     suffix = suffix_of(location)
+    counted: str | None = "row "
     if suffix == PARQUET:
-        return checked(
-            parquet_rows(path, names), names, path, limit, "row ", labels, numbers
-        )
-    if suffix == ARROW:
-        return checked(
-            arrow_rows(path, names), names, path, limit, "row ", labels, numbers
-        )
-    lines = decoded_lines(path, encoding)
-    if suffix == ".jsonl":
-        rows = jsonl_rows(path, lines, names)
-    elif suffix == ".csv":
-        rows = select(
-            path,
-            csv_rows(path, lines),
-            names,
-            header,
-            "quote a text that contains a comma",
-        )
+        rows = parquet_rows(path, names)
+    elif suffix == ARROW:
+        rows = arrow_rows(path, names)
     else:
-        rows = select(
-            path, tsv_rows(lines), names, header, "a text must not contain a tab"
-        )
-    return checked(rows, names, path, limit, None, labels, numbers)
+        rows = table_rows(path, suffix, encoding, names, header)
+        counted = None
+    return checked(rows, names, path, limit, counted, labels, numbers)
 
 
 def read_columns(
@@ -182,12 +165,7 @@ def resolve(
     require_format(location, suffixes)
     if hub.is_file(location):
         return hub.hub_file(location, revision)
-    path = locate(location)
-    if not path.is_file():
-        raise DataError(
-            "this is a directory; expected a file; name the file in it", path
-        )
-    return path
+    return local_file(location)
 
 
 def fault(value: object) -> str | None:
@@ -230,7 +208,7 @@ def checked(
     labels: Collection[str],
     numbers: Mapping[str, Range],
 ) -> Iterator[Sequence[Any]]:
-    """Yield the rows, checking every value; `counted` names what a number counts, if that is not lines."""
+    """Yield the rows, checking every value; `counted` is the word for the rows' numbers, None for lines."""
     empty = True
     for number, values in islice(rows, limit):
         empty = False
@@ -256,7 +234,7 @@ def checked(
 def _checked_value(
     value: Any, is_label: bool, limits: Range | None
 ) -> tuple[Any, str | None]:
-    """Return a text or, where there are `limits`, a number; and what is wrong with it, or None."""
+    """Return a text or, where there are `limits`, a number; and the problem with it, or None."""
     if is_label and type(value) is int:
         value = str(value)
     if limits is None:

@@ -36,7 +36,7 @@ BATCH_CHARACTERS = 1 << 22
 """Characters after which a record batch ends early."""
 
 _OUTSIDE = -1
-"""Place of a buffer that does not lie in the file."""
+"""In the place of a buffer that is not in the file."""
 
 _LAYOUT = 2
 """Version of the layout of cached files."""
@@ -45,12 +45,12 @@ _LEFT_OUT = "left_out"
 """Key of the counts in the metadata of a cached file's last batch, which has no rows."""
 
 _PAIRS = {4: struct.Struct("<2i"), 8: struct.Struct("<2q")}
-"""Bytes of an offset -> how two of them are read."""
+"""Bytes of an offset -> format of two consecutive offsets."""
 
 
 @attrs.frozen(eq=False)
 class _OpenFile:
-    """A file that is read at any place; if it changes, reading raises an error."""
+    """A file opened for random access; if it changes, reading raises an error."""
 
     path: Path
     descriptor: int
@@ -74,7 +74,7 @@ class _OpenFile:
         raise self.changed()
 
     def require_unchanged(self) -> None:
-        """Raise `DataError` if the file is not what it was when it was opened."""
+        """Raise `DataError` if the file has changed since it was opened."""
         if _state_of(self.descriptor) != self.state:
             raise self.changed()
 
@@ -93,7 +93,7 @@ def _state_of(descriptor: int) -> tuple[int, int]:
 
 @attrs.frozen
 class _Column:
-    """Where the texts of one column of a record batch lie in its file."""
+    """The places of the texts of one column of a record batch in its file."""
 
     offsets: int
     """Place of the offsets, one more than rows."""
@@ -102,7 +102,7 @@ class _Column:
     data: int
     """Place of the texts, as UTF-8."""
     valid: int | None
-    """Place of the bits that say which texts there are; None if no text is missing."""
+    """Place of the bits that tell which texts exist; None if no text is missing."""
 
     def text(self, file: _OpenFile, row: int) -> str:
         """Return one text."""
@@ -133,7 +133,7 @@ class _Column:
             pyarrow.py_buffer(content),
         ]
         array = pyarrow.Array.from_buffers(string_type, rows, buffers)
-        # Before anything else reads it: offsets that are wrong would be followed anywhere.
+        # Before anything else reads it: wrong offsets would be followed out of the buffer.
         array.validate(full=True)
         return array
 
@@ -162,7 +162,7 @@ class StreamedTable(Dataset):
     file: _OpenFile
     batches: Sequence[_Batch]
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Description of what was left out of the source -> its count."""
+    """Description of the rows that were left out of the source -> their number."""
     ends: Sequence[int] = attrs.field(init=False)
     """For each batch, the number of rows up to its end."""
 
@@ -235,8 +235,9 @@ def open_streamed(
 ) -> StreamedTable:
     """Return the texts of `paths`, left on disk: in the file itself if possible, else in a copy in the cache.
 
-    `names` are the wanted columns of the files, `columns` maps each column of the data set to its index in
-    `names`; `rows` reads the files strictly, with the parameters `reading`, and counts what it leaves out.
+    `names` are the columns that are read from the files, and `columns` maps each column of the data set to its
+    index in `names`. `rows` reads the files strictly, with the parameters `reading`, and counts the rows that it
+    leaves out.
 
     Raises:
         DataError: as `rows` does.
@@ -254,19 +255,19 @@ def open_streamed(
     described = [_LAYOUT, contents, formats, list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
     if len(paths) == 1 and paths[0].suffix.lower() == ARROW:
-        table_in_file = _checked(paths[0], names, reading["limit"])
+        table_in_file = _open_arrow_file(paths[0], names, reading["limit"])
         if table_in_file is not None:
             return StreamedTable(columns, key, *table_in_file)
 
     cached = cache_root() / "texts" / f"{key}{ARROW}"
     table = None
-    # Compared with its hash before pyarrow sees it, which follows wrong offsets out of the file.
+    # Compared with its hash before pyarrow reads it, which follows wrong offsets out of the file.
     if _is_intact(cached):
-        table = _cached(cached, len(names))
+        table = _open_cached(cached, len(names))
     if table is None:
         left_out: Counter[str] = Counter()
         _write(cached, len(names), _unchanged(rows(left_out), digests), left_out)
-        table = _cached(cached, len(names))
+        table = _open_cached(cached, len(names))
     if table is None:
         raise RunError(
             f"cannot read `{cached}`, which was just written; check the disk"
@@ -290,7 +291,7 @@ def _unchanged(
 def _write(
     path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]
 ) -> None:
-    """Write rows of `width` texts, one record batch at a time, and behind them the counts in `left_out`.
+    """Write rows of `width` texts, one record batch at a time, and after them the counts in `left_out`.
 
     The file appears atomically.
     """
@@ -313,12 +314,12 @@ def _write(
 
 
 def _hash_of(path: Path) -> Path:
-    """Return the file with the SHA-256 of a cached file, as `sha256sum` writes it."""
+    """Return the file that has the SHA-256 of a cached file, in the format of `sha256sum`."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def _is_intact(path: Path) -> bool:
-    """Whether a cached file is there, as it was written."""
+    """Whether a cached file exists and has its hash."""
     try:
         return read_file(_hash_of(path)).decode() == f"{sha256(path)}  {path.name}\n"
     except (OSError, ValueError, DataError):
@@ -357,7 +358,7 @@ def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
     return pyarrow.record_batch(columns, schema=schema)
 
 
-def _cached(
+def _open_cached(
     path: Path, width: int
 ) -> tuple[_OpenFile, list[_Batch], dict[str, int]] | None:
     """Open a cached file; return None if it cannot be read."""
@@ -380,7 +381,7 @@ def _cached(
     return file, batches, left_out
 
 
-def _checked(
+def _open_arrow_file(
     path: Path, names: Sequence[str], limit: int | None
 ) -> tuple[_OpenFile, list[_Batch]] | None:
     """Open an Arrow file and check every text in the wanted fields.
@@ -411,7 +412,7 @@ def _checked(
 
 
 def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] | None:
-    """Return where the first `limit` rows of some fields lie; None if they are not plain strings in the file.
+    """Return the places of the first `limit` rows of these fields; None if these are not plain strings.
 
     Raises:
         DataError: if there is no such field.
@@ -448,9 +449,9 @@ def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] 
 
 
 def _place_in(content: Any, buffer: Any) -> int | None:
-    """Return where a buffer begins in the content of a file: None without a buffer, `_OUTSIDE` if not there.
+    """Return where a buffer begins in the content of a file; None without a buffer, `_OUTSIDE` if elsewhere.
 
-    A buffer lies outside where it was decompressed into memory.
+    A buffer is elsewhere if it was decompressed into memory.
     """
     if not buffer:
         return None

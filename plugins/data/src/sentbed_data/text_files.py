@@ -17,7 +17,7 @@ def several(path: str | tuple[str, ...]) -> tuple[str, ...]:
     return path
 
 
-def text_file(location: str) -> Path:
+def local_file(location: str) -> Path:
     """Return the file that `location` names. Raises `DataError` if it is missing or a directory."""
     path = locate(location)
     if not path.is_file():

@@ -12,13 +12,13 @@ from sentbed_data.file_source_base import FileSource
 from sentbed_data.text_files import several
 
 MOST_NEGATIVES = 8
-"""Hard negatives of a row that the losses take."""
+"""Largest number of hard negatives per row that the losses accept."""
 
 
 def few_negatives(
     _: Any, attribute: attrs.Attribute[Any], value: str | tuple[str, ...]
 ) -> None:
-    """Refuse more hard negatives than the losses take; an attrs validator."""
+    """Refuse more hard negatives than the losses accept; an attrs validator."""
     if not isinstance(value, str) and len(value) > MOST_NEGATIVES:
         raise ValueError(
             f"`{attribute.name}` names {len(value)} columns, and losses take at most {MOST_NEGATIVES} hard "

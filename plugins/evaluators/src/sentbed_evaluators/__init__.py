@@ -68,7 +68,7 @@ def evaluators() -> Mapping[str, Lazy]:
         ),
         "encoding-cost": Lazy(
             "sentbed_evaluators.encoding_cost:EncodingCost",
-            "What encoding the texts of another evaluation takes: columns of cost beside a study's scores.",
+            "Cost of encoding the texts of another evaluation, as columns beside a study's scores.",
         ),
         "throughput": Lazy(
             "sentbed_evaluators.throughput:Throughput",
@@ -76,7 +76,7 @@ def evaluators() -> Mapping[str, Lazy]:
         ),
         "memory": Lazy(
             "sentbed_evaluators.memory:Memory",
-            "Memory in GiB that a run has needed until its evaluation, that of training included.",
+            "Memory in GiB that a run has used up to its evaluation, training included.",
         ),
     }
 

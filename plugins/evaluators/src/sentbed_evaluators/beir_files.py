@@ -37,9 +37,9 @@ def problems(folder: Path, split: str) -> Iterator[str]:
 def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
     """Read the whole corpus and the queries with a relevant document, in the order of the judgements.
 
-    As in BEIR, a judged document that the corpus lacks counts as relevant and is never found, and the
-    document with a query's id is left out of that query's results. Unlike in BEIR, a repeated id, or a
-    document with two different judgements for a query, is an error.
+    As in BEIR, a judged document that is missing from the corpus counts as relevant and is never retrieved,
+    and the document with a query's id is left out of that query's results. Unlike in BEIR, a repeated id, or
+    a document with two different judgements for a query, is an error.
 
     Raises:
         DataError: if a file is missing or malformed; with file and line.
@@ -49,12 +49,13 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
     hashes: Hashes = {}
     documents = _read_corpus(corpus, hashes, title=title)
     queries = _read_texts(texts, hashes)
-    grades, positive = _read_judgements(judged, hashes), 0
+    judgements = _read_judgements(judged, hashes)
 
+    # Documents that are missing from the corpus get numbers beyond it.
     numbers = {name: number for number, name in enumerate(documents)}
-    absent: dict[str, str] = {}
+    missing: dict[str, str] = {}
     relevant: dict[str, dict[int, int]] = {}
-    for query, (line, grades_of_query) in grades.items():
+    for query, (line, grades) in judgements.items():
         if query not in queries:
             raise DataError(
                 f"query `{query}` is not in `{texts}`; take the two files from the same release",
@@ -62,17 +63,17 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
                 line,
             )
         positives: dict[int, int] = {}
-        for name, grade in grades_of_query.items():
+        for name, grade in grades.items():
             if grade <= 0:
                 continue
             if name not in documents:
-                absent.setdefault(name, query)
+                missing.setdefault(name, query)
             positives[numbers.setdefault(name, len(numbers))] = grade
-        positive += len(positives)
         if positives:
             relevant[query] = positives
-    numbers_of_relevant = chain.from_iterable(relevant.values())
-    if min(numbers_of_relevant, default=len(documents)) >= len(documents):
+
+    lowest = min(chain.from_iterable(relevant.values()), default=len(documents))
+    if lowest >= len(documents):
         raise DataError(
             f"no judgement says that a document of `{corpus}` is relevant; "
             f"take the two files from the same release",
@@ -83,31 +84,31 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
         "split": split,
         "document": "title + text" if title else "text",
         "text": "as in the file, stripped",
-        "judgements": positive,
-        "queries_without_judgement": len(queries.keys() - grades.keys()),
-        "queries_without_relevant": len(grades) - len(relevant),
+        "judgements": sum(map(len, relevant.values())),
+        "queries_without_judgement": len(queries.keys() - judgements.keys()),
+        "queries_without_relevant": len(judgements) - len(relevant),
         "document_of_same_id": "left out",
         "data": [hashes[path] for path in (corpus, texts, judged)],
     }
     note = ""
-    if absent:
-        name, query = next(iter(absent.items()))
+    if missing:
+        name, query = next(iter(missing.items()))
         note = (
-            f"{len(absent)} relevant documents are not in the corpus (the first is `{name}`, for query "
+            f"{len(missing)} relevant documents are not in the corpus (the first is `{name}`, for query "
             f"`{query}`) and count as not found"
         )
-    own_documents = [numbers.get(query, -1) for query in relevant]
     return Collection(
         [queries[query] for query in relevant],
         list(documents.values()),
         list(relevant.values()),
-        own_documents,
+        [numbers.get(query, -1) for query in relevant],
         protocol,
         note,
     )
 
 
 def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:
+    """Return id -> document."""
     documents: dict[str, str] = {}
     for line, name, row in _rows(path, documents, hashes):
         text = text_of(row, "text", path, line)
@@ -120,6 +121,7 @@ def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:
 
 
 def _read_texts(path: Path, hashes: Hashes) -> dict[str, str]:
+    """Return id -> query."""
     queries: dict[str, str] = {}
     for line, name, row in _rows(path, queries, hashes):
         queries[name] = text_of(row, "text", path, line)
@@ -129,7 +131,7 @@ def _read_texts(path: Path, hashes: Hashes) -> dict[str, str]:
 def _rows(
     path: Path, earlier: Mapping[str, str], hashes: Hashes
 ) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """Yield line, id and object of each line; an id in `earlier`, those of the lines before, is an error."""
+    """Yield line, id and object of each line; an id that is already in `earlier` is an error."""
     for line, row in read_objects(path, hashes=hashes):
         name = text_of(row, "_id", path, line)
         if name in earlier:
@@ -173,10 +175,11 @@ def _read_judgements(
                 path,
                 line,
             ) from error
-        of = judgements.setdefault(query, (line, {}))[1]
-        if of.setdefault(document, grade) != grade:
+        grades = judgements.setdefault(query, (line, {}))[1]
+        earlier = grades.setdefault(document, grade)
+        if earlier != grade:
             raise DataError(
-                f"document `{document}` has grade {grade} for query `{query}` here and {of[document]} above; "
+                f"document `{document}` has grade {grade} for query `{query}` here and {earlier} above; "
                 f"remove one of the two",
                 path,
                 line,

@@ -44,10 +44,10 @@ class Bitext(Evaluator):
     `accuracy-forward` searches the second file with each line of the first, `accuracy-backward` vice versa,
     and `accuracy`, the first score and `primary`, is their mean.
 
-    A result is right if some line pairs the query with the text found, not only its own line: if "Hi." has
-    two translations, either one is right. (LASER compares line numbers, so its accuracy is lower if texts
-    repeat.) Of lines with equal similarity, the earlier one is found. A `second` encoder encodes the second
-    file.
+    A result is right if any line pairs the query with the retrieved text, not only the query's own line: if
+    "Hi." has two translations, either one is right. (LASER compares line numbers, so its accuracy is lower if
+    texts repeat.) Of lines with equal similarity, the earlier one is retrieved. A `second` encoder encodes
+    the second file.
     """
 
     name: ClassVar[str] = "bitext"
@@ -57,12 +57,12 @@ class Bitext(Evaluator):
     pairs: int | None = None
     """Number of first lines to use; default: all."""
     score: Literal["cosine", "margin"] = "cosine"
-    """Score that ranks translations: `cosine`, in whose place another similarity is that the encoder names, or
-    `margin`, the ratio of Artetxe & Schwenk (2019): the cosine divided by the mean of both sentences' mean cosine
-    to their `neighbours`."""
+    """Score that ranks translations: `cosine`, or instead of it the similarity that the encoder names; or
+    `margin`, the ratio of Artetxe & Schwenk (2019): the cosine divided by the mean of both sentences' mean
+    cosine to their `neighbours`."""
     neighbours: int = 4
-    """For `margin`: number of nearest lines by cosine on the other side, among which the best margin is
-    chosen; 4 in the paper."""
+    """For `margin`: number of nearest lines by cosine on the other side, of which the one with the highest
+    margin is taken; 4 in the paper."""
     task: str | None = None
     """Name in scores and report; default: the files' names without suffix."""
     split: Literal["train", "dev", "test"] | None = None
@@ -92,7 +92,7 @@ class Bitext(Evaluator):
         yield from self._files(1).problems()
 
     def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield that a margin is a ratio of cosines, and the encoder's similarity another."""
+        """Yield a problem if margins are asked for, and the encoder's similarity is not the cosine."""
         if self.score == "margin" and not is_cosine(similarity):
             yield (
                 f'`score = "margin"` is a ratio of cosines, and the encoder\'s similarity is '
@@ -128,24 +128,14 @@ class Bitext(Evaluator):
         similarity = vectors.similarity
         degenerate = ""
         if is_cosine(similarity) and vectors.output != "tokens":
-            sides = (
-                unit_rows(nonzero(vectors, "first")),
-                unit_rows(nonzero(vectors, "second")),
-            )
-            # Each side on its own: two encoders may have collapsed to different directions.
-            degenerate = equal_vectors(sides[0]) or equal_vectors(sides[1])
-            nearest_of_first, nearest_of_second = self._search(*sides)
+            left = unit_rows(nonzero(vectors, "first"))
+            right = unit_rows(nonzero(vectors, "second"))
+            # Each side alone: two encoders may have collapsed to different directions.
+            degenerate = equal_vectors(left) or equal_vectors(right)
+            nearest_of_first, nearest_of_second = self._search(left, right)
         else:
             nearest_of_first, nearest_of_second = self._search_by(similarity, vectors)
-        translations = set(zip(first, second, strict=True))
-        forward = _flags(
-            (text, second[place]) in translations
-            for text, place in zip(first, nearest_of_first, strict=True)
-        )
-        backward = _flags(
-            (first[place], text) in translations
-            for text, place in zip(second, nearest_of_second, strict=True)
-        )
+        forward, backward = _correct(first, second, nearest_of_first, nearest_of_second)
         ranked_by = "cosine"
         if self.score == "margin":
             ranked_by = f"ratio margin, k = {self.neighbours}"
@@ -185,7 +175,7 @@ class Bitext(Evaluator):
     def _search_by(
         self, similarity: Similarity | None, vectors: Vectors
     ) -> tuple[list[int], list[int]]:
-        """Return what `_search` does, by another similarity than the cosine."""
+        """Return the same as `_search`, by another similarity than the cosine."""
         first, second = encoded(vectors, "first"), encoded(vectors, "second")
         forward = most_similar(similarity, first, in_parts(second), 1)
         backward = most_similar(similarity, second, in_parts(first), 1)
@@ -194,7 +184,7 @@ class Bitext(Evaluator):
     def _search(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> tuple[list[int], list[int]]:
-        """Return the line of the other side found by each line of the first, and by each of the second."""
+        """Return the line of the other side retrieved for each line of the first, and for each of the second."""
         k = 1 if self.score == "cosine" else self.neighbours
         forward = nearest(first, in_blocks(second), k)
         backward = nearest(second, in_blocks(first), k)
@@ -203,26 +193,37 @@ class Bitext(Evaluator):
         return _best_margin(forward, backward), _best_margin(backward, forward)
 
 
-def _best_margin(of: Neighbours, others: Neighbours) -> list[int]:
-    """Return each row's neighbour with the highest ratio margin; of ties, the nearer one."""
+def _best_margin(neighbours: Neighbours, others: Neighbours) -> list[int]:
+    """Return each row's neighbour with the highest ratio margin; of ties, the nearer one.
+
+    `others` are the neighbours of the other side's rows.
+    """
     import numpy as np
 
+    mean = neighbours.similarities.mean(axis=1)
+    mean_of_others = others.similarities.mean(axis=1)
     # Half of each mean equals the paper's sums over 2k.
-    scale = (
-        of.similarities.mean(axis=1)[:, None]
-        + others.similarities.mean(axis=1)[of.places]
-    ) / 2
+    scale = (mean[:, None] + mean_of_others[neighbours.places]) / 2
     # Without any similarity to the neighbours the ratio is meaningless: such a candidate ranks last.
-    margins = np.divide(
-        of.similarities, scale, out=np.full(scale.shape, -np.inf), where=scale > 0
-    )
-    best: list[int] = of.places[
-        np.arange(len(margins)), margins.argmax(axis=1)
-    ].tolist()
-    return best
+    margins = np.full(scale.shape, -np.inf)
+    np.divide(neighbours.similarities, scale, out=margins, where=scale > 0)
+    best = margins.argmax(axis=1)
+    lines: list[int] = neighbours.places[np.arange(len(best)), best].tolist()
+    return lines
 
 
-def _flags(right: Iterator[bool]) -> NDArray[np.float64]:
+def _correct(
+    first: Sequence[str],
+    second: Sequence[str],
+    nearest_of_first: Sequence[int],
+    nearest_of_second: Sequence[int],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return for each line of the first and of the second file 1 if its nearest is a translation, else 0."""
     import numpy as np
 
-    return np.array(list(right), dtype=np.float64)
+    translations = set(zip(first, second, strict=True))
+    forward, backward = np.zeros((2, len(first)))
+    for line, (text, translation) in enumerate(zip(first, second, strict=True)):
+        forward[line] = (text, second[nearest_of_first[line]]) in translations
+        backward[line] = (first[nearest_of_second[line]], translation) in translations
+    return forward, backward

@@ -1,4 +1,4 @@
-"""Data classes of classifier training, shared by both trainers: examples, settings, tasks, fitted weights."""
+"""Data classes that both trainers of classifiers share: examples, settings, tasks, fitted weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Examples:
 
 @attrs.frozen
 class Training:
-    """The training settings of one classifier."""
+    """The training settings of a classifier."""
 
     optimizer: Literal["adam", "rmsprop"]
     """Optimiser, with torch's default learning rate and coefficients."""
@@ -45,16 +45,16 @@ class Training:
 
 @attrs.frozen(eq=False)
 class Task:
-    """Rows to train on and rows to evaluate on; one classifier is trained for each penalty."""
+    """Rows to train on and rows to evaluate on; a classifier is trained for each penalty."""
 
     train: NDArray[np.int64]
     """Rows of the training examples, in the classifier's order."""
     development: NDArray[np.int64]
     """Rows of the development examples to evaluate on."""
     penalties: tuple[float, ...]
-    """Penalty of each classifier, in the unit of the protocol."""
+    """Penalty of each classifier: weight decay for `senteval`, C for `logistic`."""
     drawn: int = 0
-    """Length of a permutation drawn before that of the first epoch; 0 for none."""
+    """Length of a permutation to draw before the first epoch's permutation; 0: none is drawn."""
 
 
 @attrs.frozen(eq=False)

@@ -1,4 +1,4 @@
-"""Training of classifiers on frozen embeddings: model selection and scoring."""
+"""Training of classifiers on frozen embeddings: choice of the penalty, and scoring."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ PENALTIES = tuple(10.0**power for power in range(-5, -1))
 """L2 penalties to try with `senteval`, as weight decay."""
 
 STRENGTHS = {
-    "nested": tuple(2.0**power for power in range(-2, 4)),
-    "folded": tuple(2.0**power for power in range(-1, 6)),
-    "split": tuple(2.0**power for power in range(-2, 4)),
+    "nested": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+    "folded": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+    "split": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
 }
 """Inverse penalties C to try with `logistic`, as in SentEval with scikit-learn."""
 
@@ -45,15 +45,15 @@ HELD_OUT = 0.05
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """The result of a trained classifier."""
+    """The test accuracy and the predictions of a trained classifier."""
 
     accuracy: float
     """Accuracy on the test examples (mean over the outer folds if nested), x 100, two decimals."""
     development: float
-    """Accuracy that the choice of the penalty is based on, x 100, two decimals."""
+    """Development accuracy of the chosen penalty, by which it was chosen, x 100, two decimals."""
     predicted: NDArray[np.int64]
     """`(n,)`: predicted class of each test example; in a nested cross-validation, of every example, by the
-    fold that did not train on it."""
+    classifier of the fold in which it is held out."""
     folds: NDArray[np.int64] | None = None
     """`(n,)`: outer fold of each example in a nested cross-validation."""
 
@@ -106,27 +106,20 @@ class Classifier:
         for train, _ in outer:
             folds = self._folds(data.labels[train])
             inner.append([(train[rows], train[held_out]) for rows, held_out in folds])
-        fits = _Fits(
-            self,
-            "nested",
-            data,
-            data,
-            classes,
-            progress,
-            fits=(self.folds**2, self.folds),
-        )
+
+        number_of_fits = self.folds**2, self.folds
+        fits = _Fits(self, "nested", data, data, classes, progress, number_of_fits)
         chosen = fits.choose(inner)
-        penalties = [penalty for penalty, _ in chosen]
-        last = fits.last(
-            [
-                (train, penalty)
-                for (train, _), penalty in zip(outer, penalties, strict=True)
-            ]
-        )
+        tasks = []
+        for (train, _), (penalty, _) in zip(outer, chosen, strict=True):
+            tasks.append((train, penalty))
+
         predicted, fold = np.empty((2, len(data)), np.int64)
         accuracies = []
-        for number, ((_, test), weights) in enumerate(zip(outer, last, strict=True)):
-            predicted[test], fold[test] = predict(data.features[test], weights), number
+        for number, weights in enumerate(fits.last(tasks)):
+            test = outer[number][1]
+            predicted[test] = predict(data.features[test], weights)
+            fold[test] = number
             accuracies.append(_percent(predicted[test] == data.labels[test]))
         development = _rounded(np.mean([score for _, score in chosen]))
         return Outcome(_rounded(np.mean(accuracies)), development, predicted, fold)
@@ -142,9 +135,8 @@ class Classifier:
         import numpy as np
 
         self._require(train.labels, self.folds)
-        fits = _Fits(
-            self, "folded", train, train, classes, progress, fits=(self.folds, 1)
-        )
+        number_of_fits = self.folds, 1
+        fits = _Fits(self, "folded", train, train, classes, progress, number_of_fits)
         [(penalty, score)] = fits.choose([self._folds(train.labels)])
         [weights] = fits.last([(np.arange(len(train)), penalty)])
         predicted = predict(test.features, weights)
@@ -153,20 +145,18 @@ class Classifier:
     def chosen(
         self, train: Examples, classes: int, progress: Progress | None = None
     ) -> Outcome:
-        """Cross-validation on `train`: the accuracy of the best penalty, which `folded` would pick."""
+        """Return the cross-validated accuracy on `train` of the penalty that `folded` would pick."""
         import numpy as np
 
         self._require(train.labels, self.folds)
         folds = self._folds(train.labels)
-        fits = _Fits(
-            self, "folded", train, train, classes, progress, fits=(self.folds, 0)
-        )
+        number_of_fits = self.folds, 0
+        fits = _Fits(self, "folded", train, train, classes, progress, number_of_fits)
         [(penalty, score)] = fits.choose([folds])
         predicted, fold = np.empty((2, len(train)), np.int64)
         for number, (_, held_out) in enumerate(folds):
-            predicted[held_out] = predict(
-                train.features[held_out], fits.weights(number, penalty)
-            )
+            weights = fits.weights(number, penalty)
+            predicted[held_out] = predict(train.features[held_out], weights)
             fold[held_out] = number
         return Outcome(score, score, predicted, fold)
 
@@ -197,10 +187,10 @@ class Classifier:
             raise DataError(
                 "there is no example to choose by or to score; check the splits of the data"
             )
-        fits = _Fits(self, "split", train, development, classes, progress, fits=(1, 0))
+        fits = _Fits(self, "split", train, development, classes, progress, (1, 0))
         rows = np.arange(len(train)), np.arange(len(development))
-        # SentEval trains the chosen classifier again with the same examples and seed, which gives the same
-        # one.
+        # SentEval trains the chosen classifier once more, on the same examples with the same seed, which
+        # gives the same weights.
         [(penalty, score)] = fits.choose([[rows]])
         predicted = predict(test.features, fits.weights(0, penalty))
         return Outcome(_percent(predicted == test.labels), score, predicted)
@@ -260,7 +250,7 @@ class Classifier:
 
 
 class _Fits:
-    """The fits of one outcome, with their progress."""
+    """The fits of one outcome: the first choose the penalty, the last are trained with it."""
 
     def __init__(
         self,
@@ -270,15 +260,19 @@ class _Fits:
         development: Examples,
         classes: int,
         progress: Progress | None,
-        fits: tuple[int, int],
+        number_of_fits: tuple[int, int],
     ) -> None:
+        """Prepare fits on `train`, evaluated on `development`.
+
+        `number_of_fits` is that of the choice, for each penalty, and that of the last fits.
+        """
         self._classifier, self._classes = classifier, classes
         self._train, self._development = train, development
-        self._penalties = (
-            PENALTIES if classifier.protocol == "senteval" else STRENGTHS[kind]
-        )
+        self._penalties = STRENGTHS[kind]
+        if classifier.protocol == "senteval":
+            self._penalties = PENALTIES
         self._progress = progress
-        self._total = fits[0] * len(self._penalties) + fits[1]
+        self._total = number_of_fits[0] * len(self._penalties) + number_of_fits[1]
         self._done = 0
         self._fitted: list[Fitted] = []
 
@@ -288,28 +282,29 @@ class _Fits:
         """Return the best penalty of each group of folds, and its accuracy x 100, two decimals."""
         import numpy as np
 
-        tasks = [
-            Task(train, held_out, self._penalties)
-            for train, held_out in chain.from_iterable(groups)
-        ]
+        tasks = []
+        for train, held_out in chain.from_iterable(groups):
+            tasks.append(Task(train, held_out, self._penalties))
         self._fitted = self._fit(tasks)
         accuracies = []
         for task, fitted in zip(tasks, self._fitted, strict=True):
             accuracies.append(fitted.correct / len(task.development))
-        chosen, start = [], 0
+
+        chosen = []
+        start = 0
         for group in groups:
-            of_group = np.mean(accuracies[start : start + len(group)], axis=0)
-            means = [_rounded(100 * mean) for mean in of_group]
-            start += len(group)
-            best = int(np.argmax(means))
-            chosen.append((self._penalties[best], means[best]))
+            end = start + len(group)
+            means = np.mean(accuracies[start:end], axis=0)
+            percents = [_rounded(100 * mean) for mean in means]
+            best = int(np.argmax(percents))
+            chosen.append((self._penalties[best], percents[best]))
+            start = end
         return chosen
 
     def weights(self, fold: int, penalty: float) -> NDArray[np.float32]:
         """Return the weights that `choose` trained in one fold with one penalty."""
-        weights: NDArray[np.float32] = self._fitted[fold].weights[
-            self._penalties.index(penalty)
-        ]
+        number = self._penalties.index(penalty)
+        weights: NDArray[np.float32] = self._fitted[fold].weights[number]
         return weights
 
     def last(self, tasks: Sequence[tuple[Rows, float]]) -> list[NDArray[np.float32]]:
@@ -360,5 +355,5 @@ def _percent(right: NDArray[np.bool_]) -> float:
 
 
 def _rounded(mean: np.floating[Any]) -> float:
-    """Round like NumPy, not like Python: SentEval's means are NumPy numbers."""
+    """Round as NumPy does, not as Python does: SentEval's means are NumPy numbers."""
     return float(round(mean, 2))

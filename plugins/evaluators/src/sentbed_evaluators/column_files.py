@@ -1,7 +1,8 @@
-"""Strict row-by-row reader of the columns of csv, tsv and jsonl files."""
+"""Strict reader of sentence pairs in csv, tsv and jsonl files, row by row."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,17 +24,17 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 @attrs.frozen
 class ColumnFile:
-    """The layout of sentence pairs, with further columns, in one file."""
+    """The layout of a file of sentence pairs, with further columns."""
 
     path: str
     """Location of the file, resolved by `sentbed.locate`."""
     columns: tuple[str, ...]
-    """One column for each of `meanings`: names of the header or keys, or positions from 0 without a
+    """One column for each of `meanings`: names in the header, keys of jsonl, or positions from 0 without a
     header."""
     header: bool = True
     """Whether the first line names the columns."""
     separator: str | None = None
-    """Separator of columns, without quoting; None: by the suffix of the file."""
+    """Separator of columns, without quoting; None: by the file's suffix."""
     encoding: str = "utf-8"
     """Text encoding; invalid bytes are an error."""
 
@@ -41,7 +42,7 @@ class ColumnFile:
     """Meanings of the columns: two texts, then others."""
 
     def problems(self) -> Iterator[str]:
-        """Yield problems that show in the first row of the file, such as a column that is missing."""
+        """Yield problems that the settings or the first row show, such as a missing column."""
         try:
             if locate(self.path).is_dir():
                 yield f"`{self.path}` is a directory; name a file of pairs"
@@ -59,6 +60,7 @@ class ColumnFile:
             yield str(error)
 
     def _format_problems(self) -> Iterator[str]:
+        """Yield problems with the settings."""
         if self.separator is None and self._suffix not in SUFFIXES:
             yield (
                 f"`{self.path}` ends in {self._suffix!r}, which says nothing about its columns; "
@@ -66,40 +68,49 @@ class ColumnFile:
             )
         if self.separator == "":
             yield "`separator` is empty; give the characters that stand between two columns"
+        yield from self._column_problems()
+        yield from encoding_problems(self.encoding)
+
+    def _column_problems(self) -> Iterator[str]:
+        """Yield problems with `columns` and `header`."""
         count = len(self.meanings)
         if len(set(self.columns)) != count:
             fault = f"is {list(self.columns)!r}"
-            for column in self.columns:
-                if self.columns.count(column) > 1:
-                    fault = f"names `{column}` twice"
-                    break
+            repeated = [
+                name for name, times in Counter(self.columns).items() if times > 1
+            ]
+            if repeated:
+                fault = f"names `{repeated[0]}` twice"
             yield (
                 f"`columns` {fault}, but {count} different columns are needed; "
                 f"give {', '.join(self.meanings)}"
             )
-        wrong = [
-            column
-            for column in self.columns
-            if not (column.isascii() and column.isdigit())
-        ]
-        if not self.header and self._suffix == ".jsonl":
+        if self.header:
+            return
+        if self._suffix == ".jsonl":
             yield "`header = false` means nothing for a jsonl file, whose keys name the columns; remove it"
-        elif not self.header and wrong:
+            return
+        wrong = [
+            name for name in self.columns if not (name.isascii() and name.isdigit())
+        ]
+        if wrong:
             yield (
                 f"`columns` has {wrong!r}, but with `header = false` columns are positions; "
                 f'write them from zero, such as ["0", "1"]'
             )
-        yield from encoding_problems(self.encoding)
 
     @property
     def _suffix(self) -> str:
-        return Path(self.path).suffix.lower() if self.separator is None else ""
+        """The suffix that decides the format; empty if `separator` does."""
+        if self.separator is not None:
+            return ""
+        return Path(self.path).suffix.lower()
 
     def rows(self, hashes: Hashes | None = None) -> Iterator[tuple[int, Sequence[Any]]]:
         """Yield line and columns of each row, at least one; raises `DataError` with file and line.
 
-        The first two are texts; so are the others, except in jsonl files, where they are the JSON values. For
-        `hashes` see `lines`.
+        The first two are texts; so are the others, except in jsonl files, where they are the JSON values. If
+        `hashes` is given, the hash of the file is put into it (see `text_lines.lines`).
         """
         for problem in self._format_problems():
             raise DataError(problem)
@@ -116,23 +127,20 @@ class ColumnFile:
     def _objects(
         self, path: Path, hashes: Hashes | None
     ) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Yield the rows of a jsonl file."""
         for line, row in read_objects(path, self.encoding, hashes):
-            texts = [text_of(row, column, path, line) for column in self.columns[:2]]
-            others = [value_of(row, column, path, line) for column in self.columns[2:]]
-            yield line, texts + others
+            values: list[Any] = []
+            for column in self.columns[:2]:
+                values.append(text_of(row, column, path, line))
+            for column in self.columns[2:]:
+                values.append(value_of(row, column, path, line))
+            yield line, values
 
     def _fields(
         self, path: Path, hashes: Hashes | None
     ) -> Iterator[tuple[int, Sequence[str]]]:
-        numbered_lines = _without_blank_end(lines(path, self.encoding, hashes))
-        rows: Iterator[tuple[int, Sequence[str]]]
-        if self._suffix == ".csv":
-            rows = csv_rows(path, numbered_lines)
-        else:
-            rows = (
-                (line, text.split(self.separator or "\t"))
-                for line, text in numbered_lines
-            )
+        """Yield the rows of any other file."""
+        rows = self._split_rows(path, hashes)
         if self.header:
             names = next(rows, (1, None))[1]
             if names is None:
@@ -140,12 +148,11 @@ class ColumnFile:
             advice = "set `columns` to those of the file"
             places = column_places(self.columns, names, path, advice)
             width = len(names)
+            expected = f"the header has {width}"
         else:
             places = [int(column) for column in self.columns]
             width = max(places) + 1
-        expected = f"{width} were expected"
-        if self.header:
-            expected = f"the header has {width}"
+            expected = f"{width} were expected"
         for line, row in rows:
             if len(row) < width or (self.header and len(row) > width):
                 raise DataError(
@@ -156,13 +163,25 @@ class ColumnFile:
                 )
             yield line, [row[place] for place in places]
 
+    def _split_rows(
+        self, path: Path, hashes: Hashes | None
+    ) -> Iterator[tuple[int, Sequence[str]]]:
+        """Yield line and fields of each row, the header included."""
+        numbered_lines = _without_blank_end(lines(path, self.encoding, hashes))
+        if self._suffix == ".csv":
+            yield from csv_rows(path, numbered_lines)
+            return
+        for line, text in numbered_lines:
+            yield line, text.split(self.separator or "\t")
+
 
 def _without_blank_end(
     numbered_lines: Iterable[tuple[int, str]],
 ) -> Iterator[tuple[int, str]]:
+    """Yield the lines without the empty ones at the end of the file."""
     waiting = []
-    for line in numbered_lines:
-        waiting.append(line)
-        if line[1]:
+    for number, text in numbered_lines:
+        waiting.append((number, text))
+        if text:
             yield from waiting
             waiting.clear()

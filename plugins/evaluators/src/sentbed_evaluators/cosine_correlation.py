@@ -1,4 +1,4 @@
-"""Cosines of embeddings and their correlation with gold scores."""
+"""Correlation of similarities with gold scores, and vectors that must be finite or not zero."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CONSTANT = 1e-9
-"""Spread of cosines below which differences are rounding errors; that of a usable encoder exceeds 1e-3."""
+"""Range of cosines below which their differences are rounding errors; a usable encoder's range exceeds 1e-3."""
 
 
 @attrs.frozen
@@ -31,35 +31,28 @@ class Correlation:
     """See `Score.degenerate`."""
 
 
-def finite(vectors: Vectors, name: str) -> NDArray[np.float32]:
-    """Return the vectors of a list, one finite row per text; raises `RunError` otherwise."""
-    return require_finite(vectors[name], vectors.lists[name].both)
-
-
 def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
-    """Return the vectors of a list, one finite row per text, none of them zero throughout.
-
-    Raises `RunError` that names the sentence.
-    """
+    """Return the vectors of a list, a row for each text; raises `RunError` if one is not finite or is zero."""
     return require_nonzero(vectors[name], vectors.lists[name].both)
 
 
 def require_nonzero(
     vectors: NDArray[np.float32], texts: Sequence[str]
 ) -> NDArray[np.float32]:
-    """Return the vectors of texts, one finite row per text, none zero; raises `RunError` naming the sentence.
+    """Return the vectors of texts, a row for each; raises `RunError` if one is not finite or is zero.
 
-    A zero vector is a sentence that the encoder has lost, which a classifier's score would not show.
+    The message has the sentence. An encoder that fails on a sentence gives it a zero vector, which a
+    classifier's score would not show.
     """
     import numpy as np
 
     vectors = require_finite(vectors, texts)
-    is_nonzero = vectors.any(axis=1)
-    if not is_nonzero.all():
-        text = texts[int(np.argmin(is_nonzero))]
+    zeros = zero_vectors(vectors)
+    if zeros:
+        text = texts[int(np.argmin(vectors.any(axis=1)))]
         raise RunError(
             f"the embedding of {short_text(text)!r} is a zero vector, as are "
-            f"{int((~is_nonzero).sum()) - 1} others of {len(vectors)}; check the pooler and the weights"
+            f"{zeros - 1} others of {len(vectors)}; check the pooler and the weights"
         )
     return vectors
 
@@ -70,10 +63,11 @@ def zero_vectors(vectors: NDArray[np.float32]) -> int:
 
 
 def zero_notes(vectors: NDArray[np.float32], texts: Sequence[str]) -> list[str]:
-    """Return a note for the protocol on zero vectors, whose cosine counts as 0; none without any."""
+    """Return a note for the protocol on zero vectors, whose cosine counts as 0; none without zero vectors."""
     import numpy as np
 
-    if not (zeros := zero_vectors(vectors)):
+    zeros = zero_vectors(vectors)
+    if not zeros:
         return []
     first = texts[int(np.argmin(vectors.any(axis=1)))]
     note = f"{zeros} zero vectors, whose cosine counts as 0, the first that of {short_text(first)!r}"
@@ -114,9 +108,9 @@ def correlation_score(
     zeros: Sequence[str] = (),
     clusters: NDArray[np.int64] | None = None,
 ) -> Score:
-    """Return Spearman's correlation of gold scores and similarities, which are its items.
+    """Return the score of Spearman's correlation, with gold scores and similarities as its items.
 
-    `zeros` are notes on zero vectors, and `clusters` numbers of what the pairs were drawn with.
+    `zeros` are notes on zero vectors. `clusters` numbers the pairs by what they were drawn from.
     """
     import numpy as np
 
@@ -138,10 +132,12 @@ def correlation_score(
 
 
 def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the similarities, or zeros if they differ by rounding only: the items of a score of 0."""
+    """Return the similarities, or zeros if they differ by rounding errors only (their score is 0)."""
     import numpy as np
 
-    return np.zeros_like(similarities) if _is_constant(similarities) else similarities
+    if _is_constant(similarities):
+        return np.zeros_like(similarities)
+    return similarities
 
 
 def _is_constant(similarities: NDArray[np.float64]) -> bool:

@@ -1,13 +1,15 @@
-"""The data directories of evaluators, and the files of tasks in them."""
+"""The data directory of an evaluator, and the files of tasks in it."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import attrs
 from sentbed import DataError, locate
+from sentbed.errors import listed
 from sentbed.helpers import DATA_VARIABLE, data_root, sha256
 
 from sentbed_evaluators.text_lines import Hashes
@@ -15,10 +17,10 @@ from sentbed_evaluators.text_lines import Hashes
 
 @attrs.frozen
 class TaskFiles:
-    """The files of a suite's tasks, whether they exist or not."""
+    """The paths of a suite's files by task, whether they exist or not."""
 
     collection: str
-    """Name of the data in `sentbed data`."""
+    """Name of the data in `sentbed data get`."""
     root: Path
     by_task: Mapping[str, tuple[Path, ...]]
 
@@ -30,21 +32,24 @@ class TaskFiles:
 
     def missing(self, tasks: Iterable[str]) -> dict[str, str]:
         """Return the message of each of these tasks that lacks a file; unknown ones lack none."""
+        absent_by_task = {task: self._absent(task) for task in tasks}
         messages = {}
-        for task in tasks:
-            if absent := self._absent(task):
-                present = [
-                    f"`{name}`" for name in self.by_task if not self._absent(name)
-                ]
+        for task, absent in absent_by_task.items():
+            if absent:
                 messages[task] = (
-                    f"task `{task}` needs {_listed(absent)}, missing in `{self.root}`; add what is missing "
+                    f"task `{task}` needs {_first_names(absent)}, missing in `{self.root}`; add what is missing "
                     f"(`sentbed data get {self.collection}` downloads it), or leave the task out "
-                    f"(`skip_missing = true`); tasks present: {', '.join(present) or 'none'}"
+                    f"(`skip_missing = true`); tasks present: {self._present_tasks()}"
                 )
         return messages
 
+    def _present_tasks(self) -> str:
+        """Return the names of the tasks that have all their files, for a message."""
+        present = [task for task in self.by_task if not self._absent(task)]
+        return listed(present) or "none"
+
     def _absent(self, task: str) -> list[str]:
-        """Return the missing files of a task, relative to the root."""
+        """Return the paths of a task's missing files, relative to the root."""
         absent = []
         for file in self.by_task.get(task, ()):
             if not file.is_file():
@@ -52,7 +57,7 @@ class TaskFiles:
         return absent
 
 
-def _listed(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     """Return one or two names, or the first and the number of the others."""
     if len(names) > 2:
         return f"`{names[0]}` and {len(names) - 1} more"
@@ -60,9 +65,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
-    """Return the SHA-256 over files and their names; for a single file, its own.
+    """Return the SHA-256 over files and their names; for a single file, its own SHA-256.
 
-    `hashes` has those of the files, if they are known.
+    `hashes` has the hashes of the files, where they are already computed.
     """
     hashes = hashes or {file: sha256(file) for file in files}
     if len(files) == 1:
@@ -74,10 +79,9 @@ def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
 
 
 def data_directory(data_dir: str | None, holds: str, name: str) -> Path:
-    """Return the directory `data_dir`, or the one in `SENTBED_DATA`.
+    """Return the directory `data_dir`, or the one in `SENTBED_DATA`; raises `DataError` if neither is set.
 
-    For messages, `holds` describes the data in it and `name` is its name in `sentbed data`. Raises
-    `DataError`.
+    For the message, `holds` is a folder in it, and `name` is its name in `sentbed data get`.
     """
     base = locate(data_dir) if data_dir is not None else data_root()
     if base is None:
@@ -97,14 +101,14 @@ def find_root(
 ) -> Path:
     """Return the first of `places` below the data directory that has one of `entries`, files or folders.
 
-    `what` describes them in a message. Raises `DataError` if there is none.
+    `what` describes them in a message. Raises `DataError` if no place has any.
     """
     base = data_directory(data_dir, places[0], name)
     entries = tuple(entries)
-    for place in places:
-        if any((base / place / entry).exists() for entry in entries):
+    for place, entry in product(places, entries):
+        if (base / place / entry).exists():
             return base / place
-    below = ", ".join(f"`{place}`" for place in places if place != ".")
+    below = listed(place for place in places if place != ".")
     raise DataError(
         f"`{base}` has no {what}: `{entries[0]}` or another task's was looked for in it and below {below}; "
         f"`sentbed data get {name}` downloads it, or set `data_dir` or `{DATA_VARIABLE}` to where it is"

@@ -1,11 +1,11 @@
-"""Scores that say nothing about the encoder, and which fault makes which of them meaningless.
+"""Scores that say nothing about the encoder, and the fault that makes them meaningless.
 
-- Predictions of one class: every score of that classifier.
-- Vectors in nearly one direction (`collapsed`): distances, as in alignment and uniformity, which are near 0
-  whatever the texts are. Ranks are not: tiny differences of cosines order pairs as well as large ones do.
-- Cosines that differ by rounding only (`equal_cosines`, `equal_vectors`): ranks, too, such as correlations,
-  and what is found among neighbours.
-- How similar all vectors are, as anisotropy has it, is what a collapsed encoder shows: it is meaningful.
+- Predictions of a single class: every score of that classifier.
+- Vectors in nearly the same direction (`collapsed`): distances, as in alignment and uniformity, which are near
+  0 whatever the texts are. Ranks remain: tiny differences of cosines order pairs as well as large ones do.
+- Cosines that differ by rounding errors only (`equal_cosines`, `equal_vectors`): ranks as well, such as
+  correlations, and retrieved neighbours.
+- Anisotropy measures how similar all vectors are: for a collapsed encoder, too, it is meaningful.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SPAN = 1e-3
-"""Distance of cosines from 1 within which vectors have collapsed; that of a usable encoder is far larger."""
+"""Distance of cosines from 1 within which vectors have collapsed; a usable encoder exceeds it by far."""
 _ROUNDING = 1e-6
-"""Span of cosines of float32 vectors that is rounding."""
+"""Range of cosines of float32 vectors that can be rounding errors."""
 
 
 def one_class(
     predicted: NDArray[np.int64], folds: NDArray[np.int64] | None = None
 ) -> str:
-    """Return a reason if the predictions are constant, within each of the `folds` if given; else empty."""
+    """Return a reason if all predictions are of one class, in each of the `folds`; else an empty text."""
     import numpy as np
 
     if folds is None:
@@ -38,7 +38,7 @@ def one_class(
 
 
 def equal_cosines(similarities: NDArray[np.float64]) -> str:
-    """Return a reason if the cosines of pairs differ by rounding only, and so rank no pairs; else empty."""
+    """Return a reason if cosines differ by rounding errors only, and so rank no pairs; else an empty text."""
     low, high = float(similarities.min()), float(similarities.max())
     if high - low > _ROUNDING:
         return ""
@@ -46,14 +46,14 @@ def equal_cosines(similarities: NDArray[np.float64]) -> str:
 
 
 def equal_vectors(vectors: NDArray[np.float32]) -> str:
-    """Return a reason if all vectors, none zero, are equal but for rounding, and so rank nothing."""
+    """Return a reason if all vectors, none zero, are equal up to rounding; else an empty text."""
     return _within(vectors, _ROUNDING)
 
 
 def collapsed(vectors: NDArray[np.float32]) -> str:
-    """Return a reason if all vectors, none zero, point into nearly the same direction; else empty.
+    """Return a reason if all vectors, none zero, point into nearly the same direction; else an empty text.
 
-    Distances between them then say nothing: all are near 0, as if every pair were aligned.
+    Distances between them are then meaningless: all are near 0, as if every pair were aligned.
     """
     return _within(vectors, _SPAN)
 
@@ -61,7 +61,7 @@ def collapsed(vectors: NDArray[np.float32]) -> str:
 def _within(vectors: NDArray[np.float32], span: float) -> str:
     """Return a reason if no cosine with the mean direction is further from 1 than `span`.
 
-    This holds of all vectors of which no two have a cosine further from 1 than `span`.
+    That is so if no two of the vectors have a cosine further from 1 than `span`.
     """
     import numpy as np
 

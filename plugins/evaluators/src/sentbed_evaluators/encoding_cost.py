@@ -1,4 +1,4 @@
-"""What an encoder takes to encode a text: time, operations, passes, tokens, memory, parameters."""
+"""The cost of encoding a text: time, operations, passes, tokens, memory, parameters."""
 
 from __future__ import annotations
 
@@ -35,32 +35,31 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class EncodingCost(Evaluator):
-    """What encoding the texts of another evaluation takes: columns of cost beside a study's scores.
+    """Cost of encoding the texts of another evaluation, as columns beside a study's scores.
 
-    A sample of its distinct texts is encoded alone, with the `max_length` of the recipe and the prompts that
-    they have in that evaluation; no vector comes from the store or from a pass that cells of a study share.
-    What is counted is the same on every machine with equal batches:
+    A sample of its distinct texts is encoded on its own, with the `max_length` of the recipe and the prompts
+    that the texts have in that evaluation; no vector comes from the cache or from a pass that cells of a study
+    share. These scores are counts, and equal on all machines with equal batches:
 
-    - `passes`: texts that went through the backbone, for each text of the sample. Every prompt is a
-      pass, and so is an auxiliary one.
-    - `tokens`: tokens that were computed for each text, special tokens and template included, padding left
-      out. A prefix that all texts of the sample share is computed once, where the backbone can do that.
+    - `passes`: passes through the backbone per text. Every prompt is a pass, and so is an auxiliary one.
+    - `tokens`: computed tokens per text, special tokens and template included, padding left out. A prefix
+      that all texts of the sample share is computed once, where the backbone can do that.
     - `tokens-unshared`: the same, with the shared prefix in every text.
-    - `padding`: padded places for each text.
-    - `operations`: billions of floating-point operations for each text, two per multiply-add, of matrix
-      products and attention as they are computed: padding, shared prefixes, additional passes and layers
-      that are not run are in it. Only on PyTorch, in one process and without a compiler.
-    - `memory`: MiB of the weights, and of the tensors of a pass that live at one time, beside them. A second
-      copy of the weights and what libraries hold are left out; the evaluator `memory` has those of a run.
-      Where `operations` are counted.
-    - `parameters`: millions, with those of layers that are not run.
+    - `padding`: padding tokens per text.
+    - `operations`: billions of floating-point operations per text, two per multiply-add, of matrix products
+      and attention as they are computed, with padding, shared prefixes and additional passes. Only on
+      PyTorch, in one process and without a compiler.
+    - `memory`: MiB of the weights and of the largest set of tensors that live at one time in a pass. A second
+      copy of the weights and the memory of libraries are left out; the evaluator `memory` includes them.
+      Only where `operations` are counted.
+    - `parameters`: millions, including those of layers that are not run.
 
-    What is measured is that of one machine, which the protocol describes. It is the least of `repeats`
-    passes, since other programs can only add to it, from strings to vectors in memory:
+    These scores are times on one machine, which the protocol describes, from strings to vectors in memory. Each
+    is the shortest of `repeats` passes, since other programs can only add to it:
 
-    - `seconds`: for 1,000 texts.
-    - `processor-seconds`: of all threads of the process, for 1,000 texts, which hardly depend on other
-      programs; on a processor only, and then before `seconds`.
+    - `seconds`: per 1,000 texts.
+    - `processor-seconds`: of all threads of the process, per 1,000 texts; hardly affected by other programs.
+      Only on a CPU, and then before `seconds`.
 
     `primary` is minus the seconds.
     """
@@ -71,7 +70,7 @@ class EncodingCost(Evaluator):
     """Evaluator whose texts are encoded, such as `{ use = "senteval-sts", tasks = ["STSB-dev"] }`; nothing is
     scored. It must be one that prepares lists of texts."""
     sample: int = attrs.field(default=512, validator=ge(1))
-    """Texts, evenly spaced in the sorted list of distinct ones; all of them if there are fewer."""
+    """Number of texts, evenly spaced in the sorted list of distinct ones; all of them if there are fewer."""
     repeats: int = attrs.field(default=3, validator=ge(1))
     """Number of timed passes, after one that is counted."""
 
@@ -83,7 +82,7 @@ class EncodingCost(Evaluator):
         )
 
     def files(self) -> Iterable[Path]:
-        """Return what `texts` reads."""
+        """Return the files that `texts` reads."""
         return self.texts.files()
 
     def prepare(self) -> DrivesEncoder:
@@ -122,15 +121,15 @@ class EncodingCost(Evaluator):
         """Count and time the passes.
 
         Raises:
-            RunError: if the encoder has no placed part that can be watched.
+            RunError: if the encoder does not let its batches be counted.
         """
-        placed: list[_Watched] = []
+        counting_encoders: list[_CountingEncoder] = []
 
-        def watch(placed_encoder: PlacedEncoder) -> PlacedEncoder:
-            placed.append(_Watched(placed_encoder))
-            return placed[-1]
+        def count(placed: PlacedEncoder) -> PlacedEncoder:
+            counting_encoders.append(_CountingEncoder(placed))
+            return counting_encoders[-1]
 
-        if (alone := encoder.through(watch)) is None:
+        if (alone := encoder.through(count)) is None:
             raise RunError(
                 f"`{self.name}` needs an encoder whose batches it can see (`through`); measure it as an "
                 "encoder of a recipe"
@@ -140,20 +139,22 @@ class EncodingCost(Evaluator):
             # The protocol says which prompts the texts had.
             encoder.for_task(text_task)
         encode = partial(_encode, _by_prompt(alone, task_of_text))
-        # Kernels are chosen, shapes compiled, weights copied.
+        # The first pass is not timed: kernels are chosen in it, shapes compiled, weights copied.
         encode()
-        (watched,) = placed
-        seen = watched.tally.over(len(texts))
+        (counting,) = counting_encoders
+        counts = counting.tally.over(len(texts))
         encoder.progress(self.name, 1, self.repeats + 2)
-        computed = list(_computed(watched, encode, encoder.machine, len(texts)))
+        computed = list(_computed(counting, encode, encoder.machine, len(texts)))
         encoder.progress(self.name, 2, self.repeats + 2)
-        wall, busy = [], []
+        seconds, processor_seconds = [], []
         for done in range(self.repeats):
-            watched.forget_prefix()
-            start, start_busy = time.perf_counter(), time.process_time()
+            counting.forget_prefix()
+            start, processor_start = time.perf_counter(), time.process_time()
             encode()
-            wall.append(1000 * (time.perf_counter() - start) / len(texts))
-            busy.append(1000 * (time.process_time() - start_busy) / len(texts))
+            elapsed = time.perf_counter() - start
+            processor_time = time.process_time() - processor_start
+            seconds.append(1000 * elapsed / len(texts))
+            processor_seconds.append(1000 * processor_time / len(texts))
             encoder.progress(self.name, done + 3, self.repeats + 2)
         counted = {
             "id": self.name,
@@ -164,14 +165,16 @@ class EncodingCost(Evaluator):
         timed = {**counted, "repeats": self.repeats, "machine": dict(encoder.machine)}
         rate = "per 1,000"
         score = partial(Score, direction="lower", axis="cost")
-        scores = [score("seconds", rate, min(wall), timed)]
+        scores = []
         if encoder.device == "cpu":
-            scores.insert(0, score("processor-seconds", rate, min(busy), timed))
-        for task, value in seen.items():
+            shortest = min(processor_seconds)
+            scores.append(score("processor-seconds", rate, shortest, timed))
+        scores.append(score("seconds", rate, min(seconds), timed))
+        for task, value in counts.items():
             scores.append(score(task, "per text", value, counted))
         for task, unit, value in computed:
             scores.append(score(task, unit, value, counted))
-        return Evaluation(tuple(scores), primary=-min(wall))
+        return Evaluation(tuple(scores), primary=-min(seconds))
 
 
 def _by_prompt(
@@ -197,34 +200,31 @@ def _encode(parts: Sequence[tuple[TextEncoder, Sequence[str]]]) -> None:
 
 
 def _computed(
-    watched: _Watched,
+    counting: _CountingEncoder,
     encode: Callable[[], object],
     machine: Mapping[str, Any],
     texts: int,
 ) -> Iterator[tuple[str, str, float]]:
     """Yield operations, memory and parameters with their units, as far as PyTorch reports them."""
-    if watched.module is None:
+    if counting.module is None:
         return
     from sentbed_evaluators._torch import counted_pass
 
-    # Of several processes, this one would see its own rows alone.
+    # With several processes, only the rows of this one would be counted.
     if machine.get("processes", 1) == 1:
-        watched.forget_prefix()
+        counting.forget_prefix()
         counts = counted_pass.counted(encode)
         # Other engines run the module by functions of their own.
         if counts.operations:
+            memory = counted_pass.weight_bytes(counting.module) + counts.peak
             yield "operations", "GFLOP", counts.operations / 1e9 / texts
-            yield (
-                "memory",
-                "MiB",
-                (counted_pass.weight_bytes(watched.module) + counts.peak) / 2**20,
-            )
-    yield "parameters", "millions", counted_pass.parameters(watched.module) / 1e6
+            yield "memory", "MiB", memory / 2**20
+    yield "parameters", "millions", counted_pass.parameters(counting.module) / 1e6
 
 
 @attrs.define
 class _Tally:
-    """Counts of the batches that were handed to an engine."""
+    """Counts over the batches that an engine has encoded."""
 
     rows: int = 0
     tokens: int = 0
@@ -236,7 +236,7 @@ class _Tally:
     padding: int = 0
 
     def over(self, texts: int) -> dict[str, float]:
-        """Return the counts for each of `texts` texts."""
+        """Return the counts per text, for `texts` texts."""
         return {
             "passes": self.rows / texts,
             "tokens": (self.tokens + self.prefixes) / texts,
@@ -245,8 +245,8 @@ class _Tally:
         }
 
 
-class _Watched(PlacedEncoder):
-    """A placed encoder that counts the batches it is handed."""
+class _CountingEncoder(PlacedEncoder):
+    """A placed encoder that counts the batches that it encodes."""
 
     def __init__(self, placed: PlacedEncoder) -> None:
         self.placed, self.tally = placed, _Tally()
@@ -275,15 +275,19 @@ class _Watched(PlacedEncoder):
         return self.placed.plan(lengths)
 
     def _count(self, batch: TokenBatch) -> TokenBatch:
+        """Count a batch and return it."""
         import numpy as np
 
         tally, rows = self.tally, len(batch.input_ids)
-        for part in filter(None, (batch, batch.auxiliary)):
-            places, mask = part.input_ids.size, part.attention_mask
-            tokens = places if mask is None else int(mask.sum())
+        for part in (batch, batch.auxiliary):
+            if part is None:
+                continue
+            size = tokens = part.input_ids.size
+            if part.attention_mask is not None:
+                tokens = int(part.attention_mask.sum())
             tally.rows += rows
             tally.tokens += tokens
-            tally.padding += places - tokens
+            tally.padding += size - tokens
 
         if batch.prefix is not None:
             if self.last is None or not np.array_equal(self.last, batch.prefix):
@@ -293,7 +297,7 @@ class _Watched(PlacedEncoder):
         return batch
 
     def forget_prefix(self) -> None:
-        """Have the engine drop the states of the prefix that it has kept, by one that is a token shorter."""
+        """Make the engine drop the states of the prefix, by encoding with a prefix that is a token shorter."""
         import numpy as np
 
         if (batch := self.first) is None or batch.prefix is None:

@@ -1,4 +1,4 @@
-"""The table of features that a classifier is trained on, in memory or on disk."""
+"""The features of a classifier's examples, in memory or, if large, in a file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IN_MEMORY = 1 << 30
-"""Bytes above which the table is a file: MNLI's has 6.4 GB at width 1024, and a step needs one batch of
-it."""
+"""Bytes above which the table is a file: MNLI's table has 6.4 GB at width 1024, and a step needs only one
+batch."""
 
 _BLOCK = 4096
 
@@ -31,7 +31,7 @@ def feature_table(
     """Return the features of examples, whose sentences are given by their row numbers in `vectors`.
 
     One side gives the vectors themselves, `(n, width)`; two give the features of pairs. A table of more than
-    `IN_MEMORY` bytes is a file in `directory`. Raises `RunError` if it has no room.
+    `IN_MEMORY` bytes is a file in `directory`. Raises `RunError` if there is no room for it.
     """
     import numpy as np
 

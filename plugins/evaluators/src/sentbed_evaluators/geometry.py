@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import attrs
-from sentbed import DataError, FilePath, RunError
+from sentbed import DataError, FilePath
 from sentbed.errors import suggest
 from sentbed.protocols import (
     Evaluation,
@@ -22,7 +22,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.cosine_correlation import finite, zero_vectors
+from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import collapsed
 from sentbed_evaluators.geometry_measures import (
     distances,
@@ -92,19 +92,19 @@ class Geometry(Evaluator):
     path: FilePath | None = None
     """File of scored pairs, read as by `sts`; default: a task of the SentEval directory."""
     parallel: tuple[FilePath, FilePath] | None = None
-    """Instead of `path`: two text files, one sentence per line, line n of one the translation of line n of
-    the other; the first one's sentences are the first sides."""
+    """Instead of `path`: two text files, one sentence per line, in which equal lines are translations of each
+    other; the sentences of the first file are the first sides."""
     pairs: int = 1000
     """For `parallel`: number of first lines to use; 1,000 in the appendix of the translation-pairs paper."""
     positives: int = 250
-    """For `parallel`: number of first pairs that stay aligned; in the others, the second side is that of a
+    """For `parallel`: number of first pairs that stay aligned; each other pair gets its second side from a
     random other line after these."""
     seed: int = 0
-    """For `parallel`: seed of these random lines."""
+    """For `parallel`: seed of the random lines."""
     task: str | None = None
     """With `path` or `parallel`, the name in the scores (default: the file's name without suffix). Otherwise,
-    the task of `senteval-sts` that has the pairs (default: `STSB`, the test split; curves in training use
-    `STSB-dev`)."""
+    the task of `senteval-sts` that has the pairs (default: `STSB`, the test split; for curves in training,
+    use `STSB-dev`)."""
     split: Literal["train", "dev", "test"] | None = None
     """With `path` or `parallel`, their split, for the protocol; checkpoints are chosen on `dev` or `train`
     only. Default: not stated."""
@@ -125,17 +125,16 @@ class Geometry(Evaluator):
     measures: tuple[Measure, ...] = ("alignment", "uniformity")
     """Measures to compute, among `alignment`, `uniformity` and `anisotropy`."""
     check_sizes: bool = True
-    """Whether to refuse a task of SentEval whose files have other numbers of pairs than published."""
+    """Whether a task of SentEval is refused if its files have other numbers of pairs than published."""
     whitening: Whitening | None = None
     """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
 
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether the pairs are a development or training task of SentEval, or files declared as such."""
-        files = self.path is not None or self.parallel is not None
-        development = (
-            self.split in ("train", "dev") if files else self.task in DEVELOPMENT
-        )
+        development = self.task in DEVELOPMENT
+        if self.path is not None or self.parallel is not None:
+            development = self.split in ("train", "dev")
         cites = ("wang2020alignment", *citations(self.whitening))
         return EvaluatorTraits(cites=cites, development=development, two_sided=True)
 
@@ -147,11 +146,10 @@ class Geometry(Evaluator):
             yield from self.whitening.problems()
         if not math.isfinite(self.threshold):
             yield f"`threshold` is {self.threshold!r}; give a finite gold score, such as 4.0"
-        sources = [
-            name
-            for name in ("path", "parallel", "data_dir")
-            if getattr(self, name) is not None
-        ]
+        sources = []
+        for name in ("path", "parallel", "data_dir"):
+            if getattr(self, name) is not None:
+                sources.append(name)
         if len(sources) > 1:
             yield f"`{sources[0]}` and `{sources[1]}` exclude each other; remove one"
         if self.parallel is not None:
@@ -161,7 +159,7 @@ class Geometry(Evaluator):
             yield from self._file(self.path).problems()
             return
         if self.split is not None:
-            yield "`split` says what a file is, a task of SentEval's says so itself; remove it"
+            yield "`split` is for a file; the split of a task of SentEval is known; remove it"
         task = self.task or _DEFAULT_TASK
         if task not in TASKS:
             yield f"`{task}` is not a task of `senteval-sts`.{suggest(task, TASKS)}"
@@ -190,34 +188,30 @@ class Geometry(Evaluator):
 
     def _score(self, pairs: GeometryPairs, vectors: Vectors) -> Evaluation:
         """Compute the measures; raises `RunError` if an embedding is not finite, or is zero."""
-        rows = finite(vectors, "pairs")
-        _refuse_zeros(rows, pairs)
-        reason = collapsed(rows)
-        scores = [
-            attrs.evolve(score, degenerate=reason)
-            for score in self._by_convention(pairs, rows)
-        ]
-        # Anisotropy says how far vectors have collapsed, and so means something of those that have.
+        rows = nonzero(vectors, "pairs")
+        scores = list(self._by_convention(pairs, rows))
+        # Anisotropy measures how far vectors have collapsed, so its scores are never degenerate.
         scores += self._anisotropy(pairs, rows)
-        main = scores[
-            : len({"alignment", "uniformity"}.intersection(self.measures)) or 1
-        ]
+        measured = {"alignment", "uniformity"}.intersection(self.measures)
+        main = scores[: len(measured) or 1]
         return Evaluation(tuple(scores), primary=-sum(score.value for score in main))
 
     def _by_convention(
         self, pairs: GeometryPairs, vectors: NDArray[np.float32]
     ) -> Iterator[Score]:
+        """Yield alignment and uniformity under each convention."""
+        score = partial(
+            Score, pairs.task, direction="lower", degenerate=collapsed(vectors)
+        )
+        count = len(pairs.first)
         for convention in self.protocols:
             squared = convention == "wang-isola"
             formulas = _FORMULAS[convention]
-            score = partial(Score, pairs.task, direction="lower")
             if "alignment" in self.measures:
-                apart = distances(
-                    vectors, pairs.positive, len(pairs.first), squared=squared
-                )
+                values = distances(vectors, pairs.positive, count, squared=squared)
                 protocol = _protocol(pairs, convention, formulas["alignment"], "L2")
-                items = Items("mean", apart, scale=1.0)
-                value = float(apart.mean())
+                items = Items("mean", values, scale=1.0)
+                value = float(values.mean())
                 yield score("alignment", value, protocol, items=items, axis="y")
             if "uniformity" in self.measures:
                 protocol = _protocol(pairs, convention, formulas["uniformity"], "L2")
@@ -227,15 +221,14 @@ class Geometry(Evaluator):
     def _anisotropy(
         self, pairs: GeometryPairs, vectors: NDArray[np.float32]
     ) -> Iterator[Score]:
+        """Yield the two scores of anisotropy, if they are asked for."""
         if "anisotropy" not in self.measures:
             return
+        score = partial(Score, pairs.task, direction="none")
         protocol = _protocol(pairs, "anisotropy", "E cos(x,y)", "L2")
-        yield Score(
-            pairs.task, "anisotropy", mean_cosine(vectors), protocol, direction="none"
-        )
+        yield score("anisotropy", mean_cosine(vectors), protocol)
         protocol = _protocol(pairs, "anisotropy", "s_1^2 / sum s_i^2, uncentred", "no")
-        value = top_singular_share(vectors)
-        yield Score(pairs.task, "top-singular-share", value, protocol, direction="none")
+        yield score("top-singular-share", top_singular_share(vectors), protocol)
 
     def _file(self, path: FilePath) -> PairFile:
         return PairFile(path, self.columns, self.header, self.separator, self.encoding)
@@ -246,23 +239,18 @@ class Geometry(Evaluator):
         )
 
     def _read(self) -> GeometryPairs:
+        """Read the pairs from the files or from a task of SentEval; raises `DataError`."""
         for problem in self.check():
             raise DataError(problem)
         if self.parallel is not None:
-            return of_parallel_files(
-                self._parallel(self.parallel), self.task, self.split
-            )
+            files = self._parallel(self.parallel)
+            return of_parallel_files(files, self.task, self.split)
         if self.path is not None:
-            pairs = of_pair_file(
-                self._file(self.path), self.task, self.split, self.threshold
-            )
+            file = self._file(self.path)
+            pairs = of_pair_file(file, self.task, self.split, self.threshold)
         else:
-            pairs = of_senteval(
-                self.data_dir,
-                self.task or _DEFAULT_TASK,
-                self.threshold,
-                self.check_sizes,
-            )
+            task = self.task or _DEFAULT_TASK
+            pairs = of_senteval(self.data_dir, task, self.threshold, self.check_sizes)
         if "alignment" in self.measures and not pairs.positive:
             raise DataError(
                 f"no pair of `{pairs.task}` has a gold score above `threshold` = {self.threshold:g}; "
@@ -286,16 +274,3 @@ def _protocol(
         "text": "as in the file",
         **pairs.protocol,
     }
-
-
-def _refuse_zeros(vectors: NDArray[np.float32], pairs: GeometryPairs) -> None:
-    import numpy as np
-
-    zeros = zero_vectors(vectors)
-    if zeros:
-        texts: Sequence[str] = [*pairs.first, *pairs.second]
-        text = texts[int(np.argmin(vectors.any(axis=1)))]
-        raise RunError(
-            f"{zeros} of {len(vectors)} embeddings are zero vectors, which cannot be normalised; the first "
-            f"is that of {text[:60]!r}; check the pooler and the weights"
-        )

@@ -18,7 +18,10 @@ _BLOCK = 1024
 def distances(
     vectors: Rows, positive: Sequence[int], offset: int, *, squared: bool
 ) -> NDArray[np.float64]:
-    """Return the distance of rows `i` and `offset + i` for each `i` in `positive`, after L2 normalisation."""
+    """Return the distance of rows `i` and `offset + i` for each `i` in `positive`, after L2 normalisation.
+
+    With `squared`, its square.
+    """
     import numpy as np
 
     distances = np.empty(len(positive))
@@ -30,10 +33,10 @@ def distances(
 
 
 def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:
-    """Return log E exp(-2 d) over all row pairs i < j, in blocks of `block` rows.
+    """Return log E exp(-2 d) over all row pairs i < j, computed in blocks of `block` rows.
 
-    `d` is the distance of the L2-normalised rows or, with `squared`, its square: at most 2, or 4. So the terms
-    lie in [exp(-8), 1], and their plain sum in float64 neither overflows nor vanishes.
+    `d` is the distance of the L2-normalised rows, at most 2, or with `squared` its square, at most 4. So the
+    terms lie in [exp(-8), 1], and their plain sum in float64 neither overflows nor vanishes.
     """
     import numpy as np
 
@@ -43,8 +46,12 @@ def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:
         for right in range(left, len(vectors), block):
             b = a if right == left else _normalise(vectors[right : right + block])
             apart = np.maximum(2 - 2 * (a @ b.T), 0)
-            terms = np.exp(-2 * (apart if squared else np.sqrt(apart)))
-            sums.append(float((np.triu(terms, k=1) if right == left else terms).sum()))
+            if not squared:
+                apart = np.sqrt(apart)
+            terms = np.exp(-2 * apart)
+            if right == left:
+                terms = np.triu(terms, k=1)
+            sums.append(float(terms.sum()))
     count = len(vectors) * (len(vectors) - 1) // 2
     return math.log(math.fsum(sums) / count)
 

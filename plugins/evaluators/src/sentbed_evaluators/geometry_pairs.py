@@ -1,4 +1,4 @@
-"""The sentence pairs for measures of geometry, with their positives."""
+"""Sentence pairs for measures of geometry, some of them positive."""
 
 from __future__ import annotations
 
@@ -54,12 +54,10 @@ def of_pair_file(
     file: PairFile, task: str | None, split: str | None, threshold: float
 ) -> GeometryPairs:
     """Read scored pairs; those with a gold score above `threshold` are positive."""
-    path = locate(file.path)
     hashes: Hashes = {}
     pairs = file.read(hashes)
-    about = {"split": split or "whole file", "data": hashes[path]}
-    name = task or Path(path).stem
-    return _scored(name, pairs, threshold, about)
+    data = {"split": split or "whole file", "data": hashes[locate(file.path)]}
+    return _scored(task or Path(file.path).stem, pairs, threshold, data)
 
 
 def of_senteval(
@@ -67,16 +65,17 @@ def of_senteval(
 ) -> GeometryPairs:
     """Read a task of SentEval; the pairs with a gold score above `threshold` are positive."""
     pairs = read_task(find_files(data_dir), task, check_sizes)
-    about = {"split": pairs.split, "data": pairs.data}
-    return _scored(pairs.name, pairs.pairs, threshold, about)
+    data = {"split": pairs.split, "data": pairs.data}
+    return _scored(pairs.name, pairs.pairs, threshold, data)
 
 
 def _scored(
-    task: str,
-    pairs: ScoredPairs,
-    threshold: float,
-    about: Mapping[str, Any],
+    task: str, pairs: ScoredPairs, threshold: float, data: Mapping[str, Any]
 ) -> GeometryPairs:
-    positive = [i for i, score in enumerate(pairs.scores) if score > threshold]
-    protocol = {"positives": f"gold > {threshold:g}", **about}
+    """Return scored pairs with their positives; `data` describes them in the protocol."""
+    positive = []
+    for index, score in enumerate(pairs.scores):
+        if score > threshold:
+            positive.append(index)
+    protocol = {"positives": f"gold > {threshold:g}", **data}
     return GeometryPairs(task, pairs.first, pairs.second, positive, protocol)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import attrs
 from sentbed import DataError
+from sentbed.errors import listed
 
 from sentbed_evaluators.data_directories import TaskFiles, find_root
 from sentbed_evaluators.scored_pair_files import parse_score
@@ -25,18 +26,18 @@ class Task:
 
     folder: str
     texts: tuple[str, ...]
-    """Columns of the sentence or the two sentences: names of the header, or positions from 0 without one."""
+    """Columns of the sentence or of both sentences: names in the header, or positions from 0 without a header."""
     label: str
     """Column of the class or score."""
     classes: tuple[str, ...]
     """Labels, in the order of their numbers; empty if the task has scores from 0 to 5 instead."""
     sizes: tuple[tuple[int, int], ...]
-    """Rows of the training and the development set, for each release in use."""
+    """Rows of the training and of the development set in each release in use."""
     dev: str = "dev.tsv"
     header: bool = True
     broken_rows: bool = False
-    """Whether the published file has rows with too few fields, from line ends inside questions, which are
-    commonly skipped."""
+    """Whether the published file has rows with too few fields (a line end inside a question); they are skipped,
+    as is usual."""
 
     def path(self, split: Split) -> str:
         """Return the path of a split's file, relative to the directory of GLUE."""
@@ -79,7 +80,7 @@ TASKS: dict[str, Task] = {
         "RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT, ((2_490, 277),)
     ),
 }
-"""The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. QNLI is the second release."""
+"""The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. QNLI is its second release."""
 
 ROOTS = ("glue", "GLUE", "glue_data", ".")
 """Possible paths of the tasks' folders, relative to the data directory."""
@@ -89,14 +90,14 @@ _FOLDERS = tuple(dict.fromkeys(task.folder for task in TASKS.values()))
 
 @attrs.frozen
 class Rows:
-    """The rows of one file, in its order."""
+    """The rows of a file, in its order."""
 
     sides: tuple[tuple[str, ...], ...]
-    """Sentences, or the first and the second sentences."""
+    """The sentences; for pairs, the first and the second sentences."""
     labels: tuple[int, ...] = ()
     """Class number of each row."""
     scores: tuple[float, ...] = ()
-    """Score of each row, instead of labels."""
+    """Score of each row, in a task that has scores instead of classes."""
     skipped: int = 0
     """Number of rows left out because they have fewer fields than the header."""
 
@@ -107,7 +108,7 @@ class Rows:
 def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
     """Return the files of all tasks; raises `DataError` if there is no folder `CoLA`, `SST-2`, ...
 
-    Those of a task with scores have its training rows only if a `regression` is to predict them.
+    The files of a task with scores include its training rows only if a `regression` is trained on them.
     """
     root = find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
     files = {}
@@ -121,27 +122,13 @@ def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
 
 def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
     """Read a split of a task; raises `DataError` with file and line."""
-    task, file = TASKS[name], root / TASKS[name].path(split)
+    task = TASKS[name]
+    file = root / task.path(split)
     sides: list[list[str]] = [[] for _ in task.texts]
     labels, scores, skipped = [], [], 0
     # One line at a time: MNLI's parse trees alone are 300 MB.
     numbered_lines = lines(file)
-    columns = (*task.texts, task.label)
-    if task.header:
-        header = next(numbered_lines, (1, ""))[1]
-        if not header:
-            raise DataError(
-                "the file is empty, or its first line is, but the names of its columns were expected; "
-                "download it again with `sentbed data get glue`",
-                file,
-            )
-        names = header.split("\t")
-        advice = "download the file again with `sentbed data get glue`"
-        places = column_places(columns, names, file, advice)
-        width = len(names)
-    else:
-        places = [int(column) for column in columns]
-        width = max(places) + 1
+    places, width = _columns(task, numbered_lines, file)
     for line, text in numbered_lines:
         fields = text.split("\t")
         if task.broken_rows and len(fields) < width:
@@ -161,6 +148,7 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
             labels.append(_class(label, task.classes, file, line))
         else:
             scores.append(parse_score(label, file, line, (0, 5)))
+
     rows = Rows(tuple(map(tuple, sides)), tuple(labels), tuple(scores), skipped)
     sizes = sorted({size[split == "dev"] for size in task.sizes})
     if not rows or (check_size and len(rows) not in sizes):
@@ -173,11 +161,30 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
     return rows
 
 
+def _columns(
+    task: Task, numbered_lines: Iterator[tuple[int, str]], file: Path
+) -> tuple[list[int], int]:
+    """Return the places of texts and label in a row, and its number of fields; reads the header."""
+    columns = (*task.texts, task.label)
+    if not task.header:
+        places = [int(column) for column in columns]
+        return places, max(places) + 1
+    header = next(numbered_lines, (1, ""))[1]
+    if not header:
+        raise DataError(
+            "the file is empty, or its first line is, but the names of its columns were expected; "
+            "download it again with `sentbed data get glue`",
+            file,
+        )
+    names = header.split("\t")
+    advice = "download the file again with `sentbed data get glue`"
+    return column_places(columns, names, file, advice), len(names)
+
+
 def _class(label: str, classes: Sequence[str], file: Path, line: int) -> int:
     if label not in classes:
-        expected = ", ".join(f"`{name}`" for name in classes)
         raise DataError(
-            f"the label is {label!r}, but one of {expected} was expected; repair the line",
+            f"the label is {label!r}, but one of {listed(classes)} was expected; repair the line",
             file,
             line,
         )

@@ -16,7 +16,10 @@ from sentbed_evaluators.text_lines import Hashes, lines
 def read_objects(
     path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield line and object; blank lines are skipped. Raises `DataError` with file and line; see `lines`."""
+    """Yield line and object of each line that is not blank; raises `DataError` with file and line.
+
+    For `hashes` see `text_lines.lines`.
+    """
     for line, text in lines(path, encoding, hashes):
         if not text.strip():
             continue

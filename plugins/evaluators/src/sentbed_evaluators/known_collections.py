@@ -1,6 +1,6 @@
 """The collections of data that the evaluators read: layouts, row counts, digests, sources.
 
-Files, rows and digests are in `known.tsv`: rows as published or counted, digests of copies that have them.
+`known.tsv` has files, rows and digests: rows as published or counted, digests of copies with these rows.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ _SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 
 def known_collection(name: str) -> KnownData:
     """Return the collection `name`."""
-    return next(known for known in known_collections() if known.name == name)
+    (collection,) = (known for known in known_collections() if known.name == name)
+    return collection
 
 
 @cache
@@ -102,18 +103,17 @@ def _senteval() -> KnownData:
 
 def _probing() -> KnownData:
     # Balancing the classes made files a few rows longer or shorter; a larger gap means truncation.
-    rows = (
-        sum(probing_files.SPLITS.values())
-        - len(probing_files.SPLITS) * probing_files.SLACK
-    )
+    rows = sum(probing_files.SPLITS.values())
+    rows -= len(probing_files.SPLITS) * probing_files.TOLERANCE
+    known_files = []
+    for file, _ in probing_files.TASKS.values():
+        url = f"{_PROBING}/{file}"
+        known_files.append(KnownFile(file, rows=rows, at_least=True, url=url))
     return KnownData(
         name="senteval-probing",
         summary="the ten probing tasks, 120,000 sentences each, in one file a task; senteval-probing",
         places=probing_files.ROOTS,
-        files=tuple(
-            KnownFile(file, rows=rows, at_least=True, url=f"{_PROBING}/{file}")
-            for file, _ in probing_files.TASKS.values()
-        ),
+        files=tuple(known_files),
         source="https://github.com/facebookresearch/SentEval/tree/main/data/probing",
         licence="made from the Toronto Book Corpus; SentEval's own is BSD",
     )
@@ -165,31 +165,32 @@ def _glue() -> KnownData:
 
 
 def split_mrpc(directory: Path) -> Mapping[str, bytes]:
-    """Build GLUE's files of MRPC from Microsoft's; the development rows are those of `dev_ids.tsv`."""
+    """Build GLUE's files of MRPC from Microsoft's; the development rows are those in `dev_ids.tsv`."""
     folder = directory / "MRPC"
-    head, *rows = (
-        (folder / "msr_paraphrase_train.txt").read_bytes().splitlines(keepends=True)
-    )
-    ids = {
-        tuple(line.split(b"\t")[:2])
-        for line in (folder / "dev_ids.tsv").read_bytes().splitlines()
-    }
+    head, *rows = _lines(folder / "msr_paraphrase_train.txt")
+    ids = set()
+    for line in _lines(folder / "dev_ids.tsv"):
+        ids.add(tuple(line.rstrip(b"\r\n").split(b"\t")[:2]))
 
-    tests = (
-        (folder / "msr_paraphrase_test.txt").read_bytes().splitlines(keepends=True)[1:]
-    )
-    numbered = (b"%d\t%s" % (i, row.partition(b"\t")[2]) for i, row in enumerate(tests))
     train, dev = [head], [head]
     for row in rows:
         is_dev = tuple(row.split(b"\t")[1:3]) in ids
         part = dev if is_dev else train
         part.append(row)
+
+    test = [b"index\t#1 ID\t#2 ID\t#1 String\t#2 String\n"]
+    for number, row in enumerate(_lines(folder / "msr_paraphrase_test.txt")[1:]):
+        without_label = row.partition(b"\t")[2]
+        test.append(b"%d\t%s" % (number, without_label))
     return {
         "MRPC/train.tsv": b"".join(train),
         "MRPC/dev.tsv": b"".join(dev),
-        "MRPC/test.tsv": b"index\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
-        + b"".join(numbered),
+        "MRPC/test.tsv": b"".join(test),
     }
+
+
+def _lines(file: Path) -> list[bytes]:
+    return file.read_bytes().splitlines(keepends=True)
 
 
 def _sentbench() -> tuple[KnownData, ...]:

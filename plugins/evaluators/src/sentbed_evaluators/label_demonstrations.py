@@ -1,4 +1,4 @@
-"""Demonstrations with the labels of MR as their words (PromptEOL, appendix C), made from SentEval's files."""
+"""Demonstrations whose words are the labels of MR (PromptEOL, appendix C), made from SentEval's files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ FILE = "mr_labels.tsv"
 WORDS = {1: "Positive", 0: "Negative"}
 """Class of MR -> the word for it. The paper says that the labels are the words, and prints neither."""
 PAIRS = 300
-"""Number of pairs; the paper does not print among how many it chose. As many as its other demonstrations."""
+"""Number of pairs: as many as of the paper's other demonstrations, since it does not print from how many it
+chose these."""
 SEED = 42
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sentbed_evaluators.classifier_dataclasses import (
     Done,
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ITERATIONS = 10_000
-"""Largest number of iterations, far more than embeddings need; a warning is given if it is reached."""
+"""Largest number of iterations, far more than embeddings need; scikit-learn warns if it is reached."""
 
 TOLERANCE = 1e-6
 """Tolerance of the gradient. With scikit-learn's default, 1e-4, accuracies on vectors of length 1 were off by
 up to 0.9."""
 
 FLOAT64 = 1 << 30
-"""Bytes up to which features are in float64; above, they are in float32, which only reaches 1e-5."""
+"""Bytes up to which the features are in float64; larger ones are in float32, which is exact to 1e-5 only."""
 
 
 def fit(
@@ -45,42 +45,41 @@ def fit(
 
     fitted = []
     for task in tasks:
-        whole = np.array_equal(task.train, np.arange(len(train)))
-        # Features may be a memory map: rows are copied only if a selection is needed.
-        features = train.features if whole else train.features[task.train]
+        features = train.features
+        # Features may be a memory map: rows are copied only if not all are taken.
+        if not np.array_equal(task.train, np.arange(len(train))):
+            features = features[task.train]
+        tolerance = 10 * TOLERANCE
+        if 2 * features.nbytes <= FLOAT64:
+            features = features.astype(np.float64)
+            tolerance = TOLERANCE
         labels = train.labels[task.train]
-        wide = 2 * features.nbytes <= FLOAT64
-        features = features.astype(np.float64) if wide else features
-        tolerance = TOLERANCE if wide else 10 * TOLERANCE
         model = LogisticRegression(
             random_state=seed, tol=tolerance, max_iter=ITERATIONS, warm_start=True
         )
+        development_features = development.features[task.development]
+        gold = development.labels[task.development]
         weights, correct = [], []
         for penalty in task.penalties:
             model.set_params(C=penalty).fit(features, labels)
             weights.append(_weights(model, features.shape[1], classes))
-            predicted = predict(development.features[task.development], weights[-1])
-            correct.append(
-                int((predicted == development.labels[task.development]).sum())
-            )
+            predicted = predict(development_features, weights[-1])
+            correct.append(int((predicted == gold).sum()))
             done(1)
         fitted.append(Fitted(np.stack(weights), np.array(correct)))
     return fitted
 
 
-def _weights(model: object, width: int, classes: int) -> NDArray[np.float32]:
+def _weights(model: Any, width: int, classes: int) -> NDArray[np.float32]:
     """Return coefficients and bias by class; a class missing from the labels is never predicted."""
     import numpy as np
 
-    coefficients, bias, seen = (
-        getattr(model, name) for name in ("coef_", "intercept_", "classes_")
-    )
-    if len(seen) == 2:
-        coefficients, bias = (
-            np.concatenate([-coefficients, coefficients]),
-            np.concatenate([-bias, bias]),
-        )
+    coefficients, bias, present = model.coef_, model.intercept_, model.classes_
+    if len(present) == 2:
+        coefficients = np.concatenate([-coefficients, coefficients])
+        bias = np.concatenate([-bias, bias])
     weights = np.zeros((width + 1, classes), np.float32)
     weights[-1] = -np.inf
-    weights[:-1, seen], weights[-1, seen] = coefficients.T, bias
+    weights[:-1, present] = coefficients.T
+    weights[-1, present] = bias
     return weights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import attrs
@@ -13,11 +14,11 @@ from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score, TextE
 
 @attrs.frozen
 class Memory(Evaluator):
-    """Memory in GiB that a run has needed until its evaluation, that of training included.
+    """Memory in GiB that a run has used up to its evaluation, training included.
 
-    `device-peak` is the most that PyTorch has allocated on all GPUs of the process, `device-held` what it
-    holds there now: after training, the weights and the gradients and moments that are still kept. A
-    processor has no device memory: the two are left out there, and the remaining score says so.
+    `device-peak` is the most that PyTorch has allocated on all GPUs of the process, `device-held` what is
+    allocated there now: after training, the weights and the gradients and moments that are still kept. A
+    CPU has no device memory: the two are left out there, and the remaining score says so.
     `process-peak` is the largest resident set of the process in the machine's memory. Of several processes,
     the first one is measured. Put it last in `[[evaluate]]`, so that the other evaluations are included.
 
@@ -29,7 +30,7 @@ class Memory(Evaluator):
     name: ClassVar[str] = "memory"
 
     def prepare(self) -> DrivesEncoder:
-        """Return an evaluation that looks at the encoder's device; it encodes nothing."""
+        """Return an evaluation that measures the memory; it encodes nothing."""
         return DrivesEncoder(self._evaluate, tuple)
 
     def _evaluate(self, encoder: TextEncoder) -> Evaluation:
@@ -52,23 +53,19 @@ class Memory(Evaluator):
             "unit": "GiB",
             "machine": dict(encoder.machine),
         }
+        score = partial(Score, "memory", direction="lower")
         note = ""
         if encoder.device.startswith("cuda"):
             from sentbed_evaluators._torch import device_memory
 
             memory = device_memory.measure()
             device_protocol = {**protocol, "devices": memory.devices}
-            for metric, value in (
-                ("device-peak", memory.peak),
-                ("device-held", memory.allocated),
-            ):
-                yield Score("memory", metric, value, device_protocol, direction="lower")
+            yield score("device-peak", memory.peak, device_protocol)
+            yield score("device-held", memory.allocated, device_protocol)
         else:
             note = f"the device `{encoder.device}` has no memory of its own: there is no `device-peak`"
         if (peak := _process_peak()) is not None:
-            yield Score(
-                "memory", "process-peak", peak, protocol, direction="lower", note=note
-            )
+            yield score("process-peak", peak, protocol, note=note)
 
 
 def _process_peak() -> float | None:

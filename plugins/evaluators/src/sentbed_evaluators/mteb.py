@@ -1,4 +1,4 @@
-"""The evaluator `mteb`, and the conversion of encoders to models of mteb."""
+"""The evaluator `mteb`, and the conversion of encoders to mteb's models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sentbed.protocols import (
     TextEncoder,
 )
 
-from sentbed_evaluators.task_suites import average, task_problems
+from sentbed_evaluators.task_suites import average, mean_value, task_problems
 
 if TYPE_CHECKING:
     from sentbed_evaluators._mteb.adapter import MTEBModel
@@ -57,7 +57,7 @@ TASK_TYPES = (
     "STS",
     "Summarization",
 )
-"""MTEB's types of tasks of texts, in release 2.26."""
+"""MTEB's types of text tasks, in release 2.26."""
 
 
 @attrs.frozen
@@ -68,13 +68,13 @@ class MTEB(Evaluator):
     on the leaderboard. If it has several, the score of each follows, named after the metric and the part.
     Several tasks also get `AVG`, the mean of their main scores, which is `primary`.
 
-    Vectors are compared by the similarity that the encoder names, or the cosine: a main score
-    `cosine_spearman` is `spearman` under another one; `max_ap` and the like are over mteb's own similarities
-    too. Texts have the encoder's prompt of `task_prompts` for mteb's task, type
-    and side, with mteb's instruction where it has `{instruction}`, or else the encoder's `prompt`. Data comes
-    from the Hugging Face Hub and is cached in `HF_HOME`; with `HF_HUB_OFFLINE=1` only the cache is used. All
-    of it is loaded before the first text is encoded. Score files are neither written nor reused from earlier
-    runs.
+    Vectors are compared by the similarity that the encoder names, or by cosine: the main score
+    `cosine_spearman` becomes `spearman` under another similarity; `max_ap` and the like are the largest over
+    mteb's own similarities as well. A text has the encoder's prompt of `task_prompts` for mteb's task, type
+    and side, with mteb's instruction in the place of `{instruction}`, or else the encoder's `prompt`. Data
+    comes from the Hugging Face Hub and is cached in `HF_HOME`; with `HF_HUB_OFFLINE=1` only the cache is
+    used. All data is loaded before the first text is encoded. Score files are neither written nor reused
+    from earlier runs.
     """
 
     name: ClassVar[str] = "mteb"
@@ -98,7 +98,7 @@ class MTEB(Evaluator):
     error before anything is encoded."""
 
     def check(self) -> Iterator[str]:
-        """Yield a missing library and parameters that exclude each other."""
+        """Yield that the library is missing, and parameters that exclude each other."""
         if find_spec("mteb") is None:
             yield _NOT_INSTALLED
         expected = (
@@ -127,27 +127,32 @@ class MTEB(Evaluator):
             DataError: if a task is unknown, or its data is unavailable.
             RunError: if an embedding is not finite (or zero, for a classifier), or mteb fails.
         """
-        with _undisturbed():
-            running = _running()
-            filters = running.Filters(self.languages, self.subsets, self.splits)
+        with _without_side_effects():
+            module = _import_tasks()
+            filters = module.Filters(self.languages, self.subsets, self.splits)
             if self.benchmark is None:
-                every = running.find_tasks(self.tasks, filters)
+                requested = module.find_tasks(self.tasks, filters)
             else:
-                every = running.find_benchmark(self.benchmark)
+                requested = module.find_benchmark(self.benchmark)
             try:
-                missing = running.load(every, filters)
-                tasks = [task for task in every if task.metadata.name not in missing]
+                missing = module.load(requested, filters)
+                tasks = []
+                for task in requested:
+                    if task.metadata.name not in missing:
+                        tasks.append(task)
                 if missing and not (self.skip_missing and tasks):
                     raise DataError(_missing_message(missing, len(tasks)))
-                scores_of_tasks = running.score_tasks(encoder, tasks, encoder.progress)
+                scores_of_tasks = module.score_tasks(encoder, tasks, encoder.progress)
             finally:
-                running.unload(every)
+                module.unload(requested)
         main = [scores[0] for scores in scores_of_tasks]
         scores = tuple(chain.from_iterable(scores_of_tasks))
-        primary = sum(score.value for score in main) / len(main)
+        primary = mean_value(main)
         if len(main) + len(missing) > 1:
+            metric = "main_score"
             metrics = {score.metric for score in main}
-            metric = metrics.pop() if len(metrics) == 1 else "main_score"
+            if len(metrics) == 1:
+                (metric,) = metrics
             details: dict[str, Any] = {}
             if self.benchmark:
                 details["benchmark"] = self.benchmark
@@ -162,8 +167,8 @@ def as_mteb_model(
 ) -> MTEBModel:
     """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model for `mteb.evaluate`.
 
-    mteb caches results under `name`, of the form `OWNER/NAME`, and a hash of everything that determines the
-    vectors as revision. Needs the extra `mteb`.
+    mteb caches results under `name`, of the form `OWNER/NAME`, and a revision: a hash of everything that
+    determines the vectors. Needs the extra `mteb`.
     """
     if find_spec("mteb") is None:
         raise RunError(_NOT_INSTALLED)
@@ -176,7 +181,8 @@ def as_mteb_model(
     return MTEBModel(encoder, described(encoder, name))
 
 
-def _running() -> ModuleType:
+def _import_tasks() -> ModuleType:
+    """Import mteb and return the module that runs its tasks; raises `RunError`."""
     try:
         from sentbed_evaluators._mteb import tasks
     except OSError as error:
@@ -187,23 +193,24 @@ def _running() -> ModuleType:
     return tasks
 
 
-def _missing_message(missing: dict[str, str], at_hand: int) -> str:
+def _missing_message(missing: dict[str, str], present: int) -> str:
+    """Return the message for tasks without data; `present` is the number of the others."""
     reasons = "; ".join(f"`{task}` ({reason})" for task, reason in missing.items())
     leave_out = ""
-    if at_hand:
+    if present:
         leave_out = ", or set `skip_missing = true` to score the others"
     return (
-        f"the data of {len(missing)} of {len(missing) + at_hand} tasks of mteb cannot be had: {reasons}. "
+        f"the data of {len(missing)} of {len(missing) + present} tasks of mteb cannot be had: {reasons}. "
         f"Load it once with a connection to the Hugging Face Hub, with HF_HOME as it is now, or leave the "
         f"task out{leave_out}"
     )
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Silence mteb and restore the global random states, which it reseeds when creating a task.
+def _without_side_effects() -> Iterator[None]:
+    """Silence mteb, and restore the global random states at the end: mteb reseeds them when it creates a task.
 
-    Otherwise a run that evaluates during training would draw the same dropout again and again.
+    Otherwise a run that evaluates during training would draw the same dropout masks again and again.
     """
     import logging
     import random
@@ -214,7 +221,7 @@ def _undisturbed() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        # They set the levels of their loggers on import.
+        # Imported first, since they set the levels of their loggers on import.
         for library in ("datasets", "transformers"):
             importlib.import_module(library)
         for logger in map(logging.getLogger, _TALKATIVE):

@@ -38,10 +38,10 @@ SENTENCES = (
     "The surgeon operated all night.",
     "Nobody laughed at his joke.",
 )
-"""Sentences to look at where a recipe names none."""
+"""The sentences, where a recipe names none."""
 
 READS = frozenset({"causal", "mask-token"})
-"""Needs of the poolers whose vector is the state from which a token is predicted."""
+"""Needs of poolers whose vector is the state from which a token is predicted."""
 
 BLOCK = 64
 """Number of texts whose logits are held at a time."""
@@ -49,7 +49,7 @@ BLOCK = 64
 
 @attrs.frozen
 class Prediction:
-    """The likeliest tokens after one text, the likeliest first, with their probabilities."""
+    """The most likely tokens after a text, the most likely one first, with their probabilities."""
 
     text: str
     tokens: tuple[tuple[str, float], ...]
@@ -67,13 +67,13 @@ class NextToken(Evaluator):
     """The tokens that a language model predicts where a prompt reads a sentence's vector.
 
     The vector of the poolers `prompt`, `prompt-eol` and `mask` is the state from which the model predicts a
-    token; its language-modelling head gives the probability of each. The report lists the `count` likeliest
-    for each sentence, the encoders of a recipe side by side. PromptEOL explains its template by them: asked
-    for one word, a model answers with a word that stands for the sentence, not with an article.
+    token; its language-modelling head gives the probability of each. The report lists the `count` most likely
+    tokens for each sentence, the encoders of a recipe side by side. PromptEOL explains its template by them:
+    asked for one word, a model answers with a word that stands for the sentence, not with an article.
 
-    Three scores describe the predictions; none says that an encoder is good. `distinct`: the number of
-    different likeliest tokens, in percent of the sentences (100 / n where one token is the answer to all).
-    `top-1`: the mean probability of the likeliest token x 100. `entropy`: the mean entropy of the
+    Three scores describe the predictions; none of them measures the quality of an encoder. `distinct`: the
+    number of different most likely tokens, in percent of the sentences (100 / n if it is the same token for
+    all). `top-1`: the mean probability of the most likely token x 100. `entropy`: the mean entropy of the
     distribution over the vocabulary, in bits.
 
     Source: PromptEOL, section 3.2.
@@ -84,7 +84,7 @@ class NextToken(Evaluator):
     name: ClassVar[str] = "next-token"
 
     texts: tuple[str, ...] = SENTENCES
-    """Sentences to look at."""
+    """Sentences for which tokens are predicted."""
     path: FilePath | None = None
     """Instead of `texts`: a text file, one sentence per line."""
     count: int = attrs.field(default=5, validator=ge(1))
@@ -100,7 +100,7 @@ class NextToken(Evaluator):
             yield from text_file_problems(self.path)
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
-        """Yield why the vectors of these parts predict no token."""
+        """Yield why no token can be predicted from the vectors of these parts."""
         if not backbone.traits.predicts:
             yield (
                 f"`{self.name}` asks a language model for its next token, and the backbone `{backbone.name}` "
@@ -124,9 +124,9 @@ class NextToken(Evaluator):
         """Read the sentences; raises `DataError`."""
         for problem in self.check():
             raise DataError(problem)
-        texts = (
-            self.texts if self.path is None else tuple(read_lines(locate(self.path)))
-        )
+        texts = self.texts
+        if self.path is not None:
+            texts = tuple(read_lines(locate(self.path)))
         return DrivesEncoder(partial(self._evaluate, texts), lambda: texts)
 
     def _evaluate(self, texts: tuple[str, ...], encoder: TextEncoder) -> Evaluation:
@@ -139,28 +139,30 @@ class NextToken(Evaluator):
                 "encoder of sentbed whose backbone is a language model"
             )
         vectors = require_finite(encoder.encode(texts), texts)
-        if (width := vectors.shape[1]) != encoder.backbone.width:
+        width = vectors.shape[1]
+        if width != encoder.backbone.width:
             raise RunError(
                 f"`{self.name}` reads states of {encoder.backbone.width} numbers, and the encoder's vectors "
-                f"have {width}: several prompts side by side predict no token; evaluate one with one"
+                f"have {width}: several prompts side by side predict no token; evaluate an encoder with "
+                "a single prompt"
             )
-        blocks = []
-        for start in range(0, len(texts), BLOCK):
-            logits = encoder.backbone.logits(vectors[start : start + BLOCK])
-            blocks.append(_likeliest(logits, min(self.count, logits.shape[1])))
-            encoder.progress("next-token", min(start + BLOCK, len(texts)), len(texts))
-        tokens, chances, entropy = (
-            np.concatenate(part) for part in zip(*blocks, strict=True)
-        )
         words = encoder.backbone.vocabulary
         predictions = []
-        for text, row, row_chances in zip(
-            texts, tokens.tolist(), chances.tolist(), strict=True
-        ):
-            likeliest = [words[token] for token in row]
-            pairs = zip(likeliest, row_chances, strict=True)
-            predictions.append(Prediction(text, tuple(pairs)))
-        distinct = 100 * len(set(tokens[:, 0].tolist())) / len(texts)
+        highest, entropies = [], []
+        first_tokens: set[int] = set()
+        for start in range(0, len(texts), BLOCK):
+            logits = encoder.backbone.logits(vectors[start : start + BLOCK])
+            count = min(self.count, logits.shape[1])
+            tokens, probabilities, entropy = _most_likely(logits, count)
+            highest.append(probabilities[:, 0])
+            entropies.append(entropy)
+            for row, text in enumerate(texts[start : start + BLOCK]):
+                words_of_text = [words[token] for token in tokens[row].tolist()]
+                pairs = zip(words_of_text, probabilities[row].tolist(), strict=True)
+                predictions.append(Prediction(text, tuple(pairs)))
+            first_tokens.update(tokens[:, 0].tolist())
+            encoder.progress("next-token", min(start + BLOCK, len(texts)), len(texts))
+        distinct = 100 * len(first_tokens) / len(texts)
         protocol: dict[str, Any] = {
             "id": self.name,
             "sentences": len(texts),
@@ -168,20 +170,20 @@ class NextToken(Evaluator):
             "data": texts_digest(texts),
         }
         score = partial(Score, self.name, protocol=protocol, direction="none")
-        top = Items("mean", chances[:, 0])
-        bits = Items("mean", entropy, scale=1.0)
+        top = Items("mean", np.concatenate(highest))
+        bits = Items("mean", np.concatenate(entropies), scale=1.0)
         scores = (
             score("distinct", distinct),
             score("top-1", 100 * float(top.x.mean()), items=top),
-            score("entropy", float(entropy.mean()), items=bits),
+            score("entropy", float(bits.x.mean()), items=bits),
         )
         return NextTokenEvaluation(scores, distinct, predictions=tuple(predictions))
 
 
-def _likeliest(
+def _most_likely(
     logits: NDArray[np.float32], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the likeliest tokens and their probabilities, each `(n, count)`, and the entropies in bits."""
+    """Return the most likely tokens and their probabilities, `(n, count)`, and the entropies in bits."""
     import numpy as np
 
     scores = logits.astype(np.float64)
@@ -193,8 +195,10 @@ def _likeliest(
         )
     scores -= highest
     scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    chances = np.exp(scores)
-    # The first of equal ones, so that a list does not depend on how many are asked for.
+    probabilities = np.exp(scores)
+    # Stable: of equal tokens the first, so that a list does not depend on `count`.
     order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-    entropy = -(chances * np.where(chances > 0, scores, 0.0)).sum(axis=1) / np.log(2)
-    return order, np.take_along_axis(chances, order, axis=1), entropy
+    # A probability of 0 adds nothing to the entropy.
+    logarithms = np.where(probabilities > 0, scores, 0.0)
+    entropy = -(probabilities * logarithms).sum(axis=1) / np.log(2)
+    return order, np.take_along_axis(probabilities, order, axis=1), entropy

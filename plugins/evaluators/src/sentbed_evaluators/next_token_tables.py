@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from sentbed import DataError, RunError
 from sentbed.helpers import read_file, write_atomic
 from sentbed.protocols import START, ReportSection, Score
@@ -17,14 +18,12 @@ if TYPE_CHECKING:
     from sentbed_evaluators.next_token import NextTokenEvaluation
 
 WHITE = {"": "(nothing)", " ": "(space)", "\n": "(line end)"}
-"""Names of tokens of white space."""
+"""White-space token -> its name in tables."""
 
 
 def keep(directory: Path, encoder: str, evaluation: NextTokenEvaluation) -> None:
     """Write an encoder's predictions to `next-token/ENCODER-TEXTS.json` of a run directory."""
-    rows = [
-        [prediction.text, prediction.tokens] for prediction in evaluation.predictions
-    ]
+    rows = list(map(attrs.astuple, evaluation.predictions))
     file = _file(directory, encoder, evaluation.scores[0])
     file.parent.mkdir(exist_ok=True)
     write_atomic(file, json.dumps(rows, ensure_ascii=False, indent=1))
@@ -39,17 +38,19 @@ def sections(directory: Path, scores: Sequence[Score]) -> tuple[ReportSection, .
     lists: dict[str, dict[str, Score]] = {}
     for score in scores:
         if score.evaluator == PREDICTIONS:
-            lists.setdefault(score.evaluator_protocol["data"], {}).setdefault(
-                score.encoder, score
-            )
+            by_encoder = lists.setdefault(score.evaluator_protocol["data"], {})
+            by_encoder.setdefault(score.encoder, score)
     return tuple(_sections(directory, list(lists.values())))
 
 
 def _sections(
     directory: Path, lists: Sequence[dict[str, Score]]
 ) -> Iterator[ReportSection]:
+    """Yield the table of each list of sentences."""
     for number, scores in enumerate(lists, start=1):
-        key = "next-token" if number == 1 else f"next-token-{number}"
+        key = "next-token"
+        if number > 1:
+            key = f"next-token-{number}"
         columns = ["Sentence"]
         cells: list[Sequence[Any]] = []
         for encoder, score in scores.items():
@@ -63,13 +64,13 @@ def _sections(
             title="What the model would say next",
             columns=tuple(columns),
             rows=tuple(zip(*cells, strict=True)),
-            note="The likeliest tokens where the model goes on, at the end of the prompt or at its mask, "
-            "with their probabilities. All bars have one scale.",
+            note="The most likely tokens at the end of the prompt or at its mask, with their "
+            "probabilities. All bars have the same scale.",
         )
 
 
 def shown(token: str) -> str:
-    """Return a token for tables: without white space around it, or a name such as `(space)` or `(bytes)`."""
+    """Return a token for tables: without surrounding white space, or a name such as `(space)` or `(bytes)`."""
     stripped = token.strip()
     if not stripped:
         return WHITE.get(token, "(white space)")
@@ -88,20 +89,20 @@ def _heading(encoder: str, score: Score) -> str:
 
 
 def _file(directory: Path, encoder: str, score: Score) -> Path:
-    return (
-        directory
-        / PREDICTIONS
-        / f"{encoder}-{score.evaluator_protocol['data'][:12]}.json"
-    )
+    """Return the file with an encoder's predictions for the score's list of sentences."""
+    data = score.evaluator_protocol["data"]
+    return directory / PREDICTIONS / f"{encoder}-{data[:12]}.json"
 
 
 def _read(file: Path) -> list[tuple[str, tuple[tuple[str, float], ...]]]:
-    """Return each sentence with its likeliest tokens, as tables show them, and their probabilities."""
+    """Return each sentence with its most likely tokens, as tables show them, and their probabilities."""
     predictions = []
     try:
         for text, row in json.loads(read_file(file)):
-            tokens = tuple((shown(str(token)), float(chance)) for token, chance in row)
-            predictions.append((str(text), tokens))
+            tokens = []
+            for token, probability in row:
+                tokens.append((shown(str(token)), float(probability)))
+            predictions.append((str(text), tuple(tokens)))
     except (OSError, ValueError, TypeError, DataError) as error:
         raise RunError(
             f"the predictions in `{file}` cannot be read ({error}); evaluate again, or leave the table out"

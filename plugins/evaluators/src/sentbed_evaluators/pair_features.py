@@ -23,9 +23,10 @@ def pair_features(
 ) -> NDArray[np.float32]:
     """Return the features of pairs `(n, 2 * width)` or `(n, 4 * width)` from their vectors `(n, width)`.
 
-    `senteval` is SentEval's formula for MRPC, `infersent` its formula for NLI (Conneau et al., 2017), which
-    every pair task of SentGLUE has here; Sentence-T5 (section 8) does not print its own. `concatenation` is
-    the two vectors alone, of which a linear classifier cannot see whether they are alike.
+    `senteval` is SentEval's formula for MRPC. `infersent` is its formula for NLI (Conneau et al., 2017),
+    which all pair tasks of SentGLUE have here, since Sentence-T5 (section 8) does not print its own.
+    `concatenation` is the two vectors alone, from which a linear classifier cannot tell whether they are
+    similar.
     """
     import numpy as np
 

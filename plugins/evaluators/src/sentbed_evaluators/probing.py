@@ -33,18 +33,13 @@ from sentbed_evaluators.task_suites import (
 
 
 @attrs.frozen(eq=False)
-class _Read:
+class _TaskData:
     """The data of a task."""
 
     parts: tuple[Part, ...]
     """Training, development and test part."""
-    data: str
-    """Hash of its file."""
-
-    @property
-    def item_texts(self) -> list[tuple[str]]:
-        """The sentence of each example of the test part."""
-        return [(text,) for text in self.parts[-1].texts]
+    hash: str
+    """SHA-256 of its file."""
 
 
 @attrs.frozen
@@ -86,39 +81,43 @@ class SentEvalProbing(FileSuite):
     def prepare_tasks(self) -> Prepared:
         """Read every task; raises `DataError` with file and line."""
         files = self.task_files()
-        tasks: dict[str, _Read] = {}
+        tasks: dict[str, _TaskData] = {}
         lists: dict[str, Texts] = {}
         for task in self.tasks:
             (file,) = files[task]
-            classes = TASKS[task][1] if self.check_sizes else None
-            parts = read_task(file, classes)
-            tasks[task] = _Read(parts, digest([file]))
-            texts = chain.from_iterable(part.texts for part in parts)
+            classes = None
+            if self.check_sizes:
+                classes = TASKS[task][1]
+            data = _TaskData(read_task(file, classes), digest([file]))
+            tasks[task] = data
+            texts = chain.from_iterable(part.texts for part in data.parts)
             lists[task] = Texts(list(texts))
         return Prepared(
             lists,
             partial(self._evaluation, tasks),
-            item_texts=lambda: {task: read.item_texts for task, read in tasks.items()},
+            item_texts=partial(_item_texts, tasks),
         )
 
-    def _evaluation(self, tasks: Mapping[str, _Read], vectors: Vectors) -> Evaluation:
+    def _evaluation(
+        self, tasks: Mapping[str, _TaskData], vectors: Vectors
+    ) -> Evaluation:
         """Train and score, task by task; raises `RunError` if an embedding is not finite or zero."""
-        scores = [self._score(task, read, vectors) for task, read in tasks.items()]
+        scores = [self._score(task, data, vectors) for task, data in tasks.items()]
         mean = mean_value(scores)
         if set(self.tasks) == set(TASKS):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
-    def _score(self, task: str, read: _Read, vectors: Vectors) -> Score:
-        import numpy as np
-
-        parts = read.parts
-        rows = nonzero(vectors, task)
-        ends = np.cumsum([len(part.texts) for part in parts])
-        train, development, test = (
-            Examples(features, part.labels)
-            for features, part in zip(np.split(rows, ends[:-1]), parts, strict=True)
-        )
+    def _score(self, task: str, data: _TaskData, vectors: Vectors) -> Score:
+        """Train on one task and score."""
+        features = nonzero(vectors, task)
+        examples = []
+        start = 0
+        for part in data.parts:
+            end = start + len(part.texts)
+            examples.append(Examples(features[start:end], part.labels))
+            start = end
+        train, development, test = examples
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
         classes = int(train.labels.max()) + 1
         outcome = classifier.split(
@@ -135,6 +134,14 @@ class SentEvalProbing(FileSuite):
             "development": len(development),
             "test": len(test),
             "text": "words joined by one space",
-            "data": read.data,
+            "data": data.hash,
         }
         return accuracy(task, outcome, test.labels, protocol)
+
+
+def _item_texts(tasks: Mapping[str, _TaskData]) -> dict[str, list[tuple[str]]]:
+    """Return the sentence of each example of the test part of each task."""
+    texts = {}
+    for task, data in tasks.items():
+        texts[task] = [(text,) for text in data.parts[-1].texts]
+    return texts

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import attrs
 from sentbed import DataError
@@ -31,18 +32,23 @@ TASKS: dict[str, tuple[str, int]] = {
 """File and number of classes of each task, in SentEval's order."""
 
 SPLITS = {"tr": 100_000, "va": 10_000, "te": 10_000}
-"""Rows of each part, up to `SLACK`."""
+"""Part -> its number of rows, give or take `TOLERANCE`."""
 
-SLACK = 10
-"""Rows that a part may be longer or shorter, from balancing its classes: CoordinationInversion has 100,002,
-10,002 and 10,002 rows."""
+TOLERANCE = 10
+"""Rows by which a part may be longer or shorter than in `SPLITS`, since its classes were balanced:
+CoordinationInversion has 100,002, 10,002 and 10,002 rows."""
 
 ROOTS = ("senteval/probing", "probing", "data/probing", ".")
 """Possible paths of SentEval's `probing`, relative to the data directory."""
 
 
-_Row: TypeAlias = tuple[int, str, list[str]]
-"""Line, label, words."""
+@attrs.frozen
+class _Row:
+    """A line of the file."""
+
+    line: int
+    label: str
+    words: list[str]
 
 
 @attrs.frozen(eq=False)
@@ -55,7 +61,7 @@ class Part:
 
 def find_files(data_dir: str | None) -> TaskFiles:
     """Return the files of all tasks in `probing`; raises `DataError` if it has none."""
-    names = (file for file, _ in TASKS.values())
+    names = [file for file, _ in TASKS.values()]
     what, collection = "probing data of SentEval", "senteval-probing"
     root = find_root(data_dir, (*ROOTS, "../probing"), names, what, collection)
     files = {task: (root / file,) for task, (file, _) in TASKS.items()}
@@ -78,58 +84,59 @@ def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
                 file,
                 line,
             )
-        rows[fields[0]].append((line, fields[1], fields[-1].split()))
-    labels = sorted({label for _, label, _ in rows["tr"]})
-    _check_sizes(file, rows, labels, classes)
+        rows[fields[0]].append(_Row(line, fields[1], fields[-1].split()))
+    _check_sizes(file, rows, classes)
+    labels = sorted({row.label for row in rows["tr"]})
     train, development, test = (_sort(part, labels, file) for part in rows.values())
     return train, development, test
 
 
 def _check_sizes(
-    file: Path, rows: dict[str, list[_Row]], labels: list[str], classes: int | None
+    file: Path, rows: Mapping[str, list[_Row]], classes: int | None
 ) -> None:
+    """Raise `DataError` for a wrong number of rows or labels."""
     again = "download it again with `sentbed data get senteval-probing`"
     advice_for_own_data = "or set `check_sizes = false` where it is data of your own"
     for split, expected in SPLITS.items():
         size = len(rows[split])
-        if not size or (classes is not None and abs(size - expected) > SLACK):
+        if not size or (classes is not None and abs(size - expected) > TOLERANCE):
             raise DataError(
                 f"found {size:,} rows of `{split}`, but SentEval's file has about {expected:,}; {again}, "
                 f"{advice_for_own_data}",
                 file,
             )
-    if classes is not None and len(labels) != classes:
-        count = Counter(label for _, label, _ in rows["tr"])
-        rarest = min(count.values())
-        line, label = next(
-            (line, label) for line, label, _ in rows["tr"] if count[label] == rarest
-        )
+
+    counts = Counter(row.label for row in rows["tr"])
+    if classes is not None and len(counts) != classes:
+        rarest = min(rows["tr"], key=lambda row: counts[row.label])
         raise DataError(
-            f"found {len(labels)} labels, but SentEval's file has {classes}; the rarest, {label!r}, is first "
-            f"here; repair the line, {again}, {advice_for_own_data}",
+            f"found {len(counts)} labels, but SentEval's file has {classes}; the rarest, {rarest.label!r}, is "
+            f"first here; repair the line, {again}, {advice_for_own_data}",
             file,
-            line,
+            rarest.line,
         )
-    if len(labels) < 2:
+    if len(counts) < 2:
+        label = rows["tr"][0].label
         raise DataError(
-            f"all rows of `tr` have the label {labels[0]!r}; a task needs two", file
+            f"all rows of `tr` have the label {label!r}; a task needs two", file
         )
 
 
 def _sort(rows: list[_Row], labels: list[str], file: Path) -> Part:
+    """Return the rows in SentEval's training order, with their labels numbered."""
     import numpy as np
 
     numbers = {label: number for number, label in enumerate(labels)}
-    for line, label, _ in rows:
-        if label not in numbers:
+    for row in rows:
+        if row.label not in numbers:
             raise DataError(
-                f"the label {label!r} is in no row of `tr`, so no classifier can learn it; repair or remove "
-                f"the line",
+                f"the label {row.label!r} is in no row of `tr`, so no classifier can learn it; repair or "
+                f"remove the line",
                 file,
-                line,
+                row.line,
             )
-    rows = sorted(rows, key=lambda row: (len(row[2]), numbers[row[1]]))
-    return Part(
-        texts=tuple(" ".join(words) for _, _, words in rows),
-        labels=np.array([numbers[label] for _, label, _ in rows], np.int64),
-    )
+    texts, classes = [], []
+    for row in sorted(rows, key=lambda row: (len(row.words), numbers[row.label])):
+        texts.append(" ".join(row.words))
+        classes.append(numbers[row.label])
+    return Part(tuple(texts), np.array(classes, np.int64))

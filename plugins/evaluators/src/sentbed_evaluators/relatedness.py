@@ -1,8 +1,9 @@
-"""Relatedness of sentence pairs by a trained regression, as SentEval scores SICK-R and STS-B."""
+"""Relatedness of sentence pairs by a regression, trained as SentEval does for SICK-R and STS-B."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GRADES = 5
-"""Classes of the softmax: the grades 1 to 5, also of scores from 0."""
+"""Number of classes of the softmax: the grades 1 to 5, also if scores begin at 0."""
 
 
 @attrs.frozen(eq=False)
@@ -34,11 +35,11 @@ class EncodedPairs:
 class Relatedness:
     """SentEval's supervised relatedness, `RelatednessPytorch` and `SICKRelatednessEval`.
 
-    A linear layer and a softmax over the grades 1 to 5 read [|u-v|, u*v]. The target of a score is the two
-    neighbouring grades in proportion (Tai et al., 2015, section 5.2); a score below 1 gives less than 1 in
-    total. The loss is the mean squared error. Pairs are sorted by numbers of words and score before they are
-    drawn. Every 50 epochs, up to 1,050, Pearson's correlation on the development pairs is computed. The best
-    weights are kept, and the fourth time without improvement ends the training.
+    A linear layer and a softmax over the grades 1 to 5, with the features [|u-v|, u*v]. The target of a score
+    is shared by the two neighbouring grades in proportion (Tai et al., 2015, section 5.2); for a score below 1
+    it sums to less than 1. The loss is the mean squared error. Pairs are sorted by numbers of words and score
+    before they are shuffled. Every 50 epochs, up to 1,050, Pearson's correlation on the development pairs is
+    computed. The best weights are kept, and the fourth evaluation without improvement ends the training.
 
     Source: Conneau and Kiela (2018), and their code. SimCSE's fork stops on Spearman's correlation instead.
     """
@@ -77,36 +78,34 @@ class Relatedness:
         train, development = in_order(train), in_order(development)
         features = features_of(train)
         gold = np.array(development.scores, np.float64)
-        regression = RelatednessRegression(
-            features.shape[1], GRADES, self.seed, self.device
-        )
-
-        def advance(epochs: int, most: int) -> None:
-            if progress is not None:
-                progress(epochs, most)
-
+        width = features.shape[1]
+        regression = RelatednessRegression(width, GRADES, self.seed, self.device)
         regression.fit(
             features,
             targets_of(train.scores),
             features_of(development),
-            lambda expected: _pearson(expected, gold),
-            advance,
+            partial(_pearson, gold),
+            progress,
         )
         return regression.predict(features_of(test))
 
 
 def in_order(pairs: EncodedPairs) -> EncodedPairs:
     """Return the pairs by the words of the first sentence, then of the second, then by score."""
-
-    def key(row: int) -> tuple[int, int, float]:
-        first, second = (side[row] for side in pairs.texts)
-        return len(first.split()), len(second.split()), pairs.scores[row]
-
-    rows = sorted(range(len(pairs.scores)), key=key)
     first, second = pairs.texts
-    texts = [first[row] for row in rows], [second[row] for row in rows]
+    keys = []
+    for row, score in enumerate(pairs.scores):
+        words_of_first = len(first[row].split())
+        words_of_second = len(second[row].split())
+        keys.append((words_of_first, words_of_second, score))
+    rows = sorted(range(len(keys)), key=keys.__getitem__)
     vectors = pairs.vectors[0][rows], pairs.vectors[1][rows]
-    return EncodedPairs(vectors, texts, [pairs.scores[row] for row in rows])
+    first_texts, second_texts, scores = [], [], []
+    for row in rows:
+        first_texts.append(first[row])
+        second_texts.append(second[row])
+        scores.append(pairs.scores[row])
+    return EncodedPairs(vectors, (first_texts, second_texts), scores)
 
 
 def features_of(pairs: EncodedPairs) -> NDArray[np.float32]:
@@ -118,7 +117,7 @@ def targets_of(scores: Sequence[float]) -> NDArray[np.float32]:
     """Return the probabilities of the grades 1 to 5 for scores from 0 to 5, `(n, 5)`.
 
     A score between two grades is shared by them: 3.8 is 0.2 of grade 3 and 0.8 of grade 4. There is no grade
-    0, so that 0.3 is 0.3 of grade 1 and nothing else.
+    0: 0.3 is 0.3 of grade 1, and the rest is left out.
     """
     import numpy as np
 
@@ -132,8 +131,8 @@ def targets_of(scores: Sequence[float]) -> NDArray[np.float32]:
     return targets
 
 
-def _pearson(expected: NDArray[np.float64], gold: NDArray[np.float64]) -> float:
-    """Return Pearson's correlation, 0 where it is not defined."""
+def _pearson(gold: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    """Return Pearson's correlation; 0 if it is not defined."""
     import numpy as np
 
     x, y = expected - expected.mean(), gold - gold.mean()

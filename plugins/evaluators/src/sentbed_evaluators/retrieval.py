@@ -60,17 +60,17 @@ class Retrieval(Evaluator):
     `label` where the label is above 0; equal texts are merged, so that a query may have several relevant
     documents.
 
-    Measures are trec_eval's, averaged over queries: nDCG with linear gain grade / log2(rank + 1); recall, MRR
-    and MAP count a grade above 0 as relevant. Queries without a relevant document are left out and counted;
-    BEIR keeps those that were judged, with 0. The document that has a query's own id is not in its ranking,
-    as in BEIR; a relevant document that the corpus lacks counts as not found, as in BEIR, and a note says so.
-    Repeated ids, and queries missing from `queries.jsonl`, are an error.
+    Measures are trec_eval's, averaged over queries: nDCG with linear gain grade / log2(rank + 1); for recall,
+    MRR and MAP, a document with a grade above 0 is relevant. Queries without a relevant document are left out
+    and counted; BEIR keeps those that were judged, with 0. As in BEIR, the document with a query's own id is
+    left out of its ranking, and a relevant document that is missing from the corpus counts as not retrieved,
+    which a note says. Repeated ids, and queries missing from `queries.jsonl`, are an error.
 
-    Search is exact, by the similarity that the encoder names, in which the query is the first text; by default
+    Search is exact, by the similarity that the encoder names, with the query as the first text; by default
     the cosine. Of documents with equal similarity, the earlier one in the file is ranked higher. A `second`
     encoder encodes the documents.
 
-    Queries and documents have prompts of their own where the encoder's `task_prompts` have them: `query`,
+    Queries and documents have separate prompts if the encoder's `task_prompts` have them: `query`,
     `document`, `retrieval-query`, or with the task's name, `NAME-query`.
 
     `primary` is nDCG@10, or at the highest of `k` if 10 is not among them.
@@ -85,17 +85,17 @@ class Retrieval(Evaluator):
     """For a folder, the `qrels` to use (default: `test`). For a file, `train`, `dev` or `test`, for the
     protocol (default: not stated). Checkpoints are chosen on `dev` or `train` only."""
     k: tuple[int, ...] = (1, 5, 10, 100)
-    """Ranks at which the measures are cut off; MAP at the highest of them only."""
+    """Ranks at which the measures are cut off; MAP has only the highest one."""
     similarity: Literal["cosine", "dot"] | None = None
-    """Similarity that ranks documents, where the encoder names none: `cosine`, or the inner product `dot`;
+    """Similarity that ranks documents if the encoder names none: `cosine`, or the inner product `dot`;
     default: `cosine`."""
     title: bool = True
     """For a folder: whether a document is its title, a space and its text, as in BEIR, or its text alone."""
     columns: tuple[str, str] = ("sentence1", "sentence2")
     """For a file of pairs, query and document: names, or positions with `header = false`."""
     label: str | None = None
-    """For a file of pairs, the column of a number that is above 0 where the second text is relevant to the first;
-    the document of another pair is only searched. Default: all are relevant."""
+    """For a file of pairs, a column with a number, above 0 if the second text is relevant to the first.
+    Documents of other pairs are searched, but never relevant. Default: all are relevant."""
     header: bool = True
     """Whether the first line of a file of pairs names the columns."""
     separator: str | None = None
@@ -105,9 +105,10 @@ class Retrieval(Evaluator):
     task: str | None = None
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
     cost: bool = False
-    """Whether to report what exact search takes, too: `bytes-per-document`, and `operations-per-pair` of a query
-    and a document. Of sparse vectors, only components that are not 0 count, each with its number (8 bytes), and
-    those that a pair has both. A study plots other scores against them."""
+    """Whether to report the cost of exact search as well: `bytes-per-document`, and `operations-per-pair` of a
+    query and a document. Of a sparse vector, only components that are not 0 count, each with its index (8
+    bytes), and of a pair's operations only those of components that both have. A study plots other scores
+    against the costs."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -137,7 +138,7 @@ class Retrieval(Evaluator):
         yield from self._file.problems()
 
     def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield that the encoder names another similarity than `similarity`."""
+        """Yield a problem if the encoder names another similarity than `similarity`."""
         if self.similarity not in (None, similarity.name):
             yield (
                 f"`similarity` of the evaluator `{self.name}` is `{self.similarity}`, and the encoder names "
@@ -145,8 +146,8 @@ class Retrieval(Evaluator):
             )
 
     @property
-    def _unnamed(self) -> Literal["cosine", "dot"]:
-        """The similarity of encoders that name none."""
+    def _default_similarity(self) -> Literal["cosine", "dot"]:
+        """The similarity for encoders that name none."""
         return self.similarity or "cosine"
 
     def prepare(self) -> Prepared:
@@ -158,12 +159,11 @@ class Retrieval(Evaluator):
                 collection.queries, task=TextTask(self._task, side="query")
             )
         }
+        document_task = TextTask(self._task, side="document")
         for start in range(0, len(documents), DOCUMENT_BLOCK):
-            # One list per chunk: only one chunk of documents' vectors is held.
+            # A list for each block, so that only one block of vectors is in memory.
             block = documents[start : start + DOCUMENT_BLOCK]
-            lists[f"documents {start}"] = Texts(
-                second=block, task=TextTask(self._task, side="document")
-            )
+            lists[f"documents {start}"] = Texts(second=block, task=document_task)
         return Prepared(
             lists,
             partial(self._score, collection),
@@ -177,44 +177,37 @@ class Retrieval(Evaluator):
         """
         similarity = vectors.similarity
         queries = searchable(vectors, "queries", similarity)
-        stored = DocumentSize(vectors.output)
-        places = self._search(collection, queries, vectors, stored)
+        size = DocumentSize(vectors.output)
+        places = self._search(collection, queries, vectors, size)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         degenerate = ""
         if is_cosine(similarity) and not isinstance(queries, RaggedVectors):
             degenerate = equal_vectors(queries)
-        scores = [
-            attrs.evolve(score, degenerate=degenerate)
-            for score in self._scores(collection, ranking)
-        ]
+        scores = list(self._scores(collection, ranking, degenerate))
         if self.cost:
             protocol = {**self._protocol(collection), "task": self._task}
-            for name, value in search_cost(similarity, queries, stored).items():
-                scores.append(
-                    Score(
-                        name,
-                        COST_UNITS[name],
-                        value,
-                        protocol,
-                        direction="lower",
-                        axis="cost",
-                    )
-                )
+            cost = partial(Score, protocol=protocol, direction="lower", axis="cost")
+            for name, value in search_cost(similarity, queries, size).items():
+                scores.append(cost(name, COST_UNITS[name], value))
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     @property
     def _task(self) -> str:
+        """The name of the task in scores."""
+        if self.task:
+            return self.task
         path = locate(self.path)
-        return self.task or (path.name if path.is_dir() else path.stem)
+        if path.is_dir():
+            return path.name
+        return path.stem
 
     @property
     def _file(self) -> TextPairFile | PairFile:
+        """The layout of the file of pairs."""
+        layout = self.header, self.separator, self.encoding
         if self.label is None:
-            return TextPairFile(
-                self.path, self.columns, self.header, self.separator, self.encoding
-            )
-        columns = (*self.columns, self.label)
-        return PairFile(self.path, columns, self.header, self.separator, self.encoding)
+            return TextPairFile(self.path, self.columns, *layout)
+        return PairFile(self.path, (*self.columns, self.label), *layout)
 
     def _read(self) -> Collection:
         for problem in self.check():
@@ -243,63 +236,75 @@ class Retrieval(Evaluator):
         collection: Collection,
         queries: Encoded,
         vectors: Vectors,
-        stored: DocumentSize,
+        size: DocumentSize,
     ) -> NDArray[np.int64]:
-        """Return the documents `(queries, max(k))` at each rank, and count them in `stored`.
+        """Return the documents `(queries, max(k))` at each rank, and count all documents in `size`.
 
         The place is -1 where no document is left.
         """
         import numpy as np
 
-        similarity = vectors.similarity
-
-        def chunks() -> Iterator[Encoded]:
-            done = 0
-            for name in vectors.lists:
-                if name != "queries":
-                    block = searchable(vectors, name, similarity)
-                    stored.add(block)
-                    yield block
-                    done += len(vectors.lists[name])
-                    vectors.progress("search", done, len(collection.documents))
-
-        own_documents = np.array(collection.own_documents)[:, None]
         # One more, since the query's own document may be among them.
         most = max(self.k) + 1
-        places = most_similar(similarity, queries, chunks(), most, self._unnamed)
-        excluded = places == own_documents
-        order = np.argsort(excluded, axis=1, kind="stable")
-        ranked: NDArray[np.int64] = np.take_along_axis(
-            np.where(excluded, -1, places), order, axis=1
+        blocks = self._document_blocks(collection, vectors, size)
+        similarity = vectors.similarity
+        places = most_similar(
+            similarity, queries, blocks, most, self._default_similarity
         )
+        excluded = places == np.array(collection.own_documents)[:, None]
+        places = np.where(excluded, -1, places)
+        excluded_last = np.argsort(excluded, axis=1, kind="stable")
+        ranked: NDArray[np.int64] = np.take_along_axis(places, excluded_last, axis=1)
         return ranked[:, : max(self.k)]
 
+    def _document_blocks(
+        self, collection: Collection, vectors: Vectors, size: DocumentSize
+    ) -> Iterator[Encoded]:
+        """Yield the encoded documents in blocks, and count them in `size`."""
+        done = 0
+        for name, texts in vectors.lists.items():
+            if name == "queries":
+                continue
+            block = searchable(vectors, name, vectors.similarity)
+            size.add(block)
+            yield block
+            done += len(texts)
+            vectors.progress("search", done, len(collection.documents))
+
     def _protocol(self, collection: Collection) -> dict[str, Any]:
-        """Return what the protocols of all scores have."""
+        """Return the entries that all scores have in their protocol."""
         return {
             "queries": len(collection.queries),
             "documents": len(collection.documents),
             **collection.protocol,
         }
 
-    def _scores(self, collection: Collection, ranking: Ranking) -> Iterator[Score]:
+    def _scores(
+        self, collection: Collection, ranking: Ranking, degenerate: str
+    ) -> Iterator[Score]:
+        """Yield the score of each measure and rank, the main nDCG first."""
         main = _MAIN if _MAIN in self.k else max(self.k)
-        cuts = [("ndcg", k) for k in sorted(self.k, key=lambda k: (k != main, k))]
-        cuts += product(("recall", "mrr"), sorted(self.k))
-        task = self._task
-        for metric, k in (*cuts, ("map", max(self.k))):
-            values = ranking.measure(metric, k)
+        ranks = sorted(self.k)
+        measures = [("ndcg", main)]
+        for rank in ranks:
+            if rank != main:
+                measures.append(("ndcg", rank))
+        measures += product(("recall", "mrr"), ranks)
+        measures.append(("map", max(ranks)))
+        for metric, rank in measures:
+            values = ranking.measure(metric, rank)
             protocol: dict[str, Any] = {
-                "similarity": self._unnamed,
+                "similarity": self._default_similarity,
                 "formula": FORMULAS[metric],
                 "ties": "the earlier document first",
                 **self._protocol(collection),
             }
             yield Score(
-                task,
-                f"{metric}@{k}",
+                self._task,
+                f"{metric}@{rank}",
                 100 * float(values.mean()),
                 protocol,
                 items=Items("mean", values),
                 note=collection.note,
+                degenerate=degenerate,
             )

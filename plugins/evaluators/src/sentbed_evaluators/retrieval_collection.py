@@ -16,10 +16,10 @@ class Collection:
     queries: Sequence[str]
     documents: Sequence[str]
     relevant: Sequence[Mapping[int, int]]
-    """For each query, at least one document and its grade (> 0). A number beyond the documents is that of a
-    judged document that is missing."""
+    """For each query, its relevant documents with their grades (> 0), at least one. A number beyond
+    `documents` is a judged document that is missing from the corpus."""
     own_documents: Sequence[int]
-    """For each query, the document to leave out of its results, -1 if there is none."""
+    """For each query, the document to leave out of its results; -1 for none."""
     protocol: Mapping[str, Any]
     """Description of the data, for the protocol."""
     note: str = ""
@@ -32,11 +32,12 @@ def of_pairs(
     about: Mapping[str, Any],
     is_relevant: Sequence[bool] | None = None,
 ) -> Collection:
-    """Make each first sentence a query for its own second sentence, where that is relevant: by default always.
+    """Make each first sentence a query, to which its second sentence is relevant if `is_relevant` says so.
 
-    Equal texts are merged: a query in several pairs has several relevant documents, and a document may be
-    relevant to several queries. A query without a relevant document is left out, and said in the protocol.
-    `about` describes the pairs there. Raises `DataError` if no pair is relevant.
+    By default, all are relevant. Equal texts are merged: a query in several pairs has several relevant
+    documents, and a document may be relevant to several queries. A query without a relevant document is left
+    out, and counted in the protocol. `about` describes the pairs there. Raises `DataError` if no pair is
+    relevant.
     """
     queries: dict[str, dict[int, int]] = {}
     documents: dict[str, int] = {}

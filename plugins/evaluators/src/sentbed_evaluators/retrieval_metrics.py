@@ -24,7 +24,7 @@ FORMULAS: dict[str, str] = {
 
 @attrs.frozen(eq=False)
 class Ranking:
-    """The documents found for each query, and the relevant ones."""
+    """The grades of the documents at each rank for each query, and of an ideal ranking."""
 
     grades: Values
     """`(queries, depth)`: grade of the document at each rank; 0 if it is not relevant."""
@@ -40,7 +40,7 @@ class Ranking:
         relevant: Sequence[Mapping[int, int]],
         depth: int,
     ) -> Ranking:
-        """Return the ranking of documents `(queries, n)`, given the grades (> 0) of the relevant ones.
+        """Return the ranking of documents `(queries, n)`, from the grades (> 0) of the relevant ones.
 
         `depth` is the highest k of any measure; `n` is lower if there are fewer documents.
         """
@@ -48,25 +48,20 @@ class Ranking:
 
         grades = np.zeros((len(places), depth))
         ideal = np.zeros((len(places), depth))
-        for row, (documents, of) in enumerate(
-            zip(places[:, :depth].tolist(), relevant, strict=True)
-        ):
-            grades[row, : len(documents)] = [of.get(place, 0) for place in documents]
-            best = sorted(of.values(), reverse=True)[:depth]
+        count = np.zeros(len(places))
+        for row, grade_of_document in enumerate(relevant):
+            documents = places[row, :depth].tolist()
+            by_rank = [grade_of_document.get(document, 0) for document in documents]
+            grades[row, : len(by_rank)] = by_rank
+            best = sorted(grade_of_document.values(), reverse=True)[:depth]
             ideal[row, : len(best)] = best
-        return cls(
-            grades, ideal, np.array([len(of) for of in relevant], dtype=np.float64)
-        )
+            count[row] = len(grade_of_document)
+        return cls(grades, ideal, count)
 
     def measure(self, metric: str, k: int) -> Values:
         """Return one of `FORMULAS` for each query, `(queries,)`, up to rank `k`."""
-        by_name = {
-            "ndcg": self.ndcg,
-            "recall": self.recall,
-            "mrr": self.mrr,
-            "map": self.map,
-        }
-        return by_name[metric](k)
+        values: Values = getattr(self, metric)(k)
+        return values
 
     def ndcg(self, k: int) -> Values:
         """Return the normalised discounted cumulative gain with linear gain (`ndcg_cut`)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 import attrs
@@ -24,7 +23,7 @@ class ScoredPairs:
     dropped: int = 0
     """Number of pairs left out because they have no gold score."""
     clusters: tuple[str, ...] = ()
-    """What each pair was drawn with, such as a passage; empty if the file does not say."""
+    """Name of what each pair was drawn from, such as a passage; empty if the file does not have it."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -32,12 +31,16 @@ class ScoredPairs:
     @classmethod
     def joined(cls, parts: Sequence[ScoredPairs]) -> ScoredPairs:
         """Return the pairs of all parts, one part after the other."""
-        return cls(
-            tuple(chain.from_iterable(part.first for part in parts)),
-            tuple(chain.from_iterable(part.second for part in parts)),
-            tuple(chain.from_iterable(part.scores for part in parts)),
-            sum(part.dropped for part in parts),
-        )
+        first: list[str] = []
+        second: list[str] = []
+        scores: list[float] = []
+        dropped = 0
+        for part in parts:
+            first += part.first
+            second += part.second
+            scores += part.scores
+            dropped += part.dropped
+        return cls(tuple(first), tuple(second), tuple(scores), dropped)
 
     @property
     def texts(self) -> list[tuple[str, str]]:
@@ -47,7 +50,7 @@ class ScoredPairs:
 
 @attrs.frozen
 class PairFile(ColumnFile):
-    """The layout of scored pairs in one file."""
+    """The layout of a file of scored pairs."""
 
     score_range: tuple[float, float] | None = None
     """Lowest and highest possible score, if known."""
@@ -55,7 +58,7 @@ class PairFile(ColumnFile):
     meanings = (*ColumnFile.meanings, "score")
 
     def read(self, hashes: Hashes | None = None) -> ScoredPairs:
-        """Read all pairs; raises `DataError` with file and line. For `hashes` see `lines`."""
+        """Read all pairs; raises `DataError` with file and line. For `hashes` see `text_lines.lines`."""
         path, is_text = locate(self.path), self._suffix != ".jsonl"
         first, second, scores = [], [], []
         clusters: list[str] = []
@@ -72,8 +75,8 @@ class PairFile(ColumnFile):
             for cluster in more:
                 if not isinstance(cluster, str | int) or cluster == "":
                     raise DataError(
-                        f"`{self.columns[3]}` is {cluster!r}, expected a name of what the pair is from; "
-                        "write it, or remove the pair",
+                        f"`{self.columns[3]}` is {cluster!r}, expected the name of what the pair was drawn "
+                        "from; write it, or remove the pair",
                         path,
                         line,
                     )
@@ -85,7 +88,7 @@ class PairFile(ColumnFile):
 
 @attrs.frozen
 class ClusteredPairFile(PairFile):
-    """The layout of scored pairs of which several were drawn together, such as those of one passage."""
+    """The layout of a file of scored pairs of which several were drawn together, such as from one passage."""
 
     meanings = (*PairFile.meanings, "cluster")
 

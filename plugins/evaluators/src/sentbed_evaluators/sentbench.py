@@ -25,18 +25,16 @@ from sentbed.protocols import (
 from sentbed_common import pairwise_similarities
 
 from sentbed_evaluators.degenerate_scores import equal_cosines
+from sentbed_evaluators.labelled_text_vectors import LabelledTexts, TextVectors
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
     SPLITS,
     BuiltSets,
+    Pair,
     built_sets,
     data_directory,
     find_files,
-)
-from sentbed_evaluators.sentbench_sets.task_text_vectors import (
-    TextVectors,
-    distinct_texts,
 )
 from sentbed_evaluators.task_suites import (
     TaskSuite,
@@ -65,6 +63,10 @@ SINGLE = {
 }
 """The single-sentence tasks in the paper's order -> their names in SentEval."""
 
+
+PAPER_NAMES = {name: task for task, name in SINGLE.items()}
+"""The names in SentEval -> the paper's."""
+
 TASKS: dict[Paradigm, tuple[str, ...]] = {
     "single": tuple(SINGLE),
     "pair": tuple(SOURCES),
@@ -83,22 +85,23 @@ class SentBench(TaskSuite):
     equal cosine is wrong; the protocol's `note` counts these cases.
 
     The paper gives the sizes of its pair and contrast sets (table 1), not how they were made. They are built
-    here from each source's own files, in those sizes if the source is large enough (`size` in the protocol is
-    then `paper`), with equally many matching and other pairs. They are kept in the cache (`SENTBED_CACHE`),
-    and `data` in the protocol is their hash: scores with different hashes are on different sets.
+    here from each source's own files, with as many matching pairs as others, and in the paper's sizes if the
+    source is large enough (`size` in the protocol is then `paper`). They are kept in the cache
+    (`SENTBED_CACHE`), and `data` in the protocol is their hash: scores with different hashes are on
+    different sets.
 
     The paper calls its classifier simple and does not give its features. A linear function of [u, v] is the
-    sum of one of u and one of v and cannot tell whether the two match, yet the paper's pair scores reach 96;
-    so the default is [u, v, u*v, |u-v|], SentEval's features for natural language inference. The other kinds
-    are in `features`; the protocol of a pair score names its formula.
+    sum of one of u and one of v and cannot tell whether the two match, yet the paper's pair scores reach 96.
+    So the default is [u, v, u*v, |u-v|], SentEval's features for natural language inference; `features` has
+    others. The protocol of a pair score names the formula.
 
     A task's pair score has the metric `accuracy`, its contrast score `contrast-accuracy`. `AVG` is the mean
     over the six tasks of a paradigm, and is given only if all six ran. `primary` is the mean of the
     paradigms' means.
 
-    Some aligned lines of StyleTransfer are the same in both forms, and table 1's sizes are not reached
-    without them: `identical` in the protocol of a pair score is the number of positive pairs of the test set
-    with two equal sides. About 100 of its short lines are in both its training and its test set.
+    Some aligned lines of StyleTransfer are the same in both forms, and without them there are fewer pairs
+    than table 1 reports: `identical` in the protocol of a pair score is the number of positive test pairs
+    with two equal sides. About 100 of StyleTransfer's short lines are in both its training and its test set.
 
     Memory: the vectors of each task. Features of pairs above 1 GiB (DBpedia at width 768: 1.8 GB) are in a
     file in the temporary directory (`TMPDIR`), which is removed afterwards; `logistic` reads them into
@@ -145,21 +148,27 @@ class SentBench(TaskSuite):
     @property
     def task_names(self) -> tuple[str, ...]:
         """The tasks to run, each once, paradigm after paradigm."""
-        return tuple(dict.fromkeys(chain.from_iterable(map(self._of, self.paradigms))))
+        names: dict[str, None] = {}
+        for paradigm in self.paradigms:
+            names |= dict.fromkeys(self._of(paradigm))
+        return tuple(names)
 
     def setting_problems(self) -> Iterator[str]:
-        """Yield unknown or repeated paradigms and tasks, and tasks and paradigms without each other."""
+        """Yield problems with the lists of paradigms and tasks, and tasks and paradigms without each other."""
         yield from task_problems(self.paradigms, TASKS, self.name, "paradigm")
         yield from self._task_problems()
 
     def missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if no directory is known."""
-        single = {SINGLE[task]: task for task in self._single_tasks}
+        missing = {}
+        single = [SINGLE[task] for task in self._single_tasks]
         try:
             messages = find_transfer_files(self.data_dir).missing(single)
         except DataError as error:
             messages = dict.fromkeys(single, str(error))
-        missing = {single[name]: message for name, message in messages.items()}
+        for name, message in messages.items():
+            missing[PAPER_NAMES[name]] = message
+
         for task in self._built_tasks:
             base = data_directory(self.data_dir)
             try:
@@ -169,7 +178,7 @@ class SentBench(TaskSuite):
         return missing
 
     def without(self, missing: Collection[str]) -> SentBench:
-        """Return the evaluator of the tasks that have data, and of the paradigms that have one of these."""
+        """Return the evaluator without the missing tasks, and without paradigms that have no other task."""
         paradigms = []
         for paradigm in self.paradigms:
             if set(self._of(paradigm)).difference(missing):
@@ -201,7 +210,7 @@ class SentBench(TaskSuite):
                 yield f"`tasks` has none of `{paradigm}`; add one, or leave the paradigm out"
 
     def _of(self, paradigm: Paradigm) -> tuple[str, ...]:
-        """Return the tasks of a paradigm to run."""
+        """Return the tasks to run in a paradigm."""
         tasks = TASKS.get(paradigm, ())
         if self.tasks is None:
             return tasks
@@ -214,7 +223,7 @@ class SentBench(TaskSuite):
 
     @property
     def _built_tasks(self) -> tuple[str, ...]:
-        """The tasks to run with sets that are built here."""
+        """The tasks whose pair or contrast set is built here."""
         return tuple(task for task in SOURCES if task in self.task_names)
 
     def prepare_tasks(self) -> Prepared:
@@ -234,7 +243,7 @@ class SentBench(TaskSuite):
         for task in self._built_tasks:
             files = find_files(data_directory(self.data_dir), task)
             sets = built_sets(files, self.set_seed, self.limit)
-            lists[task] = Texts(distinct_texts(sets, self.paradigms))
+            lists[task] = Texts(_distinct_texts(sets, self.paradigms))
             built.append(sets)
         return Prepared(
             lists,
@@ -284,7 +293,6 @@ class SentBench(TaskSuite):
     ) -> Iterator[Score]:
         from sentbed_evaluators.transfer import transfer_scores
 
-        names = {name: task for task, name in SINGLE.items()}
         classifiers = self._classifiers(vectors)
         runs = [transfer_scores(vectors, tasks, each) for each in classifiers]
         for scores in zip(*runs, strict=True):
@@ -295,44 +303,45 @@ class SentBench(TaskSuite):
                     "id": f"sentbench-single{classifiers[0].suffix}",
                     "task": score.task,
                 }
-                yield attrs.evolve(score, task=names[score.task], protocol=protocol)
+                task = PAPER_NAMES[score.task]
+                yield attrs.evolve(score, task=task, protocol=protocol)
 
     def _classifiers(self, vectors: Vectors) -> list[Classifier]:
         """Return the classifier of each run."""
-        return [
-            classifier_of(vectors, self.protocol, self.mode, self.seed + run)
-            for run in range(self.runs)
-        ]
+        classifiers = []
+        for seed in range(self.seed, self.seed + self.runs):
+            classifiers.append(classifier_of(vectors, self.protocol, self.mode, seed))
+        return classifiers
 
     def _pair(self, vectors: Vectors, sets: BuiltSets, rows: TextVectors) -> Score:
         """Train on the pairs of a task and score."""
+        splits = []
+        for split in SPLITS:
+            splits.append(_labelled_texts(sets.pairs[split]))
         classifiers = self._classifiers(vectors)
         outcomes = []
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            train, valid, test = rows.examples(
-                sets.pairs, self.features, Path(directory)
-            )
+            train, valid, test = rows.examples(splits, Path(directory), self.features)
             for classifier in classifiers:
                 progress = part_progress(vectors, sets.task)
                 if len(valid):
                     outcomes.append(classifier.split(train, valid, test, 2, progress))
                 else:
                     outcomes.append(classifier.folded(train, test, 2, progress))
-        sizes, paper = {}, {}
+
+        size = "paper"
+        sizes = {}
         for split in SPLITS:
             sizes[split] = len(sets.pairs[split])
-            paper[split] = getattr(sets.paper, split)
-        identical = 0
-        for first, second, label in sets.pairs["test"]:
-            if label and first == second:
-                identical += 1
+            if sizes[split] != getattr(sets.paper, split):
+                size = "smaller"
         protocol = {
             "id": f"sentbench-pair{classifiers[0].suffix}",
             "aggregation": "single",
             "split": "test",
-            "size": "paper" if sizes == paper else "smaller",
+            "size": size,
             **sizes,
-            "identical": identical,
+            "identical": _identical_pairs(sets.pairs["test"]),
             "features": FORMULAS[self.features],
             "classifier": classifiers[0].describe(),
             "penalty": "validation set" if len(valid) else "cross-validation on train",
@@ -345,41 +354,76 @@ class SentBench(TaskSuite):
         return _mean_of_runs(scores)
 
 
+def _distinct_texts(sets: BuiltSets, paradigms: Collection[str]) -> list[str]:
+    """Return the distinct texts of a task's sets that the paradigms need."""
+    texts: list[str] = []
+    if "pair" in paradigms:
+        for split in SPLITS:
+            for first, second, _ in sets.pairs[split]:
+                texts += (first, second)
+    if "contrast" in paradigms:
+        texts += chain.from_iterable(sets.triples)
+    return list(dict.fromkeys(texts))
+
+
+def _labelled_texts(pairs: Sequence[Pair]) -> LabelledTexts:
+    """Return the first texts, the second texts and the labels of pairs."""
+    first, second, labels = [], [], []
+    for text, other, label in pairs:
+        first.append(text)
+        second.append(other)
+        labels.append(label)
+    return (first, second), labels
+
+
+def _identical_pairs(pairs: Sequence[Pair]) -> int:
+    """Return the number of positive pairs with two equal sides."""
+    count = 0
+    for first, second, label in pairs:
+        if label and first == second:
+            count += 1
+    return count
+
+
 def _item_texts(
     transfer: Sequence[TransferTask], built: Sequence[BuiltSets]
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Return the sentences of each test example, the pairs and the triples of the tasks."""
-    names = {folder: task for task, folder in SINGLE.items()}
-    texts = {names[task.name]: task.item_texts for task in transfer}
+    """Return the sentences of each test example, the test pairs and the triples of the tasks."""
+    texts = {PAPER_NAMES[task.name]: task.item_texts for task in transfer}
     for sets in built:
-        texts[f"{sets.task}/accuracy"] = [
-            (first, second) for first, second, _ in sets.pairs["test"]
-        ]
+        pairs = sets.pairs["test"]
+        texts[f"{sets.task}/accuracy"] = [(first, second) for first, second, _ in pairs]
         texts[f"{sets.task}/contrast-accuracy"] = list(sets.triples)
     return texts
 
 
 def _mean_of_runs(scores: Sequence[Score]) -> Score:
-    """Return the mean of a task's scores under several seeds, its items the mean of theirs."""
+    """Return the mean of a task's scores under several seeds; its items are the means of their items."""
     import numpy as np
 
     first = scores[0]
     if len(scores) == 1:
         return first
-    right = [score.items.x for score in scores if score.items]
-    reasons = (score.degenerate for score in scores if score.degenerate)
+    values, right = [], []
+    reason = ""
+    for score in scores:
+        values.append(score.value)
+        if score.items:
+            right.append(score.items.x)
+        reason = reason or score.degenerate
     return attrs.evolve(
         first,
-        value=fmean(score.value for score in scores),
+        value=fmean(values),
         protocol={**first.protocol, "runs": len(scores)},
         items=Items("mean", np.mean(right, axis=0)),
-        degenerate=next(reasons, ""),
+        degenerate=reason,
     )
 
 
 def _contrast(
     sets: BuiltSets, vectors: TextVectors, similarity: Similarity | None
 ) -> Score:
+    """Return the accuracy on a task's triples: the right candidate must have the greater similarity."""
     import numpy as np
 
     texts, right, wrong = zip(*sets.triples, strict=True)

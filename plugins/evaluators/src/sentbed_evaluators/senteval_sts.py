@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 class SentEvalSTS(FileSuite):
     """Spearman correlation of cosine and gold score, x 100.
 
-    Where the encoder names another similarity, it is in the place of the cosine.
+    If the encoder names another similarity, it is used instead of the cosine.
 
     A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
     reported by papers since Sentence-BERT), `spearman-mean` (mean over subsets) and `spearman-wmean` (mean
@@ -97,7 +97,7 @@ class SentEvalSTS(FileSuite):
         )
 
     def setting_problems(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks, and problems with the whitening."""
+        """Yield problems with the list of tasks and with the whitening."""
         yield from super().setting_problems()
         if self.whitening is not None:
             yield from self.whitening.problems()
@@ -192,16 +192,19 @@ def _score_task(
     if not task.is_yearly:
         return
 
-    sizes = [len(subset) for subset in task.subsets]
-    parts = []
+    sizes, correlations, values_of_items = [], [], []
+    notes = list(zeros)
     for subset, values in zip(task.subsets, similarities, strict=True):
-        parts.append(correlate(subset.scores, values))
-    correlations = [part.spearman for part in parts]
-    notes = dict.fromkeys(part.note for part in parts if part.note)
+        part = correlate(subset.scores, values)
+        sizes.append(len(subset))
+        correlations.append(part.spearman)
+        values_of_items.append(levelled(values))
+        if part.note and part.note not in notes:
+            notes.insert(0, part.note)
     items = Items(
         "spearman",
         np.array(pairs.scores, np.float64),
-        np.concatenate([levelled(values) for values in similarities]),
+        np.concatenate(values_of_items),
         clusters=clusters,
         groups=np.repeat(np.arange(len(sizes)), sizes),
     )
@@ -211,7 +214,7 @@ def _score_task(
         value=float(np.mean(correlations)),
         protocol={**protocol, "aggregation": "mean"},
         items=items,
-        note="; ".join([*notes, *zeros]),
+        note="; ".join(notes),
     )
     yield mean
     yield attrs.evolve(

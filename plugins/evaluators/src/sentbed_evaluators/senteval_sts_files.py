@@ -46,10 +46,9 @@ YEARS: dict[str, dict[str, int]] = {
         "question-question": 209,
     },
 }
-"""Subsets of the yearly tasks, as SentEval lists them, and their published numbers of scored pairs.
+"""Yearly task -> {subset: published number of scored pairs}, with the subsets that SentEval lists.
 
-STS13 is without SMT, whose licence forbids copies.
-"""
+STS13 is without SMT, whose licence forbids copies."""
 
 _TRAIN = {"SICK_train.txt": 4500}
 _TRIAL = {"SICK_trial.txt": 500}
@@ -64,7 +63,7 @@ SPLITS: dict[str, tuple[str, dict[str, int]]] = {
     "SICKR-train": ("train", _TRAIN),
     "SICKR-all": ("train+dev+test", _TRAIN | _TRIAL | _TEST),
 }
-"""Split of the tasks with a single list of pairs, and their files with the published numbers of pairs."""
+"""Task -> (split, {file: published number of pairs}), for the tasks with a single list of pairs."""
 
 TASKS = (*YEARS, *SPLITS)
 
@@ -93,7 +92,7 @@ class Task:
     subsets: tuple[ScoredPairs, ...]
     """One entry per subset; a single one for STS-B and SICK-R."""
     sources: tuple[Path, ...]
-    """File of gold scores of each subset; for a subset of several files, the first."""
+    """File of gold scores of each subset; for pairs from several files, the first."""
     data: str
     """SHA-256 over the files."""
 
@@ -113,10 +112,10 @@ def find_files(data_dir: str | None) -> TaskFiles:
     root = find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
     files: dict[str, tuple[Path, ...]] = {}
     for task, subsets in YEARS.items():
-        files[task] = tuple(
-            root / "STS" / f"{task}-en-test" / f"STS.{kind}.{subset}.txt"
-            for subset, kind in product(subsets, ("input", "gs"))
-        )
+        paths = []
+        for subset, kind in product(subsets, ("input", "gs")):
+            paths.append(root / "STS" / f"{task}-en-test" / f"STS.{kind}.{subset}.txt")
+        files[task] = tuple(paths)
     benchmark = root / "STS" / "STSBenchmark"
     if not benchmark.is_dir() and (root / "STSBenchmark").is_dir():
         benchmark = root / "STSBenchmark"
@@ -140,26 +139,26 @@ def _read_task(
 ) -> Task:
     """Read a task whose files have the digest `data`, cached since successive runs read the same tasks."""
     hashes: Hashes = {}
+    subsets = []
     if task in YEARS:
+        split, sizes = "test", YEARS[task]
         sources = files[1::2]
-        subsets = tuple(
-            _read_year(texts, gold, hashes)
-            for texts, gold in zip(files[::2], sources, strict=True)
-        )
+        for texts, gold in zip(files[::2], sources, strict=True):
+            subsets.append(_read_year(texts, gold, hashes))
     else:
+        split, sizes = SPLITS[task]
         sources = files
-        subsets = tuple(_read_split(file, task, hashes) for file in files)
+        for file in files:
+            subsets.append(_read_split(file, task, hashes))
     if digest(files, hashes) != data:
         raise DataError(
             f"the files of `{task}` changed while they were read; run again", files[0]
         )
     if check_sizes:
-        sizes = YEARS[task] if task in YEARS else SPLITS[task][1]
         _require_sizes(task, subsets, sources, sizes.values())
     if task in YEARS:
-        return Task(task, "test", subsets, sources, data)
-    pairs = ScoredPairs.joined(subsets)
-    return Task(task, SPLITS[task][0], (pairs,), files[:1], data)
+        return Task(task, split, tuple(subsets), sources, data)
+    return Task(task, split, (ScoredPairs.joined(subsets),), files[:1], data)
 
 
 def _require_sizes(
@@ -180,18 +179,23 @@ def _require_sizes(
 
 
 def _read_split(file: Path, task: str, hashes: Hashes) -> ScoredPairs:
+    """Read a file of SICK or of STS-B."""
     if task.startswith("SICK"):
         columns = ("sentence_A", "sentence_B", "relatedness_score")
-        return PairFile(str(file), columns, separator="\t", score_range=(1, 5)).read(
-            hashes
+        layout = PairFile(str(file), columns, separator="\t", score_range=(1, 5))
+    else:
+        layout = PairFile(
+            str(file),
+            ("5", "6", "4"),
+            header=False,
+            separator="\t",
+            score_range=(0, 5),
         )
-    layout = PairFile(
-        str(file), ("5", "6", "4"), header=False, separator="\t", score_range=(0, 5)
-    )
     return layout.read(hashes)
 
 
 def _read_year(texts: Path, gold: Path, hashes: Hashes) -> ScoredPairs:
+    """Read a subset of STS12-16, whose pairs and scores are in two files."""
     rows, scores = read_lines(texts, hashes=hashes), read_lines(gold, hashes=hashes)
     if len(rows) != len(scores):
         raise DataError(

@@ -22,7 +22,6 @@ from sentbed.protocols import (
 )
 from sentbed_common import pairwise_similarities
 
-from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.cosine_correlation import (
     correlate,
@@ -32,13 +31,13 @@ from sentbed_evaluators.cosine_correlation import (
 )
 from sentbed_evaluators.data_directories import TaskFiles, digest
 from sentbed_evaluators.degenerate_scores import one_class
-from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.glue_files import (
     TASKS,
     Rows,
     find_files,
     read_rows,
 )
+from sentbed_evaluators.labelled_text_vectors import LabelledTexts, TextVectors
 from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.relatedness import EncodedPairs, Relatedness
 from sentbed_evaluators.task_suites import (
@@ -58,20 +57,26 @@ FOLDED = ("CoLA", "MRPC", "RTE")
 
 
 @attrs.frozen(eq=False)
-class _Read:
-    """The data of the tasks in one folder."""
+class _FolderRows:
+    """The rows of the tasks that share a folder."""
 
     folder: str
     names: Sequence[str]
     """Names of the tasks: one, or both of MNLI."""
     parts: Sequence[Rows]
-    """Training rows, held-out rows and the development set of each name; of STS-B by cosine only the last."""
+    """Training rows, held-out rows and the development set of each task; for STS-B by cosine, the
+    development set only."""
     texts: Sequence[str]
     """Texts to encode."""
-    data: Mapping[str, str]
-    """Hash of each task's files."""
+    hashes: Mapping[str, str]
+    """Task -> hash of its files."""
     skipped: int = 0
     """Number of rows left out of the training file."""
+
+    @property
+    def tests(self) -> Sequence[Rows]:
+        """The development set of each task, on which it is scored."""
+        return self.parts[-len(self.names) :]
 
 
 @attrs.frozen
@@ -104,9 +109,9 @@ class SentGLUE(FileSuite):
     """Training of the classifier: `senteval`, as in that toolkit, or `logistic`, an exact L2-regularised
     logistic regression."""
     similarity: Literal["cosine", "relatedness"] = "cosine"
-    """Similarity of STS-B's pairs. `cosine`: that of the two vectors, without training. `relatedness`: the
+    """Similarity of STS-B's pairs. `cosine`: the cosine of the two vectors, without training. `relatedness`: the
     output of SentEval's regression on [|u-v|, u*v], a softmax over five grades, trained on GLUE's training
-    set and stopped on a held-out part of it. The paper does not say which it has. Its numbers speak for
+    set and stopped on a held-out part of it. The paper does not say which one it uses; its numbers suggest
     `relatedness`: SimCSE-RoBERTa large has 81.45 on the development set (table 6), but by cosine 86.70 on the
     harder test set (table 5)."""
     mode: Literal["test", "fast"] = "test"
@@ -118,8 +123,8 @@ class SentGLUE(FileSuite):
     )
     """Largest number of training rows per task, drawn by `seed`; default: all (MNLI has 392,702)."""
     development_share: float = 0.1
-    """Share, between 0 and 1, of the training rows of SST-2, QQP, MNLI and QNLI that is held out to choose
-    the penalty, and of STS-B to stop its regression; drawn by `seed`."""
+    """Share, between 0 and 1, of the training rows of SST-2, QQP, MNLI and QNLI that is held out to choose the
+    penalty, and of STS-B's to stop its regression; drawn by `seed`."""
     seed: int = 1111
     """Seed of the drawn rows and of the classifier. SentEval's is 1111."""
     check_sizes: bool = True
@@ -130,7 +135,7 @@ class SentGLUE(FileSuite):
     of the row."""
 
     def setting_problems(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks, and a share that is none."""
+        """Yield problems with the list of tasks and with `development_share`."""
         yield from super().setting_problems()
         if not 0 < self.development_share < 1:
             yield f"`development_share` is {self.development_share!r}; give a share in (0, 1), such as 0.1"
@@ -155,42 +160,52 @@ class SentGLUE(FileSuite):
         tasks_by_folder: dict[str, list[str]] = {}
         for task in self.tasks:
             tasks_by_folder.setdefault(TASKS[task].folder, []).append(task)
-        folders = [self._read(files, tasks) for tasks in tasks_by_folder.values()]
-        lists = {folder.folder: Texts(folder.texts) for folder in folders}
+
+        folders = []
+        lists = {}
+        for names in tasks_by_folder.values():
+            folder = self._read(files, names)
+            folders.append(folder)
+            lists[folder.folder] = Texts(folder.texts)
         return Prepared(
             lists,
             partial(self._evaluation, folders),
             item_texts=partial(_item_texts, folders),
         )
 
-    def _read(self, files: TaskFiles, names: Sequence[str]) -> _Read:
+    def _read(self, files: TaskFiles, names: Sequence[str]) -> _FolderRows:
         """Read the tasks of one folder."""
         task = TASKS[names[0]]
         if not task.classes:
             return self._read_scored(files, names)
-        folded = names[0] in FOLDED
-        train = read_rows(files.root, names[0], "train", self.check_sizes)
-        tests = [read_rows(files.root, name, "dev", self.check_sizes) for name in names]
-        parts = [*self._draw(train, folded), *tests]
-        needed = Classifier(self.protocol, self.mode).folds if folded else 1
+        is_folded = names[0] in FOLDED
+        all_rows = read_rows(files.root, names[0], "train", self.check_sizes)
+        train, held_out = self._draw(all_rows, is_folded)
+        parts = [train, held_out]
+        for name in names:
+            parts.append(read_rows(files.root, name, "dev", self.check_sizes))
+
+        needed = 1
+        if is_folded:
+            needed = Classifier(self.protocol, self.mode).folds
         for number, label in enumerate(task.classes):
-            if (count := parts[0].labels.count(number)) < needed:
+            if (count := train.labels.count(number)) < needed:
                 raise RunError(
                     f"`{task.folder}` has {count} rows of class `{label}` to train on, but at least {needed} "
                     f"are needed; raise `limit`, or add rows"
                 )
         texts = list(dict.fromkeys(_texts_of(parts)))
-        data = {name: digest(files[name]) for name in names}
-        return _Read(task.folder, names, parts, texts, data, train.skipped)
+        hashes = {name: digest(files[name]) for name in names}
+        return _FolderRows(task.folder, names, parts, texts, hashes, all_rows.skipped)
 
-    def _read_scored(self, files: TaskFiles, names: Sequence[str]) -> _Read:
+    def _read_scored(self, files: TaskFiles, names: Sequence[str]) -> _FolderRows:
         """Read STS-B: the rows to train on and to stop on, if it is trained, and the development set."""
         (name,) = names
         parts: list[Rows] = []
         if self._regression:
             train = read_rows(files.root, name, "train", self.check_sizes)
-            parts += self._draw(train, folded=False)
-            if min(len(part) for part in parts) < 2:
+            parts += self._draw(train, is_folded=False)
+            if min(map(len, parts)) < 2:
                 raise RunError(
                     f"`{name}` has {len(parts[0])} rows to train on and {len(parts[1])} to stop on, but two "
                     f"of each are needed; raise `limit`, or add rows"
@@ -198,31 +213,33 @@ class SentGLUE(FileSuite):
         test = read_rows(files.root, name, "dev", self.check_sizes)
         require_varied(test.scores, files[name][-1])
         parts.append(test)
-        data = {name: digest(files[name])}
-        return _Read(TASKS[name].folder, names, parts, _texts_of(parts), data)
+        hashes = {name: digest(files[name])}
+        return _FolderRows(TASKS[name].folder, names, parts, _texts_of(parts), hashes)
 
-    def _evaluation(self, read: Sequence[_Read], vectors: Vectors) -> Evaluation:
+    def _evaluation(
+        self, folders: Sequence[_FolderRows], vectors: Vectors
+    ) -> Evaluation:
         """Train and score, task by task.
 
         Raises `RunError` if an embedding is not finite or zero, or the disk is full.
         """
         scores_by_task: dict[str, Score] = {}
-        for folder in read:
-            if TASKS[folder.names[0]].classes:
+        for folder in folders:
+            name = folder.names[0]
+            if TASKS[name].classes:
                 scores_by_task |= self._classify(folder, vectors)
             else:
-                scores_by_task[folder.names[0]] = self._correlate(folder, vectors)
+                scores_by_task[name] = self._correlate(folder, vectors)
         scores = [scores_by_task[task] for task in self.tasks]
         mean = mean_value(scores)
         if set(self.tasks) == set(TASKS):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
-    def _correlate(self, read: _Read, vectors: Vectors) -> Score:
+    def _correlate(self, folder: _FolderRows, vectors: Vectors) -> Score:
         """Score STS-B: the correlation of the pairs' similarity with their gold scores."""
-
-        (name,), test = read.names, read.parts[-1]
-        pairs = _scored_pairs(read.parts, nonzero(vectors, read.folder))
+        (name,), (test,) = folder.names, folder.tests
+        pairs = _scored_pairs(folder.parts, nonzero(vectors, folder.folder))
         protocol: dict[str, Any] = {
             "id": f"{self.name}{Classifier(self.protocol).suffix}",
             "aggregation": "single",
@@ -231,7 +248,7 @@ class SentGLUE(FileSuite):
             "correlation": "spearman",
             "test": len(test),
             "text": "as in the file",
-            "data": read.data[name],
+            "data": folder.hashes[name],
         }
         if self._regression:
             regression = Relatedness(self.seed, vectors.device)
@@ -253,80 +270,78 @@ class SentGLUE(FileSuite):
         correlation = correlate(test.scores, similarities)
         return correlation_score(name, correlation, test.scores, similarities, protocol)
 
-    def _classify(self, read: _Read, vectors: Vectors) -> dict[str, Score]:
-        """Train one classifier, and score it on the development set of each name."""
+    def _classify(self, folder: _FolderRows, vectors: Vectors) -> dict[str, Score]:
+        """Train one classifier, and score it on the development set of each task of the folder."""
         import numpy as np
 
-        names, parts, tests = read.names, read.parts, read.parts[2:]
-        task, folded = TASKS[names[0]], names[0] in FOLDED
+        task = TASKS[folder.names[0]]
+        is_folded = folder.names[0] in FOLDED
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
-        embeddings = nonzero(vectors, read.folder)
-
-        place = {text: row for row, text in enumerate(read.texts)}
-        sides = []
-        for side in range(len(task.texts)):
-            texts = chain.from_iterable(rows.sides[side] for rows in parts)
-            sides.append(np.array([place[text] for text in texts]))
-        labels = np.array(list(chain.from_iterable(rows.labels for rows in parts)))
-        first, second, *ends = np.cumsum([len(rows) for rows in parts]).tolist()
+        classes = len(task.classes)
         progress = part_progress(vectors, task.folder)
+        train, held_out = folder.parts[:2]
+        splits = [
+            (train.sides, train.labels),
+            (held_out.sides, held_out.labels),
+            _joined(folder.tests),
+        ]
+        text_vectors = TextVectors.of(vectors, folder.folder)
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            features = feature_table(embeddings, sides, Path(directory))
-            fitted = Examples(features[:first], labels[:first])
-            held_out = Examples(features[first:second], labels[first:second])
-            test = Examples(features[second:], labels[second:])
-            if folded:
-                predicted = classifier.folded(
-                    fitted, test, len(task.classes), progress
-                ).predicted
+            fitted, development, test = text_vectors.examples(splits, Path(directory))
+            if is_folded:
+                outcome = classifier.folded(fitted, test, classes, progress)
             else:
-                predicted = classifier.split(
-                    fitted, held_out, test, len(task.classes), progress
-                ).predicted
+                outcome = classifier.split(fitted, development, test, classes, progress)
+
+        protocol: dict[str, Any] = {
+            "id": f"{self.name}{classifier.suffix}",
+            "aggregation": "single",
+            "split": "dev",
+            "features": "u",
+            "classifier": classifier.describe(),
+            "penalty": "held-out part of train",
+            "train": len(train),
+            "held_out": len(held_out),
+            "test": 0,
+            "limit": self.limit,
+            "seed": self.seed,
+            "text": "as in the file",
+            "data": "",
+        }
+        if len(task.texts) == 2:
+            protocol["features"] = FORMULAS["infersent"]
+        if is_folded:
+            protocol["penalty"] = "cross-validation on train"
 
         scores = {}
-        for name, rows, end in zip(names, tests, ends, strict=True):
-            start = end - len(rows)
-            protocol = {
-                "id": f"{self.name}{Classifier(self.protocol).suffix}",
-                "aggregation": "single",
-                "split": "dev",
-                "features": FORMULAS["infersent"] if len(sides) == 2 else "u",
-                "classifier": classifier.describe(),
-                "penalty": "cross-validation on train"
-                if folded
-                else "held-out part of train",
-                "train": first,
-                "held_out": second - first,
-                "test": len(rows),
-                "limit": self.limit,
-                "seed": self.seed,
-                "text": "as in the file",
-                "data": read.data[name],
-            }
+        start = 0
+        for name, rows in zip(folder.names, folder.tests, strict=True):
+            end = start + len(rows)
+            protocol |= {"test": len(rows), "data": folder.hashes[name]}
             if task.broken_rows:
-                protocol["skipped"] = {"train": read.skipped, "dev": rows.skipped}
-            classes = predicted[start - second : end - second]
-            scores[name] = _score(name, np.array(rows.labels), classes, protocol)
+                protocol["skipped"] = {"train": folder.skipped, "dev": rows.skipped}
+            gold, predicted = np.array(rows.labels), outcome.predicted[start:end]
+            scores[name] = _score(name, gold, predicted, dict(protocol))
+            start = end
         return scores
 
-    def _draw(self, train: Rows, folded: bool) -> tuple[Rows, Rows]:
+    def _draw(self, train: Rows, is_folded: bool) -> tuple[Rows, Rows]:
         """Return the training and the held-out rows, both in the order of the file."""
         import numpy as np
 
         order = np.random.default_rng(self.seed).permutation(len(train))[: self.limit]
-        held_out = 0 if folded else max(1, round(self.development_share * len(order)))
-        return _take(train, np.sort(order[held_out:])), _take(
-            train, np.sort(order[:held_out])
-        )
+        held_out = 0
+        if not is_folded:
+            held_out = max(1, round(self.development_share * len(order)))
+        rows_to_train_on = np.sort(order[held_out:])
+        return _take(train, rows_to_train_on), _take(train, np.sort(order[:held_out]))
 
 
-def _item_texts(folders: Sequence[_Read]) -> dict[str, list[tuple[str, ...]]]:
+def _item_texts(folders: Sequence[_FolderRows]) -> dict[str, list[tuple[str, ...]]]:
     """Return the texts of each row of the development set of each task."""
     texts = {}
     for folder in folders:
-        tests = folder.parts[-len(folder.names) :]
-        for name, rows in zip(folder.names, tests, strict=True):
+        for name, rows in zip(folder.names, folder.tests, strict=True):
             texts[name] = list(zip(*rows.sides, strict=True))
     return texts
 
@@ -340,32 +355,41 @@ def _scored_pairs(
     for rows in parts:
         middle, end = start + len(rows), start + 2 * len(rows)
         first, second = rows.sides
-        pairs.append(
-            EncodedPairs(
-                (vectors[start:middle], vectors[middle:end]),
-                (first, second),
-                rows.scores,
-            )
-        )
+        sides = vectors[start:middle], vectors[middle:end]
+        pairs.append(EncodedPairs(sides, (first, second), rows.scores))
         start = end
     return pairs
 
 
+def _joined(parts: Sequence[Rows]) -> LabelledTexts:
+    """Return sides and labels of the rows of all parts, part after part."""
+    sides = []
+    for texts in zip(*(rows.sides for rows in parts), strict=True):
+        sides.append(list(chain.from_iterable(texts)))
+    labels = list(chain.from_iterable(rows.labels for rows in parts))
+    return sides, labels
+
+
 def _texts_of(parts: Sequence[Rows]) -> list[str]:
     """Return the texts of all parts, one side of a part after the other."""
-    return list(chain.from_iterable(chain.from_iterable(rows.sides for rows in parts)))
+    texts: list[str] = []
+    for rows in parts:
+        for side in rows.sides:
+            texts += side
+    return texts
 
 
 def _take(rows: Rows, chosen: NDArray[np.int64]) -> Rows:
-    places = chosen.tolist()
-    sides = []
-    for side in rows.sides:
-        sides.append(tuple(side[place] for place in places))
-    return Rows(
-        sides=tuple(sides),
-        labels=tuple(rows.labels[place] for place in places if rows.labels),
-        scores=tuple(rows.scores[place] for place in places if rows.scores),
-    )
+    """Return the chosen rows, in that order."""
+    indices = chosen.tolist()
+
+    def taken(values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return these rows of a column; nothing of a column that the task does not have."""
+        if not values:
+            return ()
+        return tuple(values[index] for index in indices)
+
+    return Rows(tuple(map(taken, rows.sides)), taken(rows.labels), taken(rows.scores))
 
 
 def _score(
@@ -374,18 +398,16 @@ def _score(
     predicted: NDArray[np.int64],
     protocol: dict[str, Any],
 ) -> Score:
+    """Return CoLA's Matthews correlation, or the accuracy of another task."""
     import numpy as np
     from sklearn.metrics import matthews_corrcoef
 
-    note = one_class(predicted)
-    if name == "CoLA":
-        items = Items("matthews", gold.astype(np.float64), predicted.astype(np.float64))
-        value = 100 * float(matthews_corrcoef(gold, predicted))
-        return Score(
-            name, "matthews", value, protocol, items=items, note=note, degenerate=note
-        )
+    metric = "accuracy"
     right = (gold == predicted).astype(np.float64)
     value, items = 100 * float(right.mean()), Items("mean", right)
-    return Score(
-        name, "accuracy", value, protocol, items=items, note=note, degenerate=note
-    )
+    if name == "CoLA":
+        metric = "matthews"
+        value = 100 * float(matthews_corrcoef(gold, predicted))
+        items = Items("matthews", gold.astype(np.float64), predicted.astype(np.float64))
+    note = one_class(predicted)
+    return Score(name, metric, value, protocol, items=items, note=note, degenerate=note)

@@ -1,4 +1,4 @@
-"""Similarities of texts as their encoder has them compared: the cosine where it names none."""
+"""Similarities of encoded texts: search by them, and its cost. An encoder that names none has the cosine."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from sentbed_common import Encoded
 
 ALL_OUTPUTS: frozenset[Output] = frozenset({"vector", "tokens", "sparse"})
-"""What an evaluator reads that compares texts by their similarity alone."""
+"""The outputs of poolers that an evaluator can read if it only compares texts by their similarity."""
 
 
 SPARSE_BYTES = 8
-"""Bytes of a component of a sparse vector: its number in int32, and its value in fp32."""
+"""Bytes of a component of a sparse vector: its index in int32, and its value in fp32."""
 
 BYTES = "bytes-per-document"
 OPERATIONS = "operations-per-pair"
@@ -35,7 +35,7 @@ def is_cosine(similarity: Similarity | None) -> bool:
 
 
 def similarity_name(similarity: Similarity | None) -> str:
-    """Return what a similarity is called in figures."""
+    """Return the name of a similarity for figures."""
     if similarity is None or is_cosine(similarity):
         return "cosine"
     return similarity.name
@@ -44,7 +44,7 @@ def similarity_name(similarity: Similarity | None) -> str:
 def zero_remarks(
     similarity: Similarity | None, rows: Encoded, texts: Sequence[str]
 ) -> list[str]:
-    """Return a note on vectors that have no cosine, where it is the cosine that compares them."""
+    """Return a note on zero vectors, whose cosine is not defined; none if texts are not compared by cosine."""
     if not is_cosine(similarity) or isinstance(rows, RaggedVectors):
         return []
     return zero_notes(rows, texts)
@@ -81,32 +81,36 @@ def in_parts(texts: Encoded) -> Iterator[Encoded]:
 
 
 def searchable(vectors: Vectors, name: str, similarity: Similarity | None) -> Encoded:
-    """Return what the encoder gives of a list; raises `RunError` if a vector has no cosine."""
+    """Return the encoded texts of a list; raises `RunError` if a vector is zero where cosines compare them."""
     if is_cosine(similarity) and vectors.output != "tokens":
         return nonzero(vectors, name)
     return encoded(vectors, name)
 
 
 def number_of_vectors(texts: Encoded) -> int:
-    """Return the number of vectors of some texts together."""
-    return len(texts.rows) if isinstance(texts, RaggedVectors) else len(texts)
+    """Return the number of vectors of all texts."""
+    if isinstance(texts, RaggedVectors):
+        return len(texts.rows)
+    return len(texts)
 
 
 def width_of(texts: Encoded) -> int:
     """Return the dimension of a vector."""
-    return texts.width if isinstance(texts, RaggedVectors) else int(texts.shape[1])
+    if isinstance(texts, RaggedVectors):
+        return texts.width
+    return int(texts.shape[1])
 
 
 @attrs.define(eq=False)
 class DocumentSize:
-    """How much there is of the documents that a search went through."""
+    """Counts of the documents that a search goes through, and of their vectors."""
 
     output: Output
     documents: int = 0
     vectors: int = 0
-    """Vectors of all documents: of token vectors, those of all tokens."""
+    """Number of vectors of all documents; with a vector for each token, the number of tokens."""
     active: NDArray[np.int64] | None = None
-    """Of sparse vectors, the number of documents in which each component is not 0, `(width,)`."""
+    """For sparse vectors, the number of documents in which each component is not 0, `(width,)`."""
 
     def add(self, block: Encoded) -> None:
         """Count a block of documents."""
@@ -114,15 +118,17 @@ class DocumentSize:
         self.vectors += number_of_vectors(block)
         if self.output == "sparse" and not isinstance(block, RaggedVectors):
             active = (block != 0).sum(axis=0)
-            self.active = active if self.active is None else self.active + active
+            if self.active is not None:
+                active = self.active + active
+            self.active = active
 
 
 def search_cost(
-    similarity: Similarity | None, queries: Encoded, stored: DocumentSize
+    similarity: Similarity | None, queries: Encoded, size: DocumentSize
 ) -> dict[str, float]:
-    """Return the mean bytes of a document and the mean operations of a pair, by the names of these costs."""
-    if stored.active is not None and not isinstance(queries, RaggedVectors):
-        of_documents = stored.active / stored.documents
+    """Return the mean bytes of a document and the mean operations of a pair, under these names."""
+    if size.active is not None and not isinstance(queries, RaggedVectors):
+        of_documents = size.active / size.documents
         of_queries = (queries != 0).mean(axis=0)
         return {
             BYTES: SPARSE_BYTES * float(of_documents.sum()),
@@ -130,16 +136,19 @@ def search_cost(
         }
     width = width_of(queries)
     of_query = number_of_vectors(queries) / len(queries)
-    of_document = stored.vectors / stored.documents
+    of_document = size.vectors / size.documents
     if similarity is None:
-        size, operations = 4 * width * of_document, 2 * width * of_query * of_document
+        number_of_bytes = 4 * width * of_document
+        operations = 2 * width * of_query * of_document
     else:
-        size = similarity.bytes_per_text(width, of_document)
+        number_of_bytes = similarity.bytes_per_text(width, of_document)
         operations = similarity.operations(width, of_query, of_document)
-    return {BYTES: float(size), OPERATIONS: float(operations)}
+    return {BYTES: float(number_of_bytes), OPERATIONS: float(operations)}
 
 
 def _scaled(vectors: Encoded, formula: str | None) -> NDArray[np.float32]:
     """Return vectors whose dot products are the similarities."""
     assert not isinstance(vectors, RaggedVectors), "no formula is of token vectors"
-    return unit_rows(vectors) if formula == "cosine" else vectors
+    if formula == "cosine":
+        return unit_rows(vectors)
+    return vectors

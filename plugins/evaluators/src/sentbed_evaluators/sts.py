@@ -47,7 +47,7 @@ from sentbed_evaluators.whitening import (
 class STS(Evaluator):
     """Spearman (`primary`) and Pearson correlation of cosine and gold score, x 100, on one file.
 
-    Where the encoder names another similarity, it is in the place of the cosine.
+    If the encoder names another similarity, it is used instead of the cosine.
 
     The suffix determines the format: `.csv` with RFC 4180 quoting, `.tsv` split at tabs without quoting,
     `.jsonl` with one object per line; `separator` reads any other text file, one pair per line without
@@ -72,8 +72,8 @@ class STS(Evaluator):
     split: Literal["train", "dev", "test"] | None = None
     """Split of the file, for the protocol; a search uses `dev` or `train` only. Default: not stated."""
     cluster: str | None = None
-    """Column of what several pairs were drawn from together, such as a passage or a speaker: intervals and
-    tests draw all its pairs or none. Default: each pair was drawn on its own."""
+    """Column that names what a pair was drawn from, such as a passage or a speaker, where several pairs come
+    from one: intervals and tests resample all its pairs together. Default: each pair was drawn on its own."""
     whitening: Whitening | None = None
     """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
 
@@ -96,14 +96,11 @@ class STS(Evaluator):
 
     @property
     def _file(self) -> PairFile:
+        """The layout of the file."""
+        layout = self.header, self.separator, self.encoding
         if self.cluster is None:
-            return PairFile(
-                self.path, self.columns, self.header, self.separator, self.encoding
-            )
-        columns = (*self.columns, self.cluster)
-        return ClusteredPairFile(
-            self.path, columns, self.header, self.separator, self.encoding
-        )
+            return PairFile(self.path, self.columns, *layout)
+        return ClusteredPairFile(self.path, (*self.columns, self.cluster), *layout)
 
     def prepare(self) -> Prepared:
         """Read the pairs; raises `DataError` with file and line."""
@@ -128,9 +125,8 @@ class STS(Evaluator):
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
         """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""
         rows = encoded(vectors, "pairs")
-        similarities = pairwise_similarities(
-            vectors.similarity, rows[: len(pairs)], rows[len(pairs) :]
-        )
+        first, second = rows[: len(pairs)], rows[len(pairs) :]
+        similarities = pairwise_similarities(vectors.similarity, first, second)
         result = correlate(pairs.scores, similarities)
         zeros = zero_remarks(vectors.similarity, rows, [*pairs.first, *pairs.second])
         drawn_with: Iterable[tuple[str, ...]] = pairs.texts

@@ -1,4 +1,4 @@
-"""Task suites, evaluators of several tasks: checks, tasks that are present, average, classifier."""
+"""Base classes of suites (evaluators of several tasks), and the averages and classifiers that they share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _PROTOCOL_KEYS = (
     "subset",
     "revision",
 )
-"""Keys of the tasks' protocols that an average's repeats: one value if they agree, else one per task."""
+"""Keys of the tasks' protocols that the average's protocol repeats: one value if all are equal, else the
+value of each task."""
 
 
 def task_problems(
@@ -73,7 +74,7 @@ class TaskSuite(Evaluator):
     skip_missing: bool
 
     choices: ClassVar[Collection[str]]
-    """Names of all its tasks."""
+    """Names of all tasks that it can run."""
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -81,7 +82,7 @@ class TaskSuite(Evaluator):
         return self.tasks or ()
 
     def setting_problems(self) -> Iterator[str]:
-        """Yield problems that show without any file: unknown or repeated tasks."""
+        """Yield problems with settings that are seen without reading data: unknown or repeated tasks."""
         yield from task_problems(self.task_names, self.choices, self.name)
 
     @abstractmethod
@@ -97,7 +98,7 @@ class TaskSuite(Evaluator):
         """Read every task; raises `DataError` with file and line."""
 
     def check(self) -> Iterator[str]:
-        """Yield problems with settings and missing data; of skipped tasks, only if nothing is left."""
+        """Yield problems with settings and missing data; of skipped tasks, only if no other is left."""
         yield from self.setting_problems()
         try:
             missing = self.missing()
@@ -111,9 +112,9 @@ class TaskSuite(Evaluator):
             yield f"`skip_missing` leaves no task: {messages[0]}"
 
     def without(self, missing: Collection[str]) -> Self:
-        """Return the suite of the other tasks."""
-        left = tuple(task for task in self.task_names if task not in missing)
-        return attrs.evolve(self, tasks=left, skip_missing=False)
+        """Return the suite without the missing tasks."""
+        present = tuple(task for task in self.task_names if task not in missing)
+        return attrs.evolve(self, tasks=present, skip_missing=False)
 
     def prepare(self) -> Prepared:
         """Read every task that is not skipped; raises `DataError` with file and line."""
@@ -126,7 +127,7 @@ class TaskSuite(Evaluator):
         return with_skipped(prepared, partial(self.skipped, missing))
 
     def skipped(self, missing: Collection[str], score: Score) -> tuple[str, ...]:
-        """Return the tasks that are missing beside a score's."""
+        """Return the missing tasks that a score would have beside its own, all by default."""
         return tuple(missing)
 
     def files(self) -> Iterator[Path]:
@@ -160,18 +161,19 @@ class FileSuite(TaskSuite):
 def with_skipped(
     prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]
 ) -> Prepared:
-    """Return the evaluation with scores that name the tasks which `skipped` returns for them.
+    """Return the evaluation whose scores name the tasks that `skipped` returns for them.
 
-    An average that the evaluator gives is over a whole row, and names no tasks.
+    An average that the evaluator gives is over a whole row, and names none.
     """
 
     def score(vectors: Vectors) -> Evaluation:
         evaluation = prepared.score(vectors)
         scores = []
-        for score in evaluation.scores:
-            if score.task != "AVG":
-                score = attrs.evolve(score, skipped=skipped(score))  # noqa: PLW2901
-            scores.append(score)
+        for task_score in evaluation.scores:
+            if task_score.task == "AVG":
+                scores.append(task_score)
+            else:
+                scores.append(attrs.evolve(task_score, skipped=skipped(task_score)))
         return attrs.evolve(evaluation, scores=tuple(scores))
 
     return attrs.evolve(prepared, score=score)
@@ -187,14 +189,16 @@ def average(scores: Sequence[Score], metric: str, **details: Any) -> Score:
         "of": {score.task: score.metric for score in scores},
     }
     for key in _PROTOCOL_KEYS:
-        values = {
-            score.task: score.protocol[key] for score in scores if key in score.protocol
-        }
+        values = {}
+        for score in scores:
+            if key in score.protocol:
+                values[score.task] = score.protocol[key]
         if not values:
             continue
-        first = next(iter(values.values()))
-        differs = any(value != first for value in values.values())
-        protocol[key] = values if differs else first
+        first, *others = values.values()
+        protocol[key] = first
+        if any(value != first for value in others):
+            protocol[key] = values
     return Score(
         "AVG",
         metric,
@@ -211,28 +215,26 @@ def mean_value(scores: Sequence[Score]) -> float:
 
 
 def _joined_items(scores: Sequence[Score]) -> Items | None:
-    """Return the items of all scores, a group each, if each is a plain mean of items."""
+    """Return the items of all scores, a group for each, if each score is a plain mean of items."""
     import numpy as np
 
-    parts = []
-    for score in scores:
+    values, groups, clusters = [], [], []
+    for number, score in enumerate(scores):
         items = score.items
         if items is None or items.statistic != "mean" or items.groups is not None:
             return None
-        parts.append(items)
-    sizes = [len(items.x) for items in parts]
-    joined = Items(
-        "mean",
-        np.concatenate([items.x for items in parts]),
-        groups=np.repeat(np.arange(len(sizes)), sizes),
-    )
-    clusters = [items.clusters for items in parts if items.clusters is not None]
-    if len(clusters) < len(parts):
+        values.append(items.x)
+        groups.append(np.full(len(items.x), number))
+        if items.clusters is not None:
+            clusters.append(items.clusters)
+    joined = Items("mean", np.concatenate(values), groups=np.concatenate(groups))
+    if len(clusters) < len(scores):
         return joined
     return attrs.evolve(joined, clusters=np.concatenate(clusters))
 
 
 def _degenerate(scores: Sequence[Score]) -> str:
+    """Return the reason why an average is degenerate: the tasks whose score is; else empty."""
     names = ", ".join(score.task for score in scores if score.degenerate)
     if not names:
         return ""
@@ -242,7 +244,7 @@ def _degenerate(scores: Sequence[Score]) -> str:
 def accuracy(
     task: str, outcome: Outcome, labels: NDArray[np.int64], protocol: dict[str, Any]
 ) -> Score:
-    """Return the accuracy of a classifier, with whether each example was right as its items."""
+    """Return the accuracy of a classifier; its items are whether each example was classified correctly."""
     import numpy as np
 
     right = (outcome.predicted == labels).astype(np.float64)

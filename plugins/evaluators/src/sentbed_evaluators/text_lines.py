@@ -1,4 +1,4 @@
-"""Lines and CSV rows of a text file, one at a time; errors name file and line."""
+"""Lines and CSV rows of a text file, read one at a time; errors name file and line."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
 
 
 Hashes: TypeAlias = dict[Path, str]
-"""File -> SHA-256 of the bytes that were read from it, all of them."""
+"""File -> SHA-256 of all bytes that were read from it."""
 
 
 def text_file_problems(*paths: str) -> Iterator[str]:
-    """Yield the reasons why these locations are not text files, without reading them."""
+    """Yield problems with the paths of text files, without reading them."""
     for path in paths:
         try:
             if locate(path).is_dir():
-                yield f"`{path}` is a directory; name a text file, one sentence a line"
+                yield f"`{path}` is a directory; name a text file, one sentence per line"
         except DataError as error:
             yield str(error)
 
@@ -41,7 +41,7 @@ def texts_digest(texts: Sequence[str]) -> str:
 
 
 class _Hashing(io.BufferedReader):
-    """A file whose bytes are hashed as they are read, so that the hash is that of what was parsed."""
+    """A file whose bytes are hashed as they are read: the hash is of exactly the content that was parsed."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         super().__init__(raw)
@@ -161,7 +161,7 @@ def column_places(
 
 
 def encoding_problems(encoding: str) -> Iterator[str]:
-    """Yield the problem with the name of a text encoding."""
+    """Yield a problem if no text encoding has this name."""
     try:
         # `lookup` also accepts codecs that are not for text, such as `hex`.
         codecs.lookup(encoding)

@@ -11,12 +11,12 @@ from sentbed_evaluators.text_lines import Hashes
 
 @attrs.frozen
 class TextPairFile(ColumnFile):
-    """The layout of text pairs in one file."""
+    """The layout of a file of text pairs."""
 
     def read(self, hashes: Hashes | None = None) -> tuple[list[str], list[str]]:
-        """Return the first and the second texts, none blank; raises `DataError` with file and line.
+        """Return the first and the second texts of all pairs. A blank text is a `DataError` with file and line.
 
-        For `hashes` see `lines`.
+        If `hashes` is given, the hash of the file is put into it (see `text_lines.lines`).
         """
         first, second = [], []
         for line, texts in self.rows(hashes):

@@ -20,11 +20,11 @@ _LIST = (
     "life much old way well long"
 )
 WORDS = _LIST.split()
-"""Short, common words: a single token each in most vocabularies."""
+"""Short, common words, each of which is a single token in most vocabularies."""
 
 SHORTEST = 16
-"""Smallest length in tokens. The three words by which texts differ have at most 14 bytes, so truncation keeps
-them."""
+"""Smallest length in tokens. The three words that distinguish the texts have at most 14 bytes, so they are
+never cut off."""
 
 
 @attrs.frozen
@@ -33,10 +33,10 @@ class Throughput(Evaluator):
 
     Every text has exactly that many tokens, special tokens included (a prompt's template comes on top), so
     that nothing is padded; all texts are different. The time is from strings to vectors in memory, tokenising
-    included. No vector is taken from the store. `examples/s` is the median of `repeats` passes over the same
+    included. No vector is taken from the cache. `examples/s` is the median of `repeats` passes over the same
     texts, after `warmup` passes that are not counted; `spread` is the difference of the fastest and the
-    slowest pass, in percent of the median. Rates are not multiplied by 100, and are those of one machine,
-    which the protocol describes.
+    slowest pass, in percent of the median. Rates are not multiplied by 100; they hold for one machine, which
+    the protocol describes.
 
     Sentence-T5 measures this in its appendix A.
 
@@ -58,7 +58,7 @@ class Throughput(Evaluator):
     repeats: int = attrs.field(default=3, validator=ge(1))
     """Number of timed passes."""
     warmup: int = attrs.field(default=1, validator=ge(0))
-    """Number of passes before them, in which kernels are chosen, shapes compiled and caches filled."""
+    """Number of passes before the timed ones, in which kernels are chosen, shapes compiled and caches filled."""
 
     def check(self) -> Iterator[str]:
         """Yield problems with the parameters."""
@@ -71,7 +71,7 @@ class Throughput(Evaluator):
             yield f"`batch_sizes` has {max(self.batch_sizes)}; at most {largest:,} texts are different"
 
     def prepare(self) -> DrivesEncoder:
-        """Return a timed evaluation that drives the encoder, and texts with all words for a tokenizer."""
+        """Return an evaluation that encodes and times texts; its texts for a tokenizer have all the words."""
         return DrivesEncoder(
             self._evaluate, lambda: texts_of(len(WORDS), max(self.lengths))
         )
@@ -87,48 +87,50 @@ class Throughput(Evaluator):
         passes = self.warmup + self.repeats
         scores = []
         for place, (length, size) in enumerate(cases):
-            if (cut := encoder.at_length(length)) is None:
+            at_length = encoder.at_length(length)
+            if at_length is None:
                 raise RunError(
                     f"`{self.name}` needs an encoder that cuts texts at so many tokens, and this one has no "
                     "length (`at_length`); measure it as an encoder of a recipe"
                 )
             batches = self._batches(length, size)
+            examples = sum(map(len, batches))
             rates = []
             for done in range(passes):
                 start = time.perf_counter()
                 for batch in batches:
-                    cut.encode(batch)
+                    at_length.encode(batch)
                 seconds = time.perf_counter() - start
-                encoder.progress(
-                    "throughput", place * passes + done + 1, len(cases) * passes
-                )
+                passes_done = place * passes + done + 1
+                encoder.progress("throughput", passes_done, len(cases) * passes)
                 if done >= self.warmup:
-                    rates.append(sum(map(len, batches)) / seconds)
-            task = f"length-{length}" + ("" if size is None else f"-batch-{size}")
+                    rates.append(examples / seconds)
+            # Place of the score in a plot over lengths or batches.
+            coordinates = ["length"]
+            task = f"length-{length}"
+            if size is not None:
+                coordinates.append("batch")
+                task += f"-batch-{size}"
             protocol = {
                 "id": "throughput",
                 "aggregation": "median",
                 "length": length,
-                "batch": "all at once" if size is None else size,
-                "examples": sum(map(len, batches)),
+                "batch": size or "all at once",
+                "examples": examples,
                 "repeats": self.repeats,
                 "warmup": self.warmup,
                 "text": "different, nothing padded; tokenising is timed",
                 "machine": dict(encoder.machine),
             }
             median = statistics.median(rates)
-            # Where the score stands, for a plot over lengths or batches.
-            coordinates = ["length"] if size is None else ["length", "batch"]
-            scores.append(
-                Score(
-                    task, "examples/s", median, {**protocol, "coordinates": coordinates}
-                )
-            )
+            with_place = {**protocol, "coordinates": coordinates}
+            scores.append(Score(task, "examples/s", median, with_place))
             spread = 100 * (max(rates) - min(rates)) / median
             scores.append(Score(task, "spread", spread, protocol, direction="lower"))
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     def _batches(self, length: int, size: int | None) -> list[list[str]]:
+        """Return different texts of a length, in batches of `size`."""
         size = size or self.examples
         count = -(-self.examples // size)
         texts = texts_of(count * size, length)

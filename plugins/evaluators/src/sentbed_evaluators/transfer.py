@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 from sentbed import FilePath
@@ -44,10 +44,6 @@ from sentbed_evaluators.transfer_files import (
     read_transfer,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 """The seven tasks reported in papers, in their order."""
 
@@ -79,8 +75,8 @@ class SentEvalTransfer(FileSuite):
     `fast`: 5 folds, RMSprop, batches of 128, tenacity 3, an evaluation every 2 epochs."""
     part: Literal["all", "train", "held-out"] = "all"
     """`all`, as published; `train`: the accuracy of the best penalty without any test sentence, for a search
-    or a validation; `held-out`: the accuracy on what `train` does not see. Of MR, CR, SUBJ and MPQA, which
-    have no split, the first fold is held out, and `train` cross-validates on the others. TREC and MRPC are
+    or a validation; `held-out`: the accuracy on the examples that `train` leaves out. Of MR, CR, SUBJ and MPQA,
+    which have no split, the first fold is held out, and `train` cross-validates on the others. TREC and MRPC are
     cross-validated on their training set, and SST2 and SST5 scored on their development set."""
     seed: int = 1111
     """Seed of folds, initial weights and order of the batches; SentEval's is 1111."""
@@ -123,16 +119,16 @@ class SentEvalTransfer(FileSuite):
         """
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
         scores = list(transfer_scores(vectors, tasks, classifier))
-        main = [score for score in scores if score.metric == "accuracy"]
-        if self.part == "all" and set(PAPERS) <= set(self.tasks):
-            of_papers = [score for score in main if score.task in PAPERS]
+        main = {score.task: score for score in scores if score.metric == "accuracy"}
+        if self.part == "all" and main.keys() >= set(PAPERS):
+            of_papers = [score for task, score in main.items() if task in PAPERS]
             scores.append(average(of_papers, "accuracy"))
-        return Evaluation(tuple(scores), primary=mean_value(main))
+        return Evaluation(tuple(scores), primary=mean_value(list(main.values())))
 
 
 @attrs.frozen(eq=False)
 class TransferTask:
-    """The data of a task."""
+    """The examples of a task."""
 
     name: str
     splits: Mapping[str, Split]
@@ -143,7 +139,7 @@ class TransferTask:
 
     @property
     def scored_on(self) -> str:
-        """Name of the split whose examples are scored: all of those that are cross-validated."""
+        """Name of the split whose examples are scored; in a cross-validation, all of its examples are."""
         for split in ("all", "test", "dev"):
             if split in self.splits:
                 return split
@@ -160,15 +156,17 @@ def read_tasks(
 ) -> list[TransferTask]:
     """Read each task; raises `DataError` with file and line."""
     files = find_files(data_dir)
-    return [
-        TransferTask(task, *read_transfer(files, task, check_sizes)) for task in tasks
-    ]
+    transfer_tasks = []
+    for task in tasks:
+        splits, data = read_transfer(files, task, check_sizes)
+        transfer_tasks.append(TransferTask(task, splits, data))
+    return transfer_tasks
 
 
 def part_of(
     task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier
 ) -> TransferTask:
-    """Return the part of a task: without its test examples, or with those that `train` does not see."""
+    """Return a part of a task: `train` without its test examples, or with those that `train` leaves out."""
     splits = dict(task.splits)
     if "all" in splits:
         whole = splits.pop("all")
@@ -180,6 +178,7 @@ def part_of(
 
 
 def _rows_of(split: Split, rows: Sequence[int]) -> Split:
+    """Return some rows of a split."""
     sentences = []
     for side in split.sentences:
         sentences.append(tuple(side[row] for row in rows))
@@ -187,13 +186,12 @@ def _rows_of(split: Split, rows: Sequence[int]) -> Split:
 
 
 def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
-    """Return the texts to encode: one list per split."""
+    """Return the texts to encode: a list for each split."""
     lists = {}
     for task in tasks:
         for name, split in task.splits.items():
-            lists[f"{task.name} {name}"] = Texts(
-                list(chain.from_iterable(split.sentences))
-            )
+            texts = list(chain.from_iterable(split.sentences))
+            lists[f"{task.name} {name}"] = Texts(texts)
     return lists
 
 
@@ -206,13 +204,10 @@ def transfer_scores(
     """
     for task in tasks:
         examples = {}
-        for split in task.splits:
-            examples[split] = examples_of(
-                vectors, f"{task.name} {split}", task.splits[split]
-            )
-        outcome, chosen_on = _trained(
-            task, examples, classifier, part_progress(vectors, task.name)
-        )
+        for name, split in task.splits.items():
+            examples[name] = examples_of(vectors, f"{task.name} {name}", split)
+        progress = part_progress(vectors, task.name)
+        outcome, chosen_on = _trained(task, examples, classifier, progress)
         test = task.scored_on
         scored_on = {"all": "nested cross-validation", "train": chosen_on}
         protocol: dict[str, Any] = {
@@ -220,7 +215,7 @@ def transfer_scores(
             "classifier": classifier.describe(),
             "features": "u",
             "split": scored_on.get(test, test),
-            "examples": {split: len(rows) for split, rows in examples.items()},
+            "examples": {name: len(rows) for name, rows in examples.items()},
             "text": "as in the file, white space as one space",
             "data": task.data,
         }
@@ -266,33 +261,32 @@ def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
 
     features = nonzero(vectors, name)
     if len(split.sentences) == 2:
-        features = pair_features(
-            features[: len(split)], features[len(split) :], "senteval"
-        )
+        count = len(split)
+        features = pair_features(features[:count], features[count:], "senteval")
     return Examples(features, np.array(split.labels))
 
 
 def _scores(
     task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any]
 ) -> Iterator[Score]:
+    """Yield the accuracy and, for a task of pairs, F1."""
     import numpy as np
+    from sklearn.metrics import f1_score
 
     score = accuracy(task, outcome, test.labels, protocol)
     yield score
-    if TRANSFER[task].pairs:
-        gold = test.labels.astype(np.float64)
-        predicted = outcome.predicted.astype(np.float64)
-        note = "" if predicted.any() else "the classifier found no positive pair"
-        yield attrs.evolve(
-            score,
-            metric="f1",
-            value=_f1(gold, predicted),
-            items=Items("f1", gold, predicted),
-            note=note,
-        )
-
-
-def _f1(gold: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
-    from sklearn.metrics import f1_score
-
-    return round(100 * float(f1_score(gold, predicted, zero_division=0)), 2)
+    if not TRANSFER[task].pairs:
+        return
+    gold = test.labels.astype(np.float64)
+    predicted = outcome.predicted.astype(np.float64)
+    f1 = float(f1_score(gold, predicted, zero_division=0))
+    note = ""
+    if not predicted.any():
+        note = "the classifier found no positive pair"
+    yield attrs.evolve(
+        score,
+        metric="f1",
+        value=round(100 * f1, 2),
+        items=Items("f1", gold, predicted),
+        note=note,
+    )

@@ -25,16 +25,16 @@ QUESTION_TYPES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 @attrs.frozen
 class TaskLayout:
-    """The files and sizes of a task."""
+    """The files, the published sizes and the reader of a task."""
 
     folder: str
     files: Mapping[str, tuple[str, ...]]
-    """Files by split; a task that is cross-validated as a whole has the single split `all`."""
+    """Split -> its files; a task that is cross-validated as a whole has the single split `all`."""
     sizes: Mapping[str, int]
-    """Examples of each split, as published."""
+    """Split -> number of examples, as published."""
     classes: int
     read: Callable[[Path, int], Iterator[Row]]
-    """(file, its index in the split) -> rows."""
+    """Takes a file and its index in the split; yields rows."""
     pairs: bool = False
 
 
@@ -51,10 +51,11 @@ class Split:
 
 
 def _words(text: str) -> str:
+    """Return a text with one space between its words."""
     return " ".join(text.split())
 
 
-def _one_class_a_file(file: Path, place: int) -> Iterator[Row]:
+def _one_class_per_file(file: Path, place: int) -> Iterator[Row]:
     # The first file holds class 1. Empty lines count: CR has four of them.
     for _, line in lines(file, "latin-1"):
         yield (_words(line),), 1 - place
@@ -107,7 +108,8 @@ def _mrpc(file: Path, place: int) -> Iterator[Row]:
 
 
 def _label(text: str, classes: int, file: Path, number: int) -> int:
-    if text not in [str(label) for label in range(classes)]:
+    """Return the number of a class; raises `DataError` with file and line."""
+    if text not in map(str, range(classes)):
         raise DataError(
             f"found the label {text!r}, expected one of 0 to {classes - 1}; repair the line",
             file,
@@ -117,7 +119,7 @@ def _label(text: str, classes: int, file: Path, number: int) -> int:
 
 
 def _binary(folder: str, files: tuple[str, str], size: int) -> TaskLayout:
-    return TaskLayout(folder, {"all": files}, {"all": size}, 2, _one_class_a_file)
+    return TaskLayout(folder, {"all": files}, {"all": size}, 2, _one_class_per_file)
 
 
 _SST = {split: (f"sentiment-{split}",) for split in ("train", "dev", "test")}
@@ -172,36 +174,41 @@ def read_transfer(
     Raises `DataError` with file and line; with `check_sizes`, also if a split has another number of
     examples than published.
     """
-    task, paths_of_task = TRANSFER[name], files[name]
+    task = TRANSFER[name]
+    data = digest(files[name])
     splits = {}
-    for split, names in task.files.items():
-        paths = [files.root / task.folder / file for file in names]
+    for split, file_names in task.files.items():
         rows: list[Row] = []
-        for place, path in enumerate(paths):
-            rows += task.read(path, place)
-        if not rows:
-            raise DataError(
-                f"the split has no example; take SentEval's files ({_HOW_TO_GET})",
-                paths[0],
-            )
-        if check_sizes and len(rows) != task.sizes[split]:
-            raise DataError(
-                f"found {len(rows):,} examples in {split} of `{name}`, expected {task.sizes[split]:,}; "
-                f"take SentEval's files ({_HOW_TO_GET}), or set `check_sizes = false`",
-                paths[0],
-            )
-        if split in ("all", "train") and len({label for _, label in rows}) < 2:
-            raise DataError(
-                f"all examples in {split} of `{name}` have the class {rows[0][1]}, but a classifier needs "
-                f"two; repair the files, or take SentEval's ({_HOW_TO_GET})",
-                paths[0],
-            )
+        for place, file_name in enumerate(file_names):
+            rows += task.read(files.root / task.folder / file_name, place)
+        for problem in _problems(name, split, rows, check_sizes):
+            raise DataError(problem, files.root / task.folder / file_names[0])
         splits[split] = _sorted(rows)
-    return splits, digest(paths_of_task)
+    return splits, data
+
+
+def _problems(
+    name: str, split: str, rows: Sequence[Row], check_sizes: bool
+) -> Iterator[str]:
+    """Yield problems with the examples of a split."""
+    size = TRANSFER[name].sizes[split]
+    if not rows:
+        yield f"the split has no example; take SentEval's files ({_HOW_TO_GET})"
+    if check_sizes and len(rows) != size:
+        yield (
+            f"found {len(rows):,} examples in {split} of `{name}`, expected {size:,}; "
+            f"take SentEval's files ({_HOW_TO_GET}), or set `check_sizes = false`"
+        )
+    labels = {label for _, label in rows}
+    if split in ("all", "train") and len(labels) < 2:
+        yield (
+            f"all examples in {split} of `{name}` have the class {rows[0][1]}, but a classifier needs "
+            f"two; repair the files, or take SentEval's ({_HOW_TO_GET})"
+        )
 
 
 def _sorted(rows: Sequence[Row]) -> Split:
-    """Sort by the number of words of each sentence, then by class: the folds depend on this order."""
+    """Sort by the number of words of each sentence, then by class; the folds depend on this order."""
 
     def order(row: Row) -> tuple[list[int], int]:
         sentences, label = row

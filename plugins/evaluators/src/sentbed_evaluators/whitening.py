@@ -34,30 +34,30 @@ class Whitening:
 
     With the mean m and the covariance S = U diag(l) U^T (l descending) of the vectors of some texts, a vector
     x becomes (x - m) U diag(l)^-1/2, of which the first `width` components are kept. It is fitted in float64,
-    whenever the evaluator scores, on texts without labels. The encoder's part of each score's protocol says
-    on which, so that whitened vectors are compared with those of other encoders.
+    whenever the evaluator scores, on texts without labels, which the encoder's part of each score's protocol
+    names: scores with and without whitening are compared as scores of different encoders are.
 
-    Components along which the vectors do not vary are left out. Of vectors that are all equal nothing is left
-    but zeros.
+    Components along which the vectors do not vary are left out. Vectors that are all equal become zeros.
 
     Source: Su et al. (2021), algorithm 1.
     """
 
     path: FilePath | None = None
     """Text file to fit on, one sentence per line; default: the texts of each task, both sides, which are the
-    test set's (the paper's target setting; NLI's sentences in a file are its NLI setting)."""
+    test set's (the paper's target setting). The sentences of NLI in a file are its NLI setting."""
     width: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Components to keep: 256 of 768 for base models in the paper; default: all that the vectors span."""
+    """Number of components to keep: 256 of 768 for base models in the paper; default: all along which the
+    vectors vary."""
 
     def problems(self) -> Iterator[str]:
-        """Yield problems that show without reading the file."""
+        """Yield problems that are seen without reading the file."""
         if self.path is not None:
             yield from text_file_problems(self.path)
 
     def applied(self, prepared: Prepared) -> Prepared:
         """Return an evaluation of whitened vectors; raises `DataError` if the file cannot be read.
 
-        Its scores are each of one list: the only one, or that of the task's name.
+        Each of its scores must be of a single list: the only one, or the one with the task's name.
         """
         lists, source = prepared.lists, None
         if self.path is not None:
@@ -73,47 +73,57 @@ class Whitening:
         self, prepared: Prepared, source: Mapping[str, Any] | None, vectors: Vectors
     ) -> Evaluation:
         """Whiten and score; raises `RunError` if an embedding is not finite, or `width` is too large."""
-        white = _Whitened(
-            prepared.lists, vectors.encoder, vectors.second, vectors.device, vectors.progress,
-            original=vectors, width=self.width,
-        )  # fmt: skip
+        fit_of_file = None
         if source is not None:
-            fitted = require_finite(vectors[_FITTED], vectors.lists[_FITTED].both)
-            white.of_file.append(Fit(*fit_whitening(fitted, self.width), source))
+            texts = vectors.lists[_FITTED].both
+            rows = require_finite(vectors[_FITTED], texts)
+            fit_of_file = Fit(*fit_whitening(rows, self.width), source)
+        white = _Whitened(
+            prepared.lists,
+            vectors.encoder,
+            vectors.second,
+            vectors.device,
+            vectors.progress,
+            original=vectors,
+            width=self.width,
+            fit_of_file=fit_of_file,
+        )
         evaluation = prepared.score(white)
         scores = []
         for score in evaluation.scores:
-            name = score.task if len(prepared.lists) > 1 else next(iter(prepared.lists))
+            name = score.task
+            if len(prepared.lists) == 1:
+                (name,) = prepared.lists
             fit = white.fits[name]
             scores.append(attrs.evolve(score, transform={"whitening": fit.protocol}))
         return attrs.evolve(evaluation, scores=tuple(scores))
 
 
 def whitened(prepared: Prepared, whitening: Whitening | None) -> Prepared:
-    """Return an evaluation of whitened vectors, or as it is without `whitening`; raises `DataError`."""
+    """Return an evaluation of whitened vectors, or `prepared` itself without `whitening`; raises `DataError`."""
     return prepared if whitening is None else whitening.applied(prepared)
 
 
 def citations(whitening: Whitening | None) -> tuple[str, ...]:
-    """Return the papers to cite for it."""
+    """Return the papers to cite for the whitening."""
     return () if whitening is None else ("su2021whitening",)
 
 
 def outputs_read(whitening: Whitening | None) -> frozenset[Output]:
-    """Return the outputs of poolers that an evaluator of similarities reads: to whiten, vectors."""
+    """Return the outputs of poolers that an evaluator of similarities can read; only vectors can be whitened."""
     return ALL_OUTPUTS if whitening is None else frozenset({"vector"})
 
 
 @attrs.frozen(eq=False)
 class Fit:
-    """A whitening, and the texts it was fitted on."""
+    """A whitening and a description of the texts that it was fitted on."""
 
     mean: NDArray[np.float64]
     """`(width of a vector,)`."""
     kernel: NDArray[np.float64]
     """`(width of a vector, components)`."""
     source: Mapping[str, Any]
-    """Description of the texts it was fitted on, for the protocol."""
+    """Description of the texts, for the protocol."""
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -127,29 +137,27 @@ class _Whitened(Vectors):
 
     original: Vectors
     width: int | None
-    of_file: list[Fit] = attrs.field(factory=list)
-    """The one fitted on a file; empty if each list is fitted on itself."""
+    fit_of_file: Fit | None
+    """The whitening fitted on a file; None if each list is fitted on itself."""
     fits: dict[str, Fit] = attrs.field(factory=dict)
-    """Those that were used, by list."""
+    """List -> the whitening that was used for it."""
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
         import numpy as np
 
         texts = self.lists[name].both
         rows = require_finite(self.original[name], texts)
-        fit = self.fits[name] = (
-            self.of_file[0] if self.of_file else self._fitted(rows, texts)
-        )
+        fit = self.fit_of_file
+        if fit is None:
+            source = {
+                "fitted_on": "the texts of the task",
+                "texts": len(texts),
+                "data": texts_digest(texts),
+            }
+            fit = Fit(*fit_whitening(rows, self.width), source)
+        self.fits[name] = fit
         white: NDArray[np.float32] = ((rows - fit.mean) @ fit.kernel).astype(np.float32)
         return white
-
-    def _fitted(self, rows: NDArray[np.float32], texts: list[str]) -> Fit:
-        source = {
-            "fitted_on": "the texts of the task",
-            "texts": len(texts),
-            "data": texts_digest(texts),
-        }
-        return Fit(*fit_whitening(rows, self.width), source)
 
 
 def fit_whitening(
@@ -157,8 +165,8 @@ def fit_whitening(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean `(width of a vector,)` and kernel `(width of a vector, width)` of a whitening.
 
-    Of equal vectors the kernel is one column of zeros. Raises `RunError` if the vectors span fewer than
-    `width` dimensions.
+    For equal vectors the kernel is a column of zeros. Raises `RunError` if the vectors vary along fewer than
+    `width` directions.
     """
     import numpy as np
 

@@ -18,6 +18,10 @@ from sentbed_evaluators.transfer_files import Split
 PAPER = ["ST", "DBpedia", "GoEmo", "ROC", "CQA", "SWAG"]
 
 
+def evaluate(evaluator, encoder, *arguments, **options):
+    return evaluator.prepare().evaluate(encoder, *arguments, **options)
+
+
 class Recorder:
     """Stands in for the classifier: predicts class 1 throughout, and keeps what it was given."""
 
@@ -89,7 +93,7 @@ def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
             return np.tile(np.array([0.1, 0.2, 0.7], np.float32), (len(texts), 1))
 
     evaluator = SentBench(paradigms=("contrast",), tasks=("CQA",), data_dir=str(data))
-    (score,) = evaluator.prepare().evaluate(Same()).scores
+    (score,) = evaluate(evaluator, Same()).scores
     assert (score.value, score.protocol["test"]) == (0.0, 11)
     assert score.note == "11 ties, which count as wrong"
 
@@ -161,7 +165,7 @@ def test_a_score_of_several_runs_is_their_mean(
         evaluator = SentBench(
             (paradigm,), (task,), "senteval", "fast", data_dir=str(data), **fields
         )
-        (found,) = evaluator.prepare().evaluate(encoder).scores
+        (found,) = evaluate(evaluator, encoder).scores
         assert found.items is not None
         return found
 
@@ -194,7 +198,7 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
                 )
             )
     evaluator = SentBench(paradigms=("pair",), tasks=("ST",), data_dir=str(data))
-    (score,) = evaluator.prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator, encoder).scores
     texts = [
         (first, label)
         for first, second, label in built_sets(find_files(data, "ST"), seed=0).pairs[
@@ -207,8 +211,16 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
     assert score.protocol["identical"] == len(texts)
 
 
-@pytest.mark.parametrize("task", ["CQA", pytest.param("ROC", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("protocol", "task"),
+    [
+        ("senteval", "CQA"),
+        ("logistic", "CQA"),
+        pytest.param("logistic", "ROC", marks=pytest.mark.slow),
+    ],
+)
 def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
+    protocol,
     task,
     data,
     cache,
@@ -219,22 +231,19 @@ def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    evaluator = SentBench(("pair",), (task,), "logistic", "fast", data_dir=str(data))
-    expected = evaluator.prepare().evaluate(encoder)
+    evaluator = SentBench(("pair",), (task,), protocol, "fast", data_dir=str(data))
+    expected = evaluate(evaluator, encoder)
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
-    assert evaluator.prepare().evaluate(encoder).scores == expected.scores
+    assert evaluate(evaluator, encoder).scores == expected.scores
     assert list(scratch.iterdir()) == []
 
 
 def test_rocstories_has_no_validation_set_and_is_cross_validated(
     data, cache, encoder, recorder
 ):
-    (score,) = (
-        SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data))
-        .prepare()
-        .evaluate(encoder)
-        .scores
-    )
+    (score,) = evaluate(
+        SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data)), encoder
+    ).scores
     ((kind, (train, test)),) = recorder.given
     assert (kind, len(train), len(test)) == ("folded", 31, 9)
     assert [score.protocol[split] for split in SPLITS] == [31, 0, 9]
@@ -244,10 +253,8 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
 def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
     data, cache, encoder, recorder
 ):
-    result = (
-        SentBench(paradigms=("pair", "contrast"), data_dir=str(data))
-        .prepare()
-        .evaluate(encoder)
+    result = evaluate(
+        SentBench(paradigms=("pair", "contrast"), data_dir=str(data)), encoder
     )
     assert [score.task for score in result.scores] == [*PAPER, "AVG"] * 2
     pair, contrast = result.scores[:7], result.scores[7:]
@@ -278,10 +285,8 @@ def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
 
 def test_there_is_no_mean_of_some_tasks(data, cache, encoder):
     tasks = ("SWAG", "ST")
-    result = (
-        SentBench(paradigms=("contrast",), tasks=tasks, data_dir=str(data))
-        .prepare()
-        .evaluate(encoder)
+    result = evaluate(
+        SentBench(paradigms=("contrast",), tasks=tasks, data_dir=str(data)), encoder
     )
     assert tuple(score.task for score in result.scores) == tasks
     assert result.primary == pytest.approx(
@@ -295,7 +300,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(
     evaluator = SentBench(
         ("pair", "contrast"), ("GoEmo",), "logistic", set_seed=4, data_dir=str(data)
     )
-    pair, contrast = evaluator.prepare().evaluate(encoder).scores
+    pair, contrast = evaluate(evaluator, encoder).scores
     sets = built_sets(find_files(data, "GoEmo"), seed=4)
     common = {
         "aggregation": "single",
@@ -336,7 +341,7 @@ def test_a_real_classifier_learns_what_can_be_learnt(data, cache):
             )
 
     evaluator = SentBench(("pair",), ("ROC",), "logistic", "fast", data_dir=str(data))
-    (score,) = evaluator.prepare().evaluate(Numbers()).scores
+    (score,) = evaluate(evaluator, Numbers()).scores
     assert score.value == 100.0
 
 
@@ -359,7 +364,7 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
     monkeypatch.setattr(transfer, "transfer_scores", scores)
     monkeypatch.setattr(SentBench, "missing", lambda _: {})
     monkeypatch.setattr(transfer, "read_tasks", read)
-    result = SentBench(paradigms=("single",)).prepare().evaluate(encoder)
+    result = evaluate(SentBench(paradigms=("single",)), encoder)
     assert [score.task for score in result.scores] == [
         "MR",
         "CR",
@@ -387,9 +392,11 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
 def test_progress_is_told_by_task(data, cache, encoder, recorder):
     told = []
     encoder.progress = lambda what, done, total: told.append((what, done, total))
-    SentBench(
-        paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)
-    ).prepare().evaluate(encoder, progress=encoder.progress)
+    evaluate(
+        SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)),
+        encoder,
+        progress=encoder.progress,
+    )
     assert told == [("ROC: classifiers", 1, 1), ("CQA: classifiers", 1, 1)]
 
 
@@ -399,20 +406,16 @@ def test_a_vector_that_is_zero_or_not_a_number_is_named(
 ):
     evaluator = SentBench(paradigms=(paradigm,), tasks=("ROC",), data_dir=str(data))
     with pytest.raises(RunError, match="'ending 3 wrong' is a zero vector"):
-        evaluator.prepare().evaluate(table_encoder({"ending 3 wrong": [0.0] * 5}))
+        evaluate(evaluator, table_encoder({"ending 3 wrong": [0.0] * 5}))
     with pytest.raises(RunError, match="'ending 3 wrong' has NaN"):
-        evaluator.prepare().evaluate(
-            table_encoder({"ending 3 wrong": [float("nan")] * 5})
-        )
+        evaluate(evaluator, table_encoder({"ending 3 wrong": [float("nan")] * 5}))
 
 
 def test_a_broken_file_is_found_before_anything_is_encoded(data, cache, encoder):
     path = data / "swag" / "val.csv"
     path.write_text(path.read_text() + "1,2,3\n")
     with pytest.raises(DataError, match=r"the row has 3 columns.*val\.csv:14$"):
-        SentBench(paradigms=("contrast",), data_dir=str(data)).prepare().evaluate(
-            encoder
-        )
+        evaluate(SentBench(paradigms=("contrast",), data_dir=str(data)), encoder)
     assert encoder.calls == []
 
 
@@ -464,7 +467,7 @@ def test_real_files_of_senteval_give_a_single_score(encoder, real_data):
     evaluator = SentBench(
         ("single",), ("TREC",), "logistic", "fast", data_dir=str(real_data)
     )
-    (score,) = evaluator.prepare().evaluate(encoder).scores
+    (score,) = evaluate(evaluator, encoder).scores
     assert (score.task, score.protocol["id"], score.protocol["examples"]["test"]) == (
         "TREC",
         "sentbench-single-logistic",
@@ -489,12 +492,9 @@ def test_real_sources_are_ranked_as_the_texts_overlap(cache):
                     row[(ord(word[0]) % 30) * 10 + min(len(word), 10) - 1] += 1
             return rows
 
-    (score,) = (
-        SentBench(("contrast",), ("ST",), data_dir=str(root))
-        .prepare()
-        .evaluate(Words())
-        .scores
-    )
+    (score,) = evaluate(
+        SentBench(("contrast",), ("ST",), data_dir=str(root)), Words()
+    ).scores
     assert (score.protocol["size"], score.protocol["test"]) == ("paper", 2500)
     assert 75 < score.value < 100
 
@@ -507,7 +507,7 @@ def test_tasks_and_paradigms_without_data_are_skipped_and_named_row_by_row(
         tasks=("MR", "ROC", "SWAG"), data_dir=str(data), skip_missing=True
     )
     assert list(asked.check()) == []
-    scores = asked.prepare().evaluate(encoder).scores
+    scores = evaluate(asked, encoder).scores
     assert [(score.task, score.metric, score.skipped) for score in scores] == [
         ("ROC", "accuracy", ("SWAG",)),
         ("ROC", "contrast-accuracy", ("SWAG",)),

@@ -12,6 +12,7 @@ from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from sentbed import DataError, Encoder
+from sentbed.errors import listed
 from sentbed.protocols import Similarity, TextEncoder, TextTask
 from sentbed_common import fingerprint_of, require_finite
 
@@ -30,10 +31,10 @@ _PROBES = ["a", "The quick brown fox jumps over the lazy dog.", "one two three "
 
 
 class MTEBModel:
-    """The encoder interface of mteb 2 (`mteb.EncoderProtocol`): vectors from `encode`, compared by cosine.
+    """An encoder with the interface that mteb 2 expects (`mteb.EncoderProtocol`).
 
-    What mteb says of the texts (the task, its type, query or document, its instruction) chooses among the
-    `task_prompts` of an encoder of sentbed.
+    What mteb tells about the texts (task, its type, query or document, instruction) chooses among the
+    `task_prompts` of an encoder of sentbed. Vectors are compared by the encoder's similarity, or by cosine.
     """
 
     def __init__(self, encoder: Encoder | TextEncoder, meta: ModelMeta) -> None:
@@ -88,12 +89,12 @@ class MTEBModel:
 
 
 def _normalized(similarity: Similarity, *sides: Array) -> list[torch.Tensor]:
-    """Return the vectors of each side as a similarity compares them."""
+    """Return the vectors of each side as tensors, normalised by the similarity."""
     return [similarity.normalize(torch.as_tensor(vectors)) for vectors in sides]
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:
-    """Return what mteb says of texts; the instruction is the task's own, or else that of its type."""
+    """Return what mteb tells about the texts; the instruction is the task's, or else the task type's."""
     side: Literal["", "query", "document"] = ""
     if prompt_type is not None:
         side = prompt_type.value
@@ -125,7 +126,7 @@ def model_meta(
 
 
 def described(encoder: Encoder | TextEncoder, name: str) -> ModelMeta:
-    """Return mteb's description of `encoder`, with the encoder's own facts; `name` is `OWNER/NAME`."""
+    """Return mteb's description of `encoder`, with its width and truncation length; `name` is `OWNER/NAME`."""
     if isinstance(encoder, Encoder):
         return model_meta(
             name, _revision(encoder), encoder.width, encoder.recipe.max_length
@@ -139,7 +140,7 @@ def _texts(inputs: Iterable[Any], task: str) -> list[str]:
     for batch in inputs:
         if "text" not in batch:
             raise DataError(
-                f"mteb's task `{task}` gives {', '.join(f'`{key}`' for key in batch)}, but an encoder of "
+                f"mteb's task `{task}` gives {listed(batch)}, but an encoder of "
                 f"sentbed reads `text`; choose a task of texts"
             )
         texts += batch["text"]
@@ -147,11 +148,11 @@ def _texts(inputs: Iterable[Any], task: str) -> list[str]:
 
 
 def _revision(encoder: Encoder | TextEncoder) -> str:
-    """Return a hash that two encoders share only if they give the same vectors.
+    """Return a hash that is equal for two encoders only if they give the same vectors.
 
-    mteb caches results by name and revision: with equal revisions, one encoder would get another's. The hash
-    is over everything that determines the vectors if the encoder knows it, else over some vectors and the
-    prompts of tasks.
+    mteb caches results by name and revision: with equal revisions, one encoder would get another's results. The
+    hash is over everything that determines the vectors, if the encoder can report it; else over the vectors of
+    `_PROBES` and the prompts of tasks.
     """
     prompts = ""
     if isinstance(encoder, Encoder):

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import product
 from typing import Any, TypeAlias
 
 import attrs
 import mteb
 from mteb import AbsTask
 from sentbed import DataError, RunError
-from sentbed.errors import SentbedError
+from sentbed.errors import SentbedError, listed
 from sentbed.protocols import Score, Similarity, TextEncoder
 
 from sentbed_evaluators._mteb.adapter import MTEBModel, model_meta
 from sentbed_evaluators.similarities import is_cosine
 
 _Results: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
-"""mteb's results of a task: split -> those of each subset."""
+"""mteb's results of a task: split -> the results of each subset."""
 
 _ROWS = 4096
-"""Texts per batch from mteb; they are gathered again, so that it affects only overhead."""
+"""Texts per batch from mteb. All batches are joined before they are encoded, so it affects only overhead."""
 
 _BY_COSINE = "cosine_"
-"""Beginning of the name of a score by the cosine; without it, the score is by the model's similarity."""
+"""Beginning of the name of a score by cosine; without it, the score is by the model's similarity."""
 
 
 @attrs.frozen
@@ -40,36 +41,40 @@ class Filters:
 def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
     """Return the tasks by name, or by `module:Class`; raises `DataError` with the names to choose from."""
     tasks = []
-    for name in names:
-        find = _task_of_module if ":" in name else _task_of_mteb
-        tasks.append(find(name))
-    for task in tasks:
-        if task.is_aggregate and filters != Filters():
-            parts = _listed([part.metadata.name for part in _parts(task)])
-            raise DataError(
-                f"`languages`, `subsets` and `splits` cannot change the task `{task.metadata.name}`, which "
-                f"is the mean of others; remove them, or name its tasks: {parts}"
-            )
-        try:
-            task.filter_languages(
-                filters.languages or None, hf_subsets=filters.subsets or None
-            )
-        except ValueError as error:
-            raise DataError(
-                f"of the task `{task.metadata.name}` nothing is left by `languages` "
-                f"{list(filters.languages)} and `subsets` {list(filters.subsets)} ({error}); its subsets are "
-                f"{_listed(task.metadata.hf_subsets_to_langscripts)}"
-            ) from error
-        task.filter_eval_splits(filters.splits or None)
     subsets: set[str] = set()
+    for name in names:
+        task = _task_of_module(name) if ":" in name else _task_of_mteb(name)
+        tasks.append(task)
     for task in tasks:
+        _filter(task, filters)
         subsets.update(task.metadata.hf_subsets_to_langscripts)
     for subset in filters.subsets:
         if subset not in subsets:
             raise DataError(
-                f"no task has the subset `{subset}`; the subsets are {_listed(sorted(subsets))}"
+                f"no task has the subset `{subset}`; the subsets are {listed(sorted(subsets))}"
             )
     return _of_texts(tasks)
+
+
+def _filter(task: AbsTask, filters: Filters) -> None:
+    """Leave only the chosen part of a task; raises `DataError` if that is impossible."""
+    about = task.metadata
+    if task.is_aggregate and filters != Filters():
+        parts = listed([part.metadata.name for part in _parts(task)])
+        raise DataError(
+            f"`languages`, `subsets` and `splits` cannot change the task `{about.name}`, which "
+            f"is the mean of others; remove them, or name its tasks: {parts}"
+        )
+    languages, subsets = filters.languages or None, filters.subsets or None
+    try:
+        task.filter_languages(languages, hf_subsets=subsets)
+    except ValueError as error:
+        raise DataError(
+            f"of the task `{about.name}` nothing is left by `languages` "
+            f"{list(filters.languages)} and `subsets` {list(filters.subsets)} ({error}); its subsets are "
+            f"{listed(about.hf_subsets_to_langscripts)}"
+        ) from error
+    task.filter_eval_splits(filters.splits or None)
 
 
 def find_benchmark(name: str) -> list[AbsTask]:
@@ -109,17 +114,18 @@ def _task_of_module(name: str) -> AbsTask:
 
 
 def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
+    """Return the tasks; raises `DataError` if one needs something other than texts."""
     for task in tasks:
         if others := sorted(set(task.metadata.modalities) - {"text"}):
             raise DataError(
-                f"mteb's task `{task.metadata.name}` needs {_listed(others)}, but an encoder reads `text`; "
+                f"mteb's task `{task.metadata.name}` needs {listed(others)}, but an encoder reads `text`; "
                 f"leave it out"
             )
     return tasks
 
 
 def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
-    """Load the data of all tasks, and return the errors of unavailable ones by task name.
+    """Load the data of all tasks; return task -> error of those whose data is unavailable.
 
     Raises `DataError` if a task has data, but not the requested split.
     """
@@ -131,21 +137,20 @@ def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
         except SentbedError:
             raise
         except Exception as error:  # noqa: BLE001 - a task's loading code and the hub may raise anything
-            missing[task.metadata.name] = (
-                f"{part.metadata.dataset['path']}: {_reason(error)}"
-            )
+            path = part.metadata.dataset["path"]
+            missing[task.metadata.name] = f"{path}: {_reason(error)}"
             continue
-        for split in filters.splits:
-            for part in _parts(task):
-                if split not in (splits := _splits(part)):
-                    raise DataError(
-                        f"the task `{task.metadata.name}` has no split `{split}`; it has {_listed(splits)}"
-                    )
+        for split, part in product(filters.splits, _parts(task)):
+            splits = _splits(part)
+            if split not in splits:
+                raise DataError(
+                    f"the task `{task.metadata.name}` has no split `{split}`; it has {listed(splits)}"
+                )
     return missing
 
 
 def unload(tasks: Sequence[AbsTask]) -> None:
-    """Release the data of all tasks; otherwise mteb keeps that of benchmarks alive."""
+    """Release the data of all tasks, which mteb otherwise keeps in memory for a benchmark."""
     for task in tasks:
         for part in _parts(task):
             if part.data_loaded:
@@ -158,10 +163,14 @@ def _parts(task: AbsTask) -> Sequence[AbsTask]:
 
 
 def _splits(task: AbsTask) -> list[str]:
+    """Return the names of the splits that a task's data has."""
     data: Mapping[str, Any] = task.dataset or {}
     # A subset is a mapping of splits; a task without subsets is such a mapping itself.
-    nested = [part for part in data.values() if isinstance(part, Mapping)]
-    return sorted(set().union(*(nested or [data])))
+    splits: set[str] = set()
+    for part in data.values():
+        if isinstance(part, Mapping):
+            splits.update(part)
+    return sorted(splits or data)
 
 
 def score_tasks(
@@ -202,7 +211,7 @@ def score_tasks(
 
 
 def _metric(task: AbsTask, results: _Results, similarity: Similarity | None) -> str:
-    """Return the name of a task's main score, by the encoder's similarity where mteb has both."""
+    """Return the name of a task's main score; the one by the encoder's similarity, if mteb has both."""
     main: str = task.metadata.main_score
     if is_cosine(similarity) or not main.startswith(_BY_COSINE):
         return main
@@ -213,7 +222,9 @@ def _metric(task: AbsTask, results: _Results, similarity: Similarity | None) -> 
 
 def _scores(task: AbsTask, results: _Results, metric: str) -> Iterator[Score]:
     """Yield a task's score, then those of its splits and subsets if it has several."""
-    key = "main_score" if metric == task.metadata.main_score else metric
+    key = metric
+    if metric == task.metadata.main_score:
+        key = "main_score"
     about = task.metadata
     sources = [part.metadata.dataset for part in _parts(task)]
     shared = {
@@ -228,63 +239,60 @@ def _scores(task: AbsTask, results: _Results, metric: str) -> Iterator[Score]:
     if task.is_aggregate:
         shared["of"] = [part.metadata.name for part in _parts(task)]
 
-    parts: list[tuple[float, dict[str, Any]]] = []
+    values: list[float] = []
+    parts: list[dict[str, Any]] = []
+    # Dicts keep the order of the results, which sets do not.
+    subsets: dict[str, None] = {}
+    languages: set[str] = set()
     for split, of_split in results.items():
         for result in of_split:
-            where = {
-                "split": split,
-                "subset": result["hf_subset"],
-                "languages": sorted(result["languages"]),
-            }
-            parts.append((100 * float(result[key]), where))
-    splits = list(results)
-    subsets = list(dict.fromkeys(where["subset"] for _, where in parts))
-    languages: set[str] = set()
-    for _, where in parts:
-        languages.update(where["languages"])
-    whole: dict[str, Any] = {
-        "split": _single(splits),
-        "subset": _single(subsets),
+            subset = result["hf_subset"]
+            values.append(100 * float(result[key]))
+            languages.update(result["languages"])
+            subsets[subset] = None
+            part_languages = sorted(result["languages"])
+            parts.append(
+                {"split": split, "subset": subset, "languages": part_languages}
+            )
+
+    whole = {
+        **shared,
+        "split": _single(list(results)),
+        "subset": _single(list(subsets)),
         "languages": sorted(languages),
     }
-    if len(parts) > 1:
-        whole["aggregation"] = "mean"
-    mean = sum(value for value, _ in parts) / len(parts)
-    yield _score(about.name, metric, mean, {**shared, **whole})
     if len(parts) == 1:
+        yield _score(about.name, metric, values[0], whole)
         return
-    for value, where in parts:
+    mean = sum(values) / len(values)
+    yield _score(about.name, metric, mean, {**whole, "aggregation": "mean"})
+    for value, part in zip(values, parts, strict=True):
         name = metric
-        if len(splits) > 1:
-            name += f"-{where['split']}"
+        if len(results) > 1:
+            name += f"-{part['split']}"
         if len(subsets) > 1:
-            name += f"-{where['subset']}"
-        yield _score(about.name, name, value, {**shared, **where})
+            name += f"-{part['subset']}"
+        yield _score(about.name, name, value, {**shared, **part})
 
 
 def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:
+    """Return a score, with 0 in the place of NaN."""
+    note = ""
     if math.isnan(value):
         # An encoder may collapse during training: that gives the lowest useful score, not an error.
-        return Score(
-            task,
-            metric,
-            0.0,
-            protocol,
-            note="mteb's score is not a number, and counts as 0",
-        )
-    return Score(task, metric, value, protocol)
+        value = 0.0
+        note = "mteb's score is not a number, and counts as 0"
+    return Score(task, metric, value, protocol, note=note)
 
 
 def _single(values: Sequence[str]) -> Any:
+    """Return the only value, or the list of several."""
     return values[0] if len(values) == 1 else list(values)
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _closest(name: str, names: Sequence[str]) -> str:
     # All of mteb's names would make a message of a thousand lines.
+    """Return the sentence that suggests the name that is most like `name`."""
     folded = {candidate.casefold(): candidate for candidate in names}
     close = get_close_matches(name.casefold(), folded, n=1)
     if close:
@@ -293,6 +301,7 @@ def _closest(name: str, names: Sequence[str]) -> str:
 
 
 def _reason(error: Exception) -> str:
+    """Return an error's type and the first line of its message."""
     message = str(error).strip().partition("\n")[0]
     if not message:
         return type(error).__name__

@@ -16,23 +16,23 @@ from torch.utils.flop_counter import flop_registry
 
 @attrs.frozen
 class Counted:
-    """What passes have needed."""
+    """The operations and the peak memory of passes."""
 
     operations: int
     """Floating-point operations of matrix products, convolutions and attention, two per multiply-add."""
     peak: int
-    """Largest size in bytes of the tensors made by the passes that lived at one time."""
+    """Largest total size in bytes of tensors, made by the passes, that lived at one time."""
 
 
 def counted(passes: Callable[[], object]) -> Counted:
-    """Run `passes` in this thread and return what PyTorch computed for them."""
-    with _Watching() as watching:
+    """Run `passes` in this thread; return its operations and peak memory."""
+    with _Counting() as counting:
         passes()
-    return Counted(watching.operations, watching.peak)
+    return Counted(counting.operations, counting.peak)
 
 
 def parameters(module: Any) -> int:
-    """Return the number of parameters of a module; shared ones count once, those in 4 bits one by one."""
+    """Return the number of parameters of a module; shared ones count once, and those in 4 bits as numbers."""
     return sum(math.prod(_shape(parameter)) for parameter in module.parameters())
 
 
@@ -66,11 +66,11 @@ _COUNTS: Mapping[Any, Callable[..., int]] = {
     **({torch.ops.mkldnn._linear_pointwise: _linear} if torch._C._has_mkldnn else {}),
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
 }
-"""Number of floating-point operations of each operation, from its arguments and result."""
+"""Operation -> function of its arguments and result that returns its number of floating-point operations."""
 
 
-class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
-    """Counts operations, and adds up the sizes of storages from when they are made until they are freed.
+class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
+    """Counts operations, and adds up the sizes of storages from their allocation until they are freed.
 
     PyTorch's own counter puts hooks on modules, which keep a compiler from running them.
     """
@@ -117,11 +117,16 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
 
 
 def _storages(tree: object) -> dict[int, torch.Tensor]:
-    """Return the number of the storage of each tensor in a tree -> the last tensor with it."""
-    tensors = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-    return {_storage(tensor): tensor for tensor in tensors}
+    """Return number of the storage -> last tensor with it, for the tensors in a tree."""
+    storages = {}
+    for leaf in tree_leaves(tree):
+        if isinstance(leaf, torch.Tensor):
+            storages[_storage(leaf)] = leaf
+    return storages
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    """Return a number of the storage of a tensor, 0 for one without, such as weights packed by oneDNN."""
-    return 0 if tensor.is_mkldnn else int(tensor.untyped_storage()._cdata)
+    """Return the number of a tensor's storage; 0 if it has none, such as weights packed by oneDNN."""
+    if tensor.is_mkldnn:
+        return 0
+    return int(tensor.untyped_storage()._cdata)

@@ -11,16 +11,21 @@ class DeviceMemory:
     """Memory of all GPUs that the process sees, in GiB."""
 
     peak: float
-    """Most that has been allocated; the sum of the peaks of each."""
+    """Sum over the GPUs of the most memory that has been allocated."""
     allocated: float
-    """What is allocated now."""
+    """Memory that is allocated now."""
     devices: int
     """Number of GPUs on which something has been allocated."""
 
 
 def measure() -> DeviceMemory:
     """Return the memory of the GPUs of this process."""
-    every = range(torch.cuda.device_count())
-    peaks = [torch.cuda.max_memory_allocated(device) / 2**30 for device in every]
-    allocated = [torch.cuda.memory_allocated(device) / 2**30 for device in every]
-    return DeviceMemory(sum(peaks), sum(allocated), sum(peak > 0 for peak in peaks))
+    peak = allocated = 0
+    devices = 0
+    for device in range(torch.cuda.device_count()):
+        peak_of_device = torch.cuda.max_memory_allocated(device)
+        peak += peak_of_device
+        allocated += torch.cuda.memory_allocated(device)
+        if peak_of_device > 0:
+            devices += 1
+    return DeviceMemory(peak / 2**30, allocated / 2**30, devices)

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 Stop = Callable[[NDArray[np.float64]], float]
-"""Expected grades of the development pairs `(n,)` -> what the best weights maximise."""
+"""Takes the expected grades of the development pairs, `(n,)`; returns the number that the best weights
+maximise."""
 
 BATCH_SIZE = 64
 EPOCH_SIZE = 50
@@ -21,11 +22,11 @@ TENACITY = 3
 
 
 class RelatednessRegression:
-    """One linear layer and a softmax, whose output is the expected grade, 1 to the number of grades.
+    """A linear layer and a softmax; the output is the expected grade, from 1 to the number of grades.
 
     Trained by Adam at 1e-3 on the mean squared error between the probabilities and their targets, in batches
-    of 64, without weight decay. All of it is SentEval's `RelatednessPytorch`: the order of the batches is
-    NumPy's under the seed, the initial weights are PyTorch's.
+    of 64, without weight decay. It is SentEval's `RelatednessPytorch` in every detail: the order of the
+    batches is drawn by NumPy under the seed, the initial weights by PyTorch.
     """
 
     def __init__(self, width: int, grades: int, seed: int, device: str) -> None:
@@ -45,12 +46,13 @@ class RelatednessRegression:
         targets: NDArray[np.float32],
         development: NDArray[np.float32],
         stop: Stop,
-        advance: Callable[[int, int], None],
+        progress: Callable[[int, int], None] | None = None,
     ) -> float:
         """Train on features `(n, width)` and targets `(n, grades)`, and keep the best weights.
 
-        The best weights are those of the highest `stop` on the features `development`, which is looked at
-        every 50 epochs and returned. `advance` is called with the epochs trained and their largest number.
+        Every 50 epochs, `stop` is computed for the features `development`. The weights with the highest value
+        are kept, and the value is returned. `progress` is called with the number of trained epochs and the
+        largest number.
         """
         inputs = torch.from_numpy(features).to(self.device)
         outputs = torch.from_numpy(targets).to(self.device)
@@ -60,10 +62,11 @@ class RelatednessRegression:
             for _ in range(EPOCH_SIZE):
                 self._epoch(inputs, outputs)
             epochs += EPOCH_SIZE
-            advance(epochs, MAX_EPOCH + EPOCH_SIZE)
-            reached = stop(self.predict(development))
-            if reached > best:
-                best, best_model = reached, copy.deepcopy(self.model)
+            if progress is not None:
+                progress(epochs, MAX_EPOCH + EPOCH_SIZE)
+            value = stop(self.predict(development))
+            if value > best:
+                best, best_model = value, copy.deepcopy(self.model)
             else:
                 stopped = misses >= TENACITY
                 misses += 1
@@ -72,9 +75,8 @@ class RelatednessRegression:
 
     def _epoch(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
         """Train on all pairs once."""
-        order = torch.from_numpy(self.generator.permutation(len(inputs))).to(
-            self.device
-        )
+        permutation = self.generator.permutation(len(inputs))
+        order = torch.from_numpy(permutation).to(self.device)
         for start in range(0, len(order), BATCH_SIZE):
             rows = order[start : start + BATCH_SIZE]
             loss = torch.nn.functional.mse_loss(self.model(inputs[rows]), targets[rows])

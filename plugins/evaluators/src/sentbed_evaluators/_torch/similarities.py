@@ -1,4 +1,4 @@
-"""Similarities that are computed by the component's own functions of tensors, in blocks."""
+"""Search by a similarity that has only functions of tensors, in blocks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 Places: TypeAlias = NDArray[np.int64]
 
-QUERIES = 32
-"""Queries that are compared at a time."""
+QUERY_BLOCK = 32
+"""Number of queries compared at a time."""
 PRODUCTS = 1 << 24
-"""Products of vectors that are held at a time: 64 MiB in float32."""
-DOCUMENTS = 4096
-"""Documents that are compared at a time, at most."""
+"""Largest number of products of vectors in memory at a time: 64 MiB in float32."""
+LARGEST_DOCUMENT_BLOCK = 4096
+"""Largest number of documents compared at a time."""
 
 
 def best_documents(
@@ -49,32 +49,30 @@ def _best_of_block(
 ) -> tuple[Places, NDArray[np.float32]]:
     """Return places in a block of the documents most similar to each query, and their similarities."""
     lengths = _lengths(documents)
-    # Documents of like length are padded to one that is little longer.
+    # Documents of similar length are in one part, so that padding adds little.
     order = np.argsort(lengths, kind="stable")
-    parts = np.split(order, _cuts(lengths[order], int(_lengths(queries).max())))
-    compared = [
-        (part, similarity.normalize(tensors_of(documents[part], torch.float32)))
-        for part in parts
-    ]
-    rows = []
-    for start in range(0, len(queries), QUERIES):
-        block = similarity.normalize(
-            tensors_of(queries[start : start + QUERIES], torch.float32)
-        )
-        count = min(QUERIES, len(queries) - start)
-        places, values = (
-            np.empty((count, 0), np.int64),
-            np.empty((count, 0), np.float32),
-        )
-        for part, ready in compared:
+    cuts = _cuts(lengths[order], int(_lengths(queries).max()))
+    parts = []
+    for part in np.split(order, cuts):
+        tensors = tensors_of(documents[part], torch.float32)
+        parts.append((part, similarity.normalize(tensors)))
+
+    all_places, all_values = [], []
+    for start in range(0, len(queries), QUERY_BLOCK):
+        block = queries[start : start + QUERY_BLOCK]
+        count = len(block)
+        tensors = similarity.normalize(tensors_of(block, torch.float32))
+        places = np.empty((count, 0), np.int64)
+        values = np.empty((count, 0), np.float32)
+        for part, part_tensors in parts:
             with torch.no_grad():
-                tensor = similarity.similarity(block, ready)
-            scores = array_of(tensor, (count, len(part)), similarity, "similarity")
+                compared = similarity.similarity(tensors, part_tensors)
+            scores = array_of(compared, (count, len(part)), similarity, "similarity")
             places = np.concatenate([places, np.tile(part, (count, 1))], axis=1)
             values = np.concatenate([values, scores], axis=1)
             places, values = _highest(places, values, k)
-        rows.append((places, values))
-    all_places, all_values = zip(*rows, strict=True)
+        all_places.append(places)
+        all_values.append(values)
     return np.concatenate(all_places), np.concatenate(all_values)
 
 
@@ -83,20 +81,18 @@ def _highest(
 ) -> tuple[Places, NDArray[np.float32]]:
     """Return the `k` highest values of each row, descending, with their places; of ties the lower place."""
     order = np.lexsort((places, -values), axis=1)[:, :k]
-    return (
-        np.take_along_axis(places, order, axis=1),
-        np.take_along_axis(values, order, axis=1),
-    )
+    highest = np.take_along_axis(values, order, axis=1)
+    return np.take_along_axis(places, order, axis=1), highest
 
 
 def _cuts(lengths: Places, query_length: int) -> list[int]:
-    """Return where documents of these ascending lengths are cut into blocks for `PRODUCTS`."""
+    """Return where documents, in ascending order of length, are cut into blocks of at most `PRODUCTS`."""
     cuts = []
     start = 0
     for place, length in enumerate(lengths.tolist()):
         count = place - start + 1
-        products = QUERIES * query_length * count * length
-        if count > 1 and (products > PRODUCTS or count > DOCUMENTS):
+        products = QUERY_BLOCK * query_length * count * length
+        if count > 1 and (products > PRODUCTS or count > LARGEST_DOCUMENT_BLOCK):
             cuts.append(place)
             start = place
     return cuts

@@ -1,20 +1,23 @@
-"""Building of SentBench's pair and contrast sets from the rows of a source.
+"""Building of SentBench's sets from the rows of a source.
 
-All draws come from `random.Random` with an integer seed, and rows are ordered by BLAKE2 digests: the same
-rows and seed give the same sets, whatever the version of NumPy and the seed of Python's own hashes.
+A pair set has two texts and whether they belong together; a contrast set has a text, one that belongs to it
+and one that does not. All draws come from `random.Random` with an integer seed, and rows are ordered by
+BLAKE2 digests: the same rows and seed give the same sets, whatever the version of NumPy and the seed of
+Python's own hashes.
 
-StyleTransfer has lines that are the same in both forms. They give positive pairs with two equal sides, 1,197
-of 20,822 (seed 0), without which the sizes of Table 1 are not reached. About 100 of its short lines are in
-both `train` and `test`, in different pairs.
+StyleTransfer has lines that are the same in both forms. They are kept, and become positive pairs of two equal
+texts (1,197 of 20,822 with seed 0): without them there are fewer pairs than Table 1 of the SentBench paper
+reports. About 100 of its short lines are in both `train` and `test`, in different pairs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
+import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import attrs
@@ -33,7 +36,7 @@ Triple: TypeAlias = tuple[str, str, str]
 _T = TypeVar("_T")
 
 _DRAWS = 32
-"""Random draws before all candidates are tried in order; the first draw nearly always works."""
+"""Number of random draws before all candidates are tried in order; the first draw nearly always works."""
 
 
 class TooFewRowsError(ValueError):
@@ -47,65 +50,84 @@ def build_sets(
     seed: int,
     limit: int | None = None,
 ) -> tuple[dict[str, list[Pair]], list[Triple]]:
-    """Return a task's pairs by split, and its triples, in the paper's sizes or fewer if rows are lacking.
+    """Return a task's pairs by split, and its triples, in the paper's sizes or fewer if there are too few rows.
 
-    `limit` is the largest number in each split and of triples. Raises `TooFewRowsError`.
+    `limit` is the largest number of pairs in each split, and of triples. Raises `TooFewRowsError`.
     """
     source = SOURCES[task]
     sizes = source.sizes
     if limit is not None:
         sizes = Sizes(*(min(size, limit) for size in attrs.astuple(sizes)))
-    pair_seed, contrast_seed = (
-        derive(seed, task, what) for what in ("pairs", "contrast")
-    )
-    rows = choose(pair_rows, -(-sizes.pairs // source.a_row), pair_seed)
+    pair_seed = derive(seed, task, "pairs")
+    contrast_seed = derive(seed, task, "contrast")
+
+    rows = choose(pair_rows, math.ceil(sizes.pairs / source.pairs_per_row), pair_seed)
     pairs = build_pairs(rows, scaled(sizes, len(rows)), pair_seed)
     for split in SPLITS:
-        if getattr(sizes, split) and len({label for _, _, label in pairs[split]}) < 2:
+        labels = {label for _, _, label in pairs[split]}
+        if getattr(sizes, split) and len(labels) < 2:
             raise TooFewRowsError(
                 f"{len(rows)} rows are too few for the pairs of `{split}`"
             )
-    # Equal texts belong together for every encoder.
-    others = (
-        row
-        for row in contrast_rows
-        if not isinstance(row, Choice) or row.right != row.text
-    )
-    triples = build_contrast(
-        choose(others, sizes.contrast, contrast_seed), contrast_seed
-    )
+
+    rows = choose(filter(_has_contrast, contrast_rows), sizes.contrast, contrast_seed)
+    triples = build_contrast(rows, contrast_seed)
     if not triples:
         raise TooFewRowsError("no row of the contrast set has partners")
     return pairs, triples
 
 
+def _has_contrast(row: Row) -> bool:
+    """Whether a row's text differs from the one that belongs to it: equal texts have equal vectors."""
+    return isinstance(row, Labelled) or row.right != row.text
+
+
 def choose(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
-    """Return `count` rows, or all if there are fewer, in an order that depends on the seed alone.
+    """Return `count` rows (all if there are fewer), in a pseudo-random order by `seed`.
 
-    A row that repeats an earlier one is used only if there are not enough others; repeated rows come first,
-    so that they are in the training set. Memory grows with `count`, plus one number per row.
+    A row that repeats an earlier one is chosen only when the distinct rows run out. Rows chosen more than
+    once are put first, so that their copies are in the training split. Memory grows with `count`, plus one
+    number per row.
     """
-    kept = heapq.nsmallest(count, _keyed(rows, seed), key=lambda entry: entry[:2])
-    times = Counter(identity for _, _, identity, _ in kept)
-    kept.sort(key=lambda entry: (times[entry[2]] == 1, entry[1]))
-    return [row for _, _, _, row in kept]
+    chosen = heapq.nsmallest(
+        count, _with_keys(rows, seed), key=lambda entry: (entry.is_repeat, entry.order)
+    )
+    times = Counter(entry.identity for entry in chosen)
+    chosen.sort(key=lambda entry: (times[entry.identity] == 1, entry.order))
+    return [entry.row for entry in chosen]
 
 
-def _keyed(rows: Iterable[Row], seed: int) -> Iterator[tuple[bool, bytes, bytes, Row]]:
-    """Yield whether a row repeats an earlier one, its sort key, the digest of its content, and the row."""
+@attrs.frozen(eq=False)
+class _RowWithKeys:
+    """A row, and what decides whether and where it is chosen."""
+
+    row: Row
+    identity: bytes
+    """Digest of its content."""
+    order: bytes
+    """Digest of its text: its place in the pseudo-random order."""
+    is_repeat: bool
+    """Whether an earlier row has the same content."""
+
+
+def _with_keys(rows: Iterable[Row], seed: int) -> Iterator[_RowWithKeys]:
+    """Yield the rows without blank texts, with their keys."""
     seen: set[bytes] = set()
     for row in rows:
-        if not row.text.strip() or (isinstance(row, Choice) and not row.right.strip()):
+        is_blank = not row.text.strip()
+        if isinstance(row, Choice):
+            is_blank = is_blank or not row.right.strip()
+        if is_blank:
             continue
         identity = _digest(row.identity, seed)
-        yield identity in seen, _digest(row.text, seed), identity, row
+        yield _RowWithKeys(row, identity, _digest(row.text, seed), identity in seen)
         seen.add(identity)
 
 
 def _digest(text: str, seed: int) -> bytes:
-    return hashlib.blake2b(
-        text.encode(), digest_size=8, key=str(seed).encode()
-    ).digest()
+    """Return the 8-byte digest of a text under a seed."""
+    key = str(seed).encode()
+    return hashlib.blake2b(text.encode(), digest_size=8, key=key).digest()
 
 
 @attrs.define(eq=False)
@@ -114,45 +136,49 @@ class _Pool:
 
     rows: Sequence[Row]
     rng: random.Random
-    _classes: dict[tuple[str, int], list[str]] = attrs.field(init=False)
-    _numberings: dict[str, list[Labelled]] = attrs.field(init=False)
-    _labels: dict[str, set[tuple[str, int]]] = attrs.field(init=False)
-    _rights: dict[str, set[str]] = attrs.field(init=False)
+    _texts_of_class: dict[tuple[str, int], list[str]] = attrs.field(init=False)
+    """(numbering, label) -> texts of that class."""
+    _rows_of_numbering: dict[str, list[Labelled]] = attrs.field(init=False)
+    _classes_of_text: dict[str, set[tuple[str, int]]] = attrs.field(init=False)
+    _right_of_text: dict[str, set[str]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._classes, self._numberings = defaultdict(list), defaultdict(list)
-        self._labels, self._rights = defaultdict(set), defaultdict(set)
+        self._texts_of_class = defaultdict(list)
+        self._rows_of_numbering = defaultdict(list)
+        self._classes_of_text = defaultdict(set)
+        self._right_of_text = defaultdict(set)
         for row in self.rows:
-            if isinstance(row, Labelled):
-                self._classes[row.numbering, row.label].append(row.text)
-                self._numberings[row.numbering].append(row)
-                self._labels[row.text].add((row.numbering, row.label))
-            else:
-                self._rights[row.text].add(row.right)
+            if isinstance(row, Choice):
+                self._right_of_text[row.text].add(row.right)
+                continue
+            row_class = row.numbering, row.label
+            self._texts_of_class[row_class].append(row.text)
+            self._rows_of_numbering[row.numbering].append(row)
+            self._classes_of_text[row.text].add(row_class)
 
     def right(self, row: Row) -> Iterator[str]:
         """Yield texts that belong to a row's text."""
         if isinstance(row, Choice):
             yield row.right
             return
-        for text in self._draw(self._classes[row.numbering, row.label]):
+        for text in self._draw(self._texts_of_class[row.numbering, row.label]):
             if text != row.text:
                 yield text
 
     def wrong(self, row: Row) -> Iterator[str]:
-        """Yield texts that do not belong to a row's text, excluding those that are right for it elsewhere."""
+        """Yield texts that do not belong to a row's text, nor to the same text in another row."""
         if isinstance(row, Labelled):
-            for other in self._draw(self._numberings[row.numbering]):
-                if not self._labels[other.text] & self._labels[row.text]:
+            classes = self._classes_of_text[row.text]
+            for other in self._draw(self._rows_of_numbering[row.numbering]):
+                if classes.isdisjoint(self._classes_of_text[other.text]):
                     yield other.text
             return
-        barred = {row.text, *self._rights[row.text]}
+
+        barred = {row.text, *self._right_of_text[row.text]}
         if row.wrong:
-            yield from (
-                text
-                for text in self._draw(row.wrong)
-                if text.strip() and text not in barred
-            )
+            for text in self._draw(row.wrong):
+                if text.strip() and text not in barred:
+                    yield text
             return
         for choice in self._draw(self.rows):
             assert isinstance(choice, Choice)
@@ -160,11 +186,12 @@ class _Pool:
                 yield choice.right
 
     def _draw(self, candidates: Sequence[_T]) -> Iterator[_T]:
+        """Yield random candidates, then each of them once."""
         for _ in range(_DRAWS):
             yield candidates[self.rng.randrange(len(candidates))]
         start = self.rng.randrange(len(candidates))
-        for i in range(len(candidates)):
-            yield candidates[(start + i) % len(candidates)]
+        yield from candidates[start:]
+        yield from candidates[:start]
 
 
 def scaled(sizes: Sizes, rows: int) -> Sizes:
@@ -172,62 +199,66 @@ def scaled(sizes: Sizes, rows: int) -> Sizes:
     pairs = min(sizes.pairs, 2 * rows)
     if pairs == sizes.pairs:
         return sizes
-    train, valid = (
-        sizes.train * pairs // sizes.pairs,
-        sizes.valid * pairs // sizes.pairs,
-    )
+    train = sizes.train * pairs // sizes.pairs
+    valid = sizes.valid * pairs // sizes.pairs
     return attrs.evolve(sizes, train=train, valid=valid, test=pairs - train - valid)
 
 
 def build_pairs(rows: Sequence[Row], sizes: Sizes, seed: int) -> dict[str, list[Pair]]:
     """Return the pairs of each split, half of which belong together (one more or less if odd).
 
-    The pairs are numbered, every second one belongs together, and pair `k` is made from row
-    `k * rows / pairs`: a row's pairs are consecutive, and at most one row contributes to two neighbouring
-    splits. Partners come from the rows of the same split. No pair of texts is in two splits.
+    Pair k starts from row `k * len(rows) // pairs`, and its texts belong together if k is even. A row's pairs
+    are therefore consecutive, and two neighbouring splits share at most one row. Partners come from the rows
+    of the same split. No pair of texts is in two splits.
     """
     rng = random.Random(seed)
-    total = sizes.pairs
-    seen: dict[tuple[str, str], str] = {}
-    result: dict[str, list[Pair]] = {}
+    split_of_pair: dict[tuple[str, str], str] = {}
+    pairs_by_split: dict[str, list[Pair]] = {}
     start = 0
     for split in SPLITS:
         end = start + getattr(sizes, split)
-        if start == end:
-            result[split] = []
-            continue
-        places = [k * len(rows) // total for k in range(start, end)]
-        pool = _Pool(rows[places[0] : places[-1] + 1], rng)
+        row_numbers = [k * len(rows) // sizes.pairs for k in range(start, end)]
         pairs: list[Pair] = []
-        for k, place in zip(range(start, end), places, strict=True):
-            row, label = rows[place], (k + 1) % 2
-            is_own_partner = isinstance(row, Choice) and (label == 1 or bool(row.wrong))
-            # A repeated row of the source may give its own pairs again, but only in the same split.
-            allowed_split = split if is_own_partner else ""
-            partners = pool.right(row) if label else pool.wrong(row)
-            for text in partners:
-                key = (min(row.text, text), max(row.text, text))
-                if seen.get(key, allowed_split) == allowed_split:
-                    seen[key] = split
-                    pairs.append((row.text, text, label))
-                    break
-        result[split] = _balanced(pairs, rng)
+        if row_numbers:
+            pool = _Pool(rows[row_numbers[0] : row_numbers[-1] + 1], rng)
+            for k, row_number in enumerate(row_numbers, start):
+                row, label = rows[row_number], (k + 1) % 2
+                pairs += _pair(row, label, split, pool, split_of_pair)
+        pairs_by_split[split] = _balanced(pairs, rng)
         start = end
-    return result
+    return pairs_by_split
+
+
+def _pair(
+    row: Row,
+    label: int,
+    split: str,
+    pool: _Pool,
+    split_of_pair: dict[tuple[str, str], str],
+) -> Iterator[Pair]:
+    """Yield the pair of a row's text and a partner, if one may be used, and note its split."""
+    is_own_partner = isinstance(row, Choice) and (label == 1 or bool(row.wrong))
+    partners = pool.right(row) if label else pool.wrong(row)
+    for text in partners:
+        pair = min(row.text, text), max(row.text, text)
+        # A repeated row of the source may give its own pairs again, but only in the same split.
+        is_again = is_own_partner and split_of_pair.get(pair) == split
+        if pair not in split_of_pair or is_again:
+            split_of_pair[pair] = split
+            yield row.text, text, label
+            return
 
 
 def _balanced(pairs: list[Pair], rng: random.Random) -> list[Pair]:
     """Return the pairs in random order, without the surplus of the more frequent label."""
     rng.shuffle(pairs)
-    ones = sum(label for _, _, label in pairs)
-    excess = {
-        1: max(0, 2 * ones - len(pairs) - 1),
-        0: max(0, len(pairs) - 2 * ones - 1),
-    }
+    counts = Counter(label for _, _, label in pairs)
+    surplus = {0: counts[0] - counts[1] - 1, 1: counts[1] - counts[0] - 1}
     kept = []
     for pair in pairs:
-        if excess[pair[2]] > 0:
-            excess[pair[2]] -= 1
+        label = pair[2]
+        if surplus[label] > 0:
+            surplus[label] -= 1
         else:
             kept.append(pair)
     return kept
@@ -235,14 +266,19 @@ def _balanced(pairs: list[Pair], rng: random.Random) -> list[Pair]:
 
 def build_contrast(rows: Sequence[Row], seed: int) -> list[Triple]:
     """Return triples of different texts, one for each row with partners among `rows`."""
-    rng = random.Random(seed)
-    pool = _Pool(rows, rng)
+    pool = _Pool(rows, random.Random(seed))
     triples: list[Triple] = []
     for row in rows:
-        right = next((text for text in pool.right(row) if text != row.text), None)
-        wrong = next(
-            (text for text in pool.wrong(row) if text not in (right, row.text)), None
-        )
+        right = _first_other(pool.right(row), {row.text})
+        wrong = _first_other(pool.wrong(row), {row.text, right})
         if right is not None and wrong is not None:
             triples.append((row.text, right, wrong))
     return triples
+
+
+def _first_other(texts: Iterable[str], excluded: Collection[str | None]) -> str | None:
+    """Return the first text that is not excluded; None if there is none."""
+    for text in texts:
+        if text not in excluded:
+            return text
+    return None

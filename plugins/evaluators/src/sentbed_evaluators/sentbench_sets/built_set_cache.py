@@ -25,7 +25,7 @@ from sentbed_evaluators.sentbench_sets.rows import Row
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, Sizes, SourceFiles
 
 VERSION = 1
-"""Version of the construction, raised by a change that gives other sets from the same files."""
+"""Version of the construction, raised by a change that gives other sets for the same files."""
 
 _CONTRAST = "contrast"
 _SUMMARY = "set.json"
@@ -139,9 +139,8 @@ def _save(
         with (place / f"{name}.jsonl").open(
             "w", encoding="utf-8", newline="\n"
         ) as stream:
-            stream.writelines(
-                json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries
-            )
+            for entry in entries:
+                stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
     files = {name: sha256(place / f"{name}.jsonl") for name in sets}
     (place / _SUMMARY).write_text(json.dumps(files, indent=1) + "\n", encoding="utf-8")
 

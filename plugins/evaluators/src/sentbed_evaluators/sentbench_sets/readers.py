@@ -1,7 +1,7 @@
 """Readers of the sources of SentBench's sets, in their authors' own formats.
 
 Every reader yields one row at a time, so that a source of any size needs little memory, and raises
-`DataError` with file and line. Texts are as in the file, apart from CSV's quoting.
+`DataError` with file and line. Texts are as in the file, but for the quoting of CSV.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from sentbed import DataError
 
@@ -23,54 +24,33 @@ _DBPEDIA_CLASSES = 14
 def read_swag(path: Path) -> Iterator[Choice]:
     """Yield the rows of SWAG's `train.csv` or `val.csv`: a beginning, the right ending, three wrong ones.
 
-    The beginning is `startphrase`, that is `sent1` and the first words of the next sentence (`sent2`).
+    The beginning is `startphrase`: `sent1` and the first words of the next sentence (`sent2`).
     """
-    endings = [f"ending{i}" for i in range(4)]
-    for line, row in _named_rows(path, ["startphrase", *endings, "label"]):
-        right = _whole_number(row["label"], 0, 3, "`label`", path, line)
-        wrong = tuple(row[name] for i, name in enumerate(endings) if i != right)
-        yield Choice(row["startphrase"], row[endings[right]], wrong)
+    names = [f"ending{i}" for i in range(4)]
+    for line, row in _named_rows(path, ["startphrase", *names, "label"]):
+        label = _whole_number(row["label"], 0, 3, "`label`", path, line)
+        endings = [row[name] for name in names]
+        right = endings.pop(label)
+        yield Choice(row["startphrase"], right, tuple(endings))
 
 
 def read_rocstories(path: Path) -> Iterator[Choice]:
     """Yield the rows of a Story Cloze Test: four sentences joined by blanks, right ending, wrong ending."""
     sentences = [f"InputSentence{i}" for i in range(1, 5)]
-    endings = ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2"]
-    for line, row in _named_rows(path, [*sentences, *endings, "AnswerRightEnding"]):
-        right = (
-            _whole_number(
-                row["AnswerRightEnding"], 1, 2, "`AnswerRightEnding`", path, line
-            )
-            - 1
-        )
+    names = ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2"]
+    key = "AnswerRightEnding"
+    for line, row in _named_rows(path, [*sentences, *names, key]):
+        answer = _whole_number(row[key], 1, 2, f"`{key}`", path, line)
+        endings = [row[name] for name in names]
+        right = endings.pop(answer - 1)
         story = " ".join(row[name] for name in sentences)
-        yield Choice(story, row[endings[right]], (row[endings[1 - right]],))
+        yield Choice(story, right, tuple(endings))
 
 
 def read_commonsenseqa(path: Path) -> Iterator[Choice]:
     """Yield the questions of a CommonsenseQA file: question, right answer, the other answers."""
     for line, entry in read_objects(path):
-        try:
-            question = entry["question"]
-            choices = {
-                choice["label"]: choice["text"] for choice in question["choices"]
-            }
-            stem = question["stem"]
-        except (KeyError, TypeError) as error:
-            raise DataError(
-                f"the line is no question of CommonsenseQA ({type(error).__name__}: {error}): an object with "
-                f"`question.stem` and `question.choices` was expected; download the file again",
-                path,
-                line,
-            ) from error
-        if not all(is_text(value) for value in (stem, *choices, *choices.values())):
-            raise DataError(
-                "question or answers are not texts; download the file again", path, line
-            )
-        if len(choices) != len(question["choices"]):
-            raise DataError(
-                "two choices have the same label; repair the line", path, line
-            )
+        stem, choices = _question(entry, path, line)
         key = entry.get("answerKey")
         if not isinstance(key, str) or key not in choices:
             raise DataError(
@@ -79,11 +59,34 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
                 path,
                 line,
             )
-        yield Choice(
-            stem,
-            choices[key],
-            tuple(text for label, text in choices.items() if label != key),
+        right = choices.pop(key)
+        yield Choice(stem, right, tuple(choices.values()))
+
+
+def _question(
+    entry: Mapping[str, Any], path: Path, line: int
+) -> tuple[str, dict[str, str]]:
+    """Return the question and label -> answer."""
+    choices: dict[str, str] = {}
+    try:
+        stem = entry["question"]["stem"]
+        listed = entry["question"]["choices"]
+        for choice in listed:
+            choices[choice["label"]] = choice["text"]
+    except (KeyError, TypeError) as error:
+        raise DataError(
+            f"the line is no question of CommonsenseQA ({type(error).__name__}: {error}): an object with "
+            f"`question.stem` and `question.choices` was expected; download the file again",
+            path,
+            line,
+        ) from error
+    if not all(map(is_text, (stem, *choices, *choices.values()))):
+        raise DataError(
+            "question or answers are not texts; download the file again", path, line
         )
+    if len(choices) != len(listed):
+        raise DataError("two choices have the same label; repair the line", path, line)
+    return stem, choices
 
 
 def read_styletransfer(path: Path) -> Iterator[Choice]:
@@ -91,9 +94,9 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
     other = path.with_name(path.name.replace(".modern.", ".original."))
     for modern, original in zip_longest(lines(path), lines(other)):
         if modern is None or original is None:
-            short, long, line = (
-                (other, path, modern) if original is None else (path, other, original)
-            )
+            short, long, line = path, other, original
+            if original is None:
+                short, long, line = other, path, modern
             raise DataError(
                 f"the file has {line[0] - 1} lines, but `{long.name}` has more; "
                 f"lines must be aligned, download both files again",
@@ -112,10 +115,11 @@ def read_goemotions(path: Path) -> Iterator[Labelled]:
                 path,
                 line,
             )
-        labels = [
-            _whole_number(label, 0, _EMOTIONS - 1, "the label id", path, line)
-            for label in row[1].split(",")
-        ]
+        labels = []
+        for label in row[1].split(","):
+            labels.append(
+                _whole_number(label, 0, _EMOTIONS - 1, "the label id", path, line)
+            )
         if len(labels) == 1:
             yield Labelled(row[0], labels[0])
 
@@ -124,8 +128,8 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
     """Yield the texts of a DBpedia file with their classes.
 
     The native format has class (1 to 14), title and content; the content is the text. Copies without titles,
-    with class and text, number the classes in different ways, from 0 or from 1: each such file has its own
-    numbering, and the native files share one.
+    with class and text, number the classes in different ways, from 0 or from 1. So each such file has a
+    numbering of its own, and the native files share one.
     """
     columns = 0
     for line, row in csv_rows(path, lines(path)):
@@ -147,6 +151,7 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
 def _named_rows(
     path: Path, names: list[str]
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield line and column -> field of each row of a CSV file with a header."""
     rows = csv_rows(path, lines(path))
     header: Sequence[str] = next(rows, (1, []))[1]
     column_places(names, header, path, "take the file with the answers")

@@ -9,12 +9,12 @@ import attrs
 
 @attrs.frozen
 class Choice:
-    """A text and the one that belongs to it."""
+    """A text and another one that belongs to it."""
 
     text: str
     right: str
     wrong: tuple[str, ...] = ()
-    """Wrong alternatives in the source; if empty, texts that belong to other rows are wrong."""
+    """Wrong alternatives in the source; if empty, the texts that belong to other rows are wrong."""
 
     @property
     def identity(self) -> str:
@@ -29,7 +29,7 @@ class Labelled:
     text: str
     label: int
     numbering: str = ""
-    """The numbering of classes that `label` belongs to; texts of different numberings are never compared."""
+    """The numbering of classes to which `label` belongs; texts of different numberings are never compared."""
 
     @property
     def identity(self) -> str:

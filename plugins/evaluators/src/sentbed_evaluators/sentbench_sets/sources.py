@@ -1,7 +1,7 @@
 """The six sources of SentBench's pair and contrast sets: the names of their files, and the sizes of the sets.
 
-The construction of the sets, inferred from the sizes in the paper's Table 1 and checked against the files or
-the published row counts:
+How the sets are made follows from the sizes in the paper's Table 1, checked against the files or the
+published row counts:
 
 - ROCStories: 1,571 rows of the Story Cloze Test (winter 2018 validation). 1,571 triples; 3,142 = 2 x 1,571
   pairs, one right and one wrong per row, split 80/20 % without validation.
@@ -12,11 +12,10 @@ the published row counts:
 - SWAG: 73,546 + 20,006 rows with answers. 20,006 triples from `val`; 93,553 pairs, 60/20/20 %: one per row,
   and one more.
 - StyleTransfer: 21,075 aligned lines, of which 431 repeat an earlier one. 41,644 = 2 x 20,822 pairs,
-  60/20/20 %, which is more than there are different lines, so some repeat. 2,500 triples; the validation and
-  test files have 2,511 different lines whose two forms differ.
+  60/20/20 %, more than there are different lines, so some repeat. 2,500 triples; the validation and test
+  files have 2,511 different lines whose two forms differ.
 - DBpedia: 70,000 rows in `test.csv`. 69,971 triples, and 27,988 and 27,989 pairs are 20 % of 2 x 69,971. The
-  60 % would be 83,965 pairs for training where Table 1 prints 89,965, possibly a slip; the printed number
-  stands.
+  60 % would be 83,965 pairs for training. Table 1 prints 89,965, possibly a slip, and that number is used.
 """
 
 from __future__ import annotations
@@ -65,22 +64,22 @@ class Layout:
     contrast: tuple[str, ...]
     """Files of the contrast set, among those of the pair sets."""
     beside: Mapping[str, str] = attrs.field(factory=dict)
-    """Part of a name -> its replacement in the name of a second file that must be beside it."""
+    """Part of a file's name -> its replacement in the name of a second file that must be beside it."""
 
 
 @attrs.frozen
 class Source:
-    """One source."""
+    """A source: its files, its reader and the sizes of its sets."""
 
     data: str
-    """Name of its collection for `sentbed data get`, which has the possible places of its folder."""
+    """Name of its collection in `sentbed data get`, which lists the possible places of its folder."""
     layouts: tuple[Layout, ...]
-    """Possible layouts; the first complete one is read."""
+    """Possible layouts, of which the first complete one is read."""
     read: Callable[[Path], Iterator[Row]]
     sizes: Sizes
     """Sizes in the paper (Table 1)."""
-    a_row: int = 2
-    """Pairs per row in the paper; a smaller source gives two."""
+    pairs_per_row: int = 2
+    """Pairs per row in the paper; a source with too few rows gives two per row."""
 
 
 SOURCES: dict[str, Source] = {
@@ -138,7 +137,7 @@ SOURCES: dict[str, Source] = {
         (Layout(("train.csv", "val.csv"), ("val.csv",)),),
         read_swag,
         Sizes(56_131, 18_711, 18_711, 20_006),
-        a_row=1,
+        pairs_per_row=1,
     ),
 }
 """Task -> its source, in the order of the paper's tables."""
@@ -155,7 +154,7 @@ class SourceFiles:
 
     @property
     def data(self) -> str:
-        """SHA-256 over the files and their names; for a single file, its own."""
+        """SHA-256 over the files and their names; for a single file, its own SHA-256."""
         return digest(self.all)
 
 
@@ -171,35 +170,42 @@ def find_files(base: Path, task: str) -> SourceFiles:
     source = SOURCES[task]
     known = known_collection(source.data)
     folders = [base / place for place in known.places]
-    missing = None
-    for folder in [folder for folder in folders if folder.is_dir()] or folders[:1]:
+    present = [folder for folder in folders if folder.is_dir()]
+    first_problem = None
+    for folder in present or folders[:1]:
         for layout in source.layouts:
-            found: dict[str, Path] = {}
-            beside: list[Path] = []
-            gaps = []
-            for pattern in layout.pairs:
-                file = min(
-                    (path for path in folder.glob(pattern) if path.is_file()),
-                    default=None,
-                )
-                if file is None:
-                    gaps.append(pattern)
-                    continue
-                found[pattern] = file
-                for part, other in layout.beside.items():
-                    second = file.with_name(file.name.replace(part, other))
-                    beside.append(second)
-                    if not second.is_file():
-                        gaps.append(second.name)
-            if not gaps:
-                pairs = tuple(found[pattern] for pattern in layout.pairs)
-                contrast = tuple(found[pattern] for pattern in layout.contrast)
-                return SourceFiles(task, pairs, contrast, (*pairs, *beside))
-            missing = missing or (folder, gaps)
-    assert missing is not None
-    folder, gaps = missing
-    more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
+            files, missing = _files_of_layout(folder, layout)
+            if not missing:
+                pairs = tuple(files[pattern] for pattern in layout.pairs)
+                contrast = tuple(files[pattern] for pattern in layout.contrast)
+                return SourceFiles(task, pairs, contrast, tuple(files.values()))
+            first_problem = first_problem or (folder, missing)
+
+    assert first_problem is not None
+    folder, missing = first_problem
+    more = ""
+    if len(missing) > 1:
+        more = f" and {len(missing) - 1} more"
     raise DataError(
-        f"task `{task}` needs `{gaps[0]}`{more}, missing in `{folder}`; put the files there "
+        f"task `{task}` needs `{missing[0]}`{more}, missing in `{folder}`; put the files there "
         f"({known.remedy}), or leave the task out (`skip_missing = true`)"
     )
+
+
+def _files_of_layout(folder: Path, layout: Layout) -> tuple[dict[str, Path], list[str]]:
+    """Return pattern -> file, then the files beside them; and the names of missing files."""
+    files: dict[str, Path] = {}
+    beside: dict[str, Path] = {}
+    missing = []
+    for pattern in layout.pairs:
+        matching = sorted(filter(Path.is_file, folder.glob(pattern)))
+        if not matching:
+            missing.append(pattern)
+            continue
+        files[pattern] = matching[0]
+        for part, replacement in layout.beside.items():
+            name = matching[0].name.replace(part, replacement)
+            beside[name] = matching[0].with_name(name)
+            if not beside[name].is_file():
+                missing.append(name)
+    return files | beside, missing

@@ -1,0 +1,68 @@
+"""The vectors of texts that are each encoded once, and the classifier's examples made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+from sentbed.protocols import Vectors
+
+from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.cosine_correlation import nonzero
+from sentbed_evaluators.feature_table import feature_table
+from sentbed_evaluators.pair_features import PairFeatures
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LabelledTexts: TypeAlias = tuple[Sequence[Sequence[str]], Sequence[int]]
+"""The texts of a split (its sentences, or its first and its second sentences), and the class of each row."""
+
+
+@attrs.frozen(eq=False)
+class TextVectors:
+    """The vectors of distinct texts, each encoded once."""
+
+    row_of_text: Mapping[str, int]
+    rows: NDArray[np.float32]
+    """`(texts, width)`."""
+
+    @classmethod
+    def of(cls, vectors: Vectors, name: str) -> TextVectors:
+        """Return the vectors of the list `name`; raises `RunError` if one is zero or not finite."""
+        texts = vectors.lists[name].first
+        row_of_text = {text: row for row, text in enumerate(texts)}
+        return cls(row_of_text, nonzero(vectors, name))
+
+    def __getitem__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.rows[[self.row_of_text[text] for text in texts]]
+
+    def examples(
+        self,
+        splits: Sequence[LabelledTexts],
+        directory: Path,
+        features: PairFeatures = "infersent",
+    ) -> list[Examples]:
+        """Return the examples of each split: features and labels.
+
+        All features are one `feature_table` in `directory`. Raises `RunError` if there is no room for it.
+        """
+        import numpy as np
+
+        rows_of_sides = []
+        for sides in zip(*(texts for texts, _ in splits), strict=True):
+            rows = [self.row_of_text[text] for text in chain.from_iterable(sides)]
+            rows_of_sides.append(np.array(rows))
+        table = feature_table(self.rows, rows_of_sides, directory, features)
+
+        examples = []
+        start = 0
+        for _, labels in splits:
+            end = start + len(labels)
+            examples.append(Examples(table[start:end], np.array(labels, np.int64)))
+            start = end
+        return examples
