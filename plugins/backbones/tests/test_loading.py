@@ -213,7 +213,8 @@ def test_all_layers_are_there_for_a_pooler_that_needs_them(
 def test_a_layer_that_is_not_there_is_refused(save_model, no_texts, kind, number):
     message = refusal(of(kind, save_model(kind), layers=(1, number)), no_texts)
     assert message == (
-        f"`layers` has {number}, the model has the embedding output 0 and layers 1 to 2; choose among them"
+        f"`layers` has {number}, the model has the embedding output 0 and layers 1 to 2; "
+        "choose among them, or count from the last one, -1"
     )
 
 

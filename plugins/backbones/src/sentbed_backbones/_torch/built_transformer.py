@@ -41,7 +41,11 @@ from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones._torch.weight_dtypes import DTYPES, cast
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
 from sentbed_backbones.model_files import model_files
-from sentbed_backbones.transformer_base import TEMPLATE_ALONE, Transformer
+from sentbed_backbones.transformer_base import (
+    TEMPLATE_ALONE,
+    Transformer,
+    problem_of_layers,
+)
 
 
 class Family:
@@ -238,12 +242,9 @@ class BuiltTransformer(BuiltBackbone):
         count = int(self.model.config.num_hidden_layers) + 1
         readings = []
         for numbers in self.family.readings:
-            outside = [number for number in numbers if not -count <= number < count]
-            if outside:
-                raise ModelError(
-                    f"`layers` has {outside[0]}, the model has the embedding output 0 and layers 1 to "
-                    f"{count - 1}; choose among them"
-                )
+            problem = problem_of_layers(numbers, count - 1)
+            if problem is not None:
+                raise ModelError(problem)
 
             if numbers == (-1,):
                 readings.append(numbers)

@@ -20,6 +20,5 @@ class PearsonLoss(nn.Module):
         coefficient = correlation(cosine, inputs[SCORE].to(torch.float32))
         rows = len(cosine)
         # A biased covariance over unbiased variances, as in the authors' code.
-        return LossOutput(
-            1 - coefficient * (rows - 1) / rows, {"correlation": coefficient.detach()}
-        )
+        loss = 1 - coefficient * (rows - 1) / rows
+        return LossOutput(loss, {"correlation": coefficient.detach()})

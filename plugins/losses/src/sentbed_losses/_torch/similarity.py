@@ -17,7 +17,10 @@ class Products:
 
     def normalize(self, vectors: Tensor) -> Tensor:
         """Return the vectors as they are, or of length 1."""
-        return unit(vectors) if self.cosine else vectors
+        if self.cosine:
+            return unit(vectors)
+
+        return vectors
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the products of all pairs of rows, `(n, m)`."""
@@ -33,6 +36,7 @@ def scaled(vectors: Tensor, cosine: bool) -> Tensor:
     """Return the vectors in fp32, of length 1 where their products are to be cosines."""
     if cosine:
         return unit(vectors)
+
     return vectors.to(torch.float32)
 
 
@@ -50,8 +54,10 @@ def contrast_metrics(
     if isinstance(temperature, Tensor):
         metrics["temperature"] = temperature.detach()
     if counts_negatives:
-        candidates = (similarity > -math.inf).to(torch.float32).sum(dim=1)
+        is_candidate = similarity > -math.inf
+        candidates = is_candidate.to(torch.float32).sum(dim=1)
         metrics["negatives"] = candidates.mean() - 1
+
     return metrics
 
 
