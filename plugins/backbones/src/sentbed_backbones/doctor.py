@@ -80,7 +80,10 @@ def four_bit_product() -> dict[str, Any]:
 
     layers: Any = importlib.import_module("bitsandbytes.nn")
     torch.manual_seed(0)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = "cpu"
+    if torch.cuda.is_available():
+        device = "cuda"
+
     weights = torch.randn(SIZE, SIZE)
     values = torch.randn(SIZE, SIZE).bfloat16().to(device)
     layer = layers.Linear4bit(

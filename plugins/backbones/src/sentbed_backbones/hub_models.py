@@ -275,7 +275,10 @@ def find_conversion(listing: Listing) -> Conversion | None:
 
 
 def _without_weights(listing: Listing, revision: str | None) -> str:
-    place = "" if revision is None else f" at revision `{revision}`"
+    place = ""
+    if revision is not None:
+        place = f" at revision `{revision}`"
+
     beside = ""
     for name in sorted(listing.sizes):
         if name.endswith((".h5", ".msgpack", ".onnx", ".gguf")):
@@ -402,4 +405,7 @@ def _amount(listing: Listing) -> str:
     files = f"{len(weights)} files of weights"
     if len(weights) == 1:
         files = f"`{weights[0]}`"
-    return f"{files}, {size / 1e9:.2f} GB" if size else files
+    if not size:
+        return files
+
+    return f"{files}, {size / 1e9:.2f} GB"

@@ -231,7 +231,10 @@ class Transformer(Backbone):
             # `check` says so.
             return {}
 
-        return content if isinstance(content, dict) else {}
+        if not isinstance(content, dict):
+            return {}
+
+        return content
 
     def reading(self, layers: tuple[int, ...]) -> Self:
         """Return this backbone with other `layers`."""
@@ -269,7 +272,10 @@ class Transformer(Backbone):
     @property
     def layer_numbers(self) -> tuple[int, ...]:
         """The numbers of the layers to read."""
-        return LAYERS[self.layers] if isinstance(self.layers, str) else self.layers
+        if isinstance(self.layers, str):
+            return LAYERS[self.layers]
+
+        return self.layers
 
     def plain(self) -> Transformer:
         """Return the same backbone without adapter and quantisation, as `sentbed export` writes it."""
@@ -357,4 +363,7 @@ class CausalTransformer(Transformer):
 
         content = self._local_config()
         count = content.get("num_hidden_layers", content.get("n_layer"))
-        return count if isinstance(count, int) else None
+        if not isinstance(count, int):
+            return None
+
+        return count

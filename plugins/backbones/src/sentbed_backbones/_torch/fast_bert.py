@@ -81,7 +81,9 @@ class FastBert(nn.Module):
         shown = self.words.new_zeros(())
         if attention_mask is not None:
             # Plain products want whole squares: rows of so few tokens are too short to be added one by one.
-            queries = length if short else 1
+            queries = 1
+            if short:
+                queries = length
             seen = attention_mask.bool()[:, None, None, :]
             mask = hide(shown, seen.expand(-1, 1, queries, -1))
         else:
@@ -125,9 +127,10 @@ def _packed(layer: Any, products: Products) -> Block:
     """Pack a block; its norms stand after attention and inner layer."""
     parts = layer.attention.self
     output = layer.attention.output
-    attend = products.joint(parts.query, parts.key, parts.value)
-    join = products.linear_of(output.dense)
-    attention_norm = layer_norm(output.LayerNorm, products)
-    inner = products.inner(layer.intermediate.dense, "gelu", layer.output.dense)
-    inner_norm = layer_norm(layer.output.LayerNorm, products)
-    return Block(attend, join, attention_norm, inner, inner_norm)
+    return Block(
+        attend=products.joint(parts.query, parts.key, parts.value),
+        join=products.linear_of(output.dense),
+        attention_norm=layer_norm(output.LayerNorm, products),
+        inner=products.inner(layer.intermediate.dense, "gelu", layer.output.dense),
+        inner_norm=layer_norm(layer.output.LayerNorm, products),
+    )

@@ -87,7 +87,11 @@ def load(
     else:
         is_pretrained = parameters.init == "pretrained"
         # Of an encoder saved with `BASE_FILE`, that file has the hashes of these weights.
-        files = base_files(parameters, saved) if saved else model_files(parameters)
+        if saved is None:
+            files = model_files(parameters)
+        else:
+            files = base_files(parameters, saved)
+
         directory = files.directory
         model, tokenizer = _from_directory(parameters, family, directory, is_pretrained)
         if is_pretrained:

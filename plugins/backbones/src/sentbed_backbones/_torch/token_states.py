@@ -215,7 +215,10 @@ class CausalStates(CausalPass):
 
 def base_of(model: Any) -> Any:
     """Return the model under an adapter, or the model itself."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
+    if hasattr(model, "get_base_model"):
+        return model.get_base_model()
+
+    return model
 
 
 def outer_lists(module: nn.Module) -> Iterator[nn.ModuleList]:

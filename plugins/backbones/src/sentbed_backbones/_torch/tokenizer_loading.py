@@ -415,7 +415,10 @@ def _with_first_prefix(pre_tokenizer: Any, token: str) -> dict[str, Any]:
 def spacing_of_placeholder(tokenizer: Any, token: str) -> str:
     """Return what becomes of the space before a placeholder: `stripped` or `kept`."""
     alone, behind_space = ids_of(tokenizer, ["a", f"a {token}"])
-    return "stripped" if len(behind_space) == len(alone) + 1 else "kept"
+    if len(behind_space) == len(alone) + 1:
+        return "stripped"
+
+    return "kept"
 
 
 def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
