@@ -75,6 +75,7 @@ class Listing:
         names: list[str] = []
         for pattern in patterns:
             names += fnmatch.filter(self.sizes, pattern)
+
         return names + self.weights
 
 
@@ -175,6 +176,7 @@ def _from_hub(directory: Path, reference: str | None) -> ModelFiles:
     origin = {"commit": directory.name}
     if reference is not None:
         origin["conversion"] = reference
+
     return ModelFiles(directory, origin)
 
 
@@ -375,6 +377,7 @@ def outlook(repository: str, revision: str | None, weights: bool) -> str:
             reason = f"{constants.ENDPOINT} does not answer"
             if is_offline_mode():
                 reason = "`HF_HUB_OFFLINE` is set"
+
             return f"`{repository}`: not asked for, since {reason}; a run takes what was fetched before"
 
         if listing.gated:

@@ -41,6 +41,7 @@ def positions_of(config: Mapping[str, Any]) -> int | None:
         padding = config.get("pad_token_id")
         if type(padding) is not int:
             padding = PADDING
+
         positions -= padding + 1
 
     if positions < FEWEST:

@@ -197,6 +197,7 @@ class Transformer(Backbone):
         cites += intervenes.cites
         if self.lora is not None:
             cites.append("hu2022lora")
+
         return BackboneTraits(
             cites=tuple(cites),
             offers=self.offered | {"span"},
@@ -320,6 +321,7 @@ class CausalTransformer(Transformer):
         cites = traits.cites
         if self.attention is not None:
             cites = (*cites, "behnamghader2024llm2vec")
+
         return attrs.evolve(traits, offers=offers, cites=cites)
 
     @property

@@ -187,6 +187,7 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     content = model.peft_config["default"].to_dict()
     content |= {"base_model_name_or_path": base, "inference_mode": True}
+
     # Sets are sorted: their order differs between processes.
     text = json.dumps(content, indent=2, sort_keys=True, default=sorted)
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
@@ -419,6 +420,7 @@ def _require_fit(
         named = ""
         if other:
             named = f" (`{other[0]}`)"
+
         raise ModelError(
             f"the adapter in `{directory}` is more than a product of two matrices beside a weight{named}; "
             "merge it into its model with peft, and name the result as `model`"

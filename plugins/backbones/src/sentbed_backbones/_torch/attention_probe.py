@@ -276,6 +276,7 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
             handle = block.register_forward_pre_hook(begin, with_kwargs=True)
             hooks.enter_context(handle)
             hooks.enter_context(block.register_forward_hook(end))
+
         yield
 
 

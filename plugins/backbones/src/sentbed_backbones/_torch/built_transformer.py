@@ -176,6 +176,7 @@ class BuiltTransformer(BuiltBackbone):
         self.model = model
         self.base = base
         """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
+
         self.tokenizer: BulkTokenizer = BulkTokenizer(
             tokenizer,
             family.readings[1:],
@@ -183,17 +184,20 @@ class BuiltTransformer(BuiltBackbone):
             int(model.config.vocab_size),
             hides="span" in family.needs,
         )
+
         family.acting = acting(parameters.intervention, self.tokenizer.placeholder_id)
         self.origin = origin
         self.width = family.width(model.config)
         self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
         self.max_length = family.max_length(base_of(model))
         self.shares_prefix = family.shares_prefix
+
         self.dispatched = (
             hasattr(base_of(model), "hf_device_map")
             and parameters.device_map is not None
         )
         """Whether accelerate has already placed the weights on their devices."""
+
         stored_types = (parameters.quantization, parameters.dtype)
         self.precision: str | None = None
         """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
@@ -218,6 +222,7 @@ class BuiltTransformer(BuiltBackbone):
                 raise ModelError(
                     "the pooler reads a mask token, and the tokenizer has none; take another model"
                 )
+
             mask_id = int(tokenizer.mask_token_id)
 
         hides = "span" in needs

@@ -64,10 +64,12 @@ class FastBert(nn.Module):
             self.padding = embeddings.padding_idx
 
         self.words = products.copied(embeddings.word_embeddings.weight)
+
         places = embeddings.position_embeddings.weight
         kind = embeddings.token_type_embeddings.weight[0]
         self.positions = products.copied(places + kind)
         self.norm = layer_norm(embeddings.LayerNorm, products)
+
         blocks = [_packed(layer, products) for layer in model.encoder.layer]
         self.stack = Stack(blocks, norm_before=False, keeps_layers=layers)
 
@@ -78,12 +80,14 @@ class FastBert(nn.Module):
         short = suits(self.dtype, device, length)
         group = 1
         mask: Tensor | None = None
+
         shown = self.words.new_zeros(())
         if attention_mask is not None:
             # Plain products want whole squares: rows of so few tokens are too short to be added one by one.
             queries = 1
             if short:
                 queries = length
+
             seen = attention_mask.bool()[:, None, None, :]
             mask = hide(shown, seen.expand(-1, 1, queries, -1))
         else:

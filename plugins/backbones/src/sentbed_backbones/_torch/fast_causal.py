@@ -180,6 +180,7 @@ class FastCausal(CausalPass):
             real = attention_mask.bool()
 
         input_ids = in_whole_groups(input_ids, group)
+
         hidden = functional.embedding(input_ids, self.words)
         if self.project_in is not None:
             hidden = self.project_in(hidden)

@@ -93,21 +93,26 @@ class FastT5(nn.Module):
         encoder = model.encoder
         self.dtype = products.dtype
         self.heads = model.config.num_heads
+
         self.words = products.copied(encoder.embed_tokens.weight)
         first = encoder.block[0].layer[0].SelfAttention
         self.bias_of_buckets = products.copied(first.relative_attention_bias.weight)
+
         self.bucket = partial(
             type(first)._relative_position_bucket,
             bidirectional=True,
             num_buckets=first.relative_attention_num_buckets,
             max_distance=first.relative_attention_max_distance,
         )
+
         self.last_bias: tuple[tuple[int, int], Tensor] | None = None
+
         blocks = [_packed(block.layer, products) for block in encoder.block]
         final_norm = rms_norm(encoder.final_layer_norm, products)
         self.stack = Stack(
             blocks, norm_before=True, keeps_layers=layers, finish=[final_norm]
         )
+
         self.decodes = decodes
         if decodes:
             decoder = model.decoder

@@ -111,6 +111,7 @@ def load(
     blocks_run = family.depth(model)
     if blocks_run is None:
         blocks_run = int(model.config.num_hidden_layers)
+
     problem = problem_of_intervention(parameters.intervention, blocks_run)
     if problem is not None:
         raise ModelError(problem)
@@ -120,6 +121,7 @@ def load(
     built = BuiltTransformer(parameters, family, model, tokenizer, origin, base)
     if saved is None:
         built.weights_directory = weights_directory
+
     return built
 
 
@@ -428,4 +430,5 @@ def _without_pooler(model: Any) -> Any:
     """Drop the [CLS] + dense + tanh layer: it gets no gradient, but weight decay would change it."""
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
+
     return model

@@ -232,6 +232,7 @@ class BulkTokenizer(Tokenizer):
         rows = (encoding.ids for encoding in encodings)
         # The library's ids have 32 bits without a sign.
         ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
+
         ids, lengths = self._kept(ids, lengths)
         self._require_embeddings(ids)
 
@@ -247,6 +248,7 @@ class BulkTokenizer(Tokenizer):
             tokens = attrs.evolve(tokens, hidden=np.zeros(len(filled), bool))
         if self.readings:
             tokens = attrs.evolve(tokens, readings=np.zeros(len(tokens), np.int32))
+
         return tokens
 
     def _kept(

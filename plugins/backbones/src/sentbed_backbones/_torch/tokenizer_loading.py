@@ -217,6 +217,7 @@ def _convert(tokenizer: Any, file: Path) -> None:
     )
     if model.normalizer_spec.precompiled_charsmap:
         tokenizer.init_kwargs[EXACT_MAP] = True
+
     _require_same_ids(tokenizer, file, processor, model)
 
 
@@ -427,6 +428,7 @@ def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     with tokenizing():
         if character_map is not None:
             texts = character_map(texts)
+
         backend.no_truncation()
         backend.no_padding()
         encodings = backend.encode_batch(list(texts), add_special_tokens=False)

@@ -42,6 +42,7 @@ class FlopsLoss(Parts):
         """Return the loss of a batch; the state is that of the inner loss."""
         inner = super().forward(inputs, state)
         queries, documents = inputs[self.query], self._documents(inputs)
+
         query_flops, document_flops = flops(queries), flops(documents)
         regulariser = (
             self.query_weight * query_flops + self.document_weight * document_flops

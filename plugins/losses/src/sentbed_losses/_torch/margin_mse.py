@@ -23,6 +23,7 @@ class MarginMSELoss(nn.Module):
         anchor = scaled(inputs["anchor"], self.cosine)
         positive = scaled(inputs["positive"], self.cosine)
         negative = scaled(inputs["negative"], self.cosine)
+
         margin = (anchor * positive).sum(dim=-1) - (anchor * negative).sum(dim=-1)
         error = margin - inputs[SCORE].to(torch.float32)
         return LossOutput(error.square().mean(), {"margin": margin.mean().detach()})

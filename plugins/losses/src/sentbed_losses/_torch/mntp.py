@@ -29,6 +29,7 @@ class MNTPLoss(nn.Module):
         read = torch.where(share < self.masked, head.mask_id, ids)
         is_random = (share >= self.masked) & (share < self.masked + self.random)
         read = torch.where(is_random, drawn, read)
+
         return torch.where(chosen, read, ids), chosen
 
     def forward(self, inputs: Columns) -> LossOutput:
@@ -36,6 +37,7 @@ class MNTPLoss(nn.Module):
         logits, ids = inputs["anchor"].to(torch.float32), inputs["anchor.id"]
         # A small batch of short texts may have no chosen token: its loss is 0, and so is its gradient.
         count = max(1, len(ids))
+
         is_right = logits.argmax(dim=1) == ids
         accuracy = is_right.to(torch.float32).sum() / count
         loss = functional.cross_entropy(logits, ids, reduction="sum") / count

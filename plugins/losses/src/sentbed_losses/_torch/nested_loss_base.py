@@ -50,6 +50,7 @@ class Parts(nn.Module):
             arguments = [_inputs_alone(columns, traits)]
             if state is not None and traits.stateful:
                 arguments.append(_of_part(name, state))
+
             output: LossOutput = loss(*arguments)
 
             losses.append(weight * output.loss)

@@ -56,6 +56,7 @@ class QueueLoss(ContrastiveLoss):
         vectors = positive.vectors.detach()[-self.size :]
         count = len(vectors)
         order = torch.arange(count, device=vectors.device)
+
         places = (state["next"] + order) % self.size
         after = {
             "memory": state["memory"].index_copy(0, places, vectors),

@@ -69,6 +69,7 @@ def pairwise_cosine(u: Tensor, v: Tensor) -> Tensor:
 def correlation(x: Tensor, y: Tensor) -> Tensor:
     """Return Pearson's correlation of two vectors `(rows,)`; 0 where one of them is constant."""
     x, y = x - x.mean(), y - y.mean()
+
     squares = x.square().sum() * y.square().sum()
     # Two `where`s: the gradient of the branch that is not taken would be NaN, and stay.
     varies = squares > 0

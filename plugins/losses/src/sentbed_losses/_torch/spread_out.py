@@ -62,6 +62,7 @@ def _moments(vectors: Tensor) -> tuple[Tensor, Tensor]:
     vectors = unit(vectors)
     rows = len(vectors)
     same = torch.eye(rows, dtype=torch.bool, device=vectors.device)
+
     cosine = (vectors @ vectors.T).masked_fill(same, 0.0)
     pairs = max(rows * (rows - 1), 1)
     return cosine.sum() / pairs, cosine.square().sum() / pairs
