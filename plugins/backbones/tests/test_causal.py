@@ -92,9 +92,3 @@ def test_causal_masks_in_old_files_are_no_weights(save_model, no_texts, prefix):
     found = Causal(model=str(directory)).build(no_texts).module.model.state_dict()
     assert found.keys() == weights.keys()
     assert all(torch.equal(value, weights[key]) for key, value in found.items())
-
-
-# --- random weights ----------------------------------------------------------------------------------------
-
-
-"""Weights of LLaMA, the head with which it predicts words included (Touvron et al., 2023, table 2)."""

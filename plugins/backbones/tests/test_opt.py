@@ -87,9 +87,6 @@ class Vocabulary:
         return 50272
 
 
-"""Weights of the checkpoints; the 350M of the name has the embeddings at full width."""
-
-
 def test_the_350m_has_its_norms_behind_and_none_at_the_end():
     config = OptFamily(Opt(init="random", size="350m"), frozenset()).config(
         Vocabulary()
