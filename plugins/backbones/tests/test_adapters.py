@@ -39,66 +39,61 @@ peft_itself = pytest.mark.filterwarnings(
 )
 
 
+T5 = {
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 64,
+    "num_layers": 2,
+    "num_heads": 4,
+    "dropout_rate": 0.0,
+}
+LLAMA = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
+BERT = {**LLAMA, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+OPT = {
+    "hidden_size": 64,
+    "ffn_dim": 128,
+    "word_embed_proj_dim": 32,
+    "do_layer_norm_before": False,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "dropout": 0.0,
+}
+GPT2 = {
+    "n_embd": 32,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 16,
+    "bos_token_id": 2,
+    "eos_token_id": 2,
+    "attn_pdrop": 0,
+    "resid_pdrop": 0,
+    "embd_pdrop": 0,
+}
+CONFIGS = {
+    "bert": ("bert", BERT),
+    "t5-encoder": ("t5", T5),
+    "t5": ("t5", T5),
+    "opt": ("opt", OPT),
+    "llama": ("llama", {**LLAMA, "num_key_value_heads": 2}),
+    "gpt2": ("gpt2", GPT2),
+}
+
+
 def tiny(kind):
     """A random model of 2 layers, without dropout, with weights as unlike as those of a trained one."""
-    t5 = {
-        "d_model": 32,
-        "d_kv": 8,
-        "d_ff": 64,
-        "num_layers": 2,
-        "num_heads": 4,
-        "dropout_rate": 0.0,
-    }
-    bert = {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-    }
-    opt = {
-        "hidden_size": 64,
-        "ffn_dim": 128,
-        "word_embed_proj_dim": 32,
-        "do_layer_norm_before": False,
-    }
-    gpt2 = {
-        "vocab_size": 40,
-        "n_embd": 32,
-        "n_layer": 2,
-        "n_head": 4,
-        "n_positions": 16,
-    }
-    gpt2 |= {"bos_token_id": 2, "eos_token_id": 2}
-    gpt2 |= dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0)
-    makers = {
-        "bert": lambda: transformers.BertModel(
-            transformers.BertConfig(
-                vocab_size=40,
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-                **bert,
-            ),
-            add_pooling_layer=False,
-        ),
-        "t5-encoder": lambda: transformers.T5EncoderModel(
-            transformers.T5Config(vocab_size=40, **t5)
-        ),
-        "t5": lambda: transformers.T5Model(transformers.T5Config(vocab_size=40, **t5)),
-        "opt": lambda: transformers.OPTModel(
-            transformers.OPTConfig(
-                vocab_size=40,
-                num_hidden_layers=2,
-                num_attention_heads=4,
-                dropout=0.0,
-                **opt,
-            )
-        ),
-        "llama": lambda: transformers.LlamaModel(
-            transformers.LlamaConfig(vocab_size=40, num_key_value_heads=2, **bert)
-        ),
-        "gpt2": lambda: transformers.GPT2Model(transformers.GPT2Config(**gpt2)),
-    }
-    model = makers[kind]()
+    architecture, settings = CONFIGS[kind]
+    config = transformers.AutoConfig.for_model(architecture, vocab_size=40, **settings)
+    if kind == "bert":
+        model = transformers.BertModel(config, add_pooling_layer=False)
+    elif kind == "t5-encoder":
+        model = transformers.T5EncoderModel(config)
+    else:
+        model = transformers.AutoModel.from_config(config)
     return randomised(model)
 
 

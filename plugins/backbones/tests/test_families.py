@@ -244,7 +244,7 @@ def test_a_layer_that_the_configuration_does_not_count_is_not_dropped(
 @pytest.mark.parametrize(
     ("size", "layers", "width"), [("tiny", 2, 128), ("mini", 4, 256)]
 )
-@pytest.mark.parametrize("backbone", RANDOM, ids=str)
+@pytest.mark.parametrize("backbone", RANDOM, ids=lambda backbone: backbone.name)
 def test_a_random_model_has_the_size_that_is_asked_for(
     sentences, backbone, size, layers, width
 ):

@@ -88,9 +88,9 @@ class Vocabulary:
 
 
 def test_the_350m_has_its_norms_behind_and_none_at_the_end():
-    config = OptFamily(Opt(init="random", size="350m"), frozenset()).config(
-        Vocabulary()
-    )
+    family = OptFamily(Opt(init="random", size="350m"), frozenset())
+    config = family.config(Vocabulary())
+    assert family.width(config) == 512
     with torch.device("meta"):
         decoder = transformers.OPTModel(config).decoder
     assert decoder.final_layer_norm is None
