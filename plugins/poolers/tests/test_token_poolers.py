@@ -46,11 +46,13 @@ def test_vectors_are_those_of_a_loop_over_the_real_tokens(
     random_states, pooler, lengths, side
 ):
     states = random_states(lengths, side=side)
-    whole = states._replace(attention_mask=None)
     module = pooler.build(6)
-    for given in (states, whole):
-        expected = vectors_by_hand(pooler, given)
-        torch.testing.assert_close(module(given), expected, rtol=1e-5, atol=1e-6)
+    expected = vectors_by_hand(pooler, states)
+    torch.testing.assert_close(module(states), expected, rtol=1e-5, atol=1e-6)
+    # What was padding is a thousand times as large.
+    whole = states._replace(attention_mask=None)
+    expected = vectors_by_hand(pooler, whole)
+    torch.testing.assert_close(module(whole), expected, rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

@@ -23,7 +23,7 @@ from sentbed_backbones._torch.packed_parts import (
     layer_norm,
     same_row,
 )
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
+from sentbed_backbones._torch.prepacked_cpu_linear import Products, is_plain
 from sentbed_backbones._torch.short_attention import has_amx, suits
 from sentbed_backbones._torch.token_states import positions
 
@@ -48,6 +48,7 @@ class FastBert(nn.Module):
         config = model.config
         return (
             type(model) in CLASSES
+            and is_plain(model)
             and config.hidden_act == "gelu"
             and not getattr(config, "is_decoder", False)
             and not getattr(config, "add_cross_attention", False)
