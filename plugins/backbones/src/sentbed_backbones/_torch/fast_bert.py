@@ -45,11 +45,12 @@ class FastBert(nn.Module):
     @staticmethod
     def fits(model: Any) -> bool:
         """Whether this class implements the model's forward pass."""
+        if type(model) not in CLASSES or not is_plain(model):
+            return False
+
         config = model.config
         return (
-            type(model) in CLASSES
-            and is_plain(model)
-            and config.hidden_act == "gelu"
+            config.hidden_act == "gelu"
             and not getattr(config, "is_decoder", False)
             and not getattr(config, "add_cross_attention", False)
         )
