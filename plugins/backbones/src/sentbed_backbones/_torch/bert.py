@@ -118,9 +118,10 @@ class BertFamily(Family):
         unfilled = []
         for name in missing:
             weight = parameters.get(name)
-            is_of_head = weight is not None and name.startswith(HEADS)
-            # Only a square matrix has an identity.
-            if not is_of_head or len(set(weight.shape)) > 1:
+            if weight is None or not name.startswith(HEADS):
+                unfilled.append(name)
+            elif len(set(weight.shape)) > 1:
+                # Only a square matrix has an identity.
                 unfilled.append(name)
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(weight)
