@@ -165,7 +165,7 @@ class CausalFamily(Family):
         if "layers" in self.needs or not are_layers:
             return None
 
-        last = max(number % count for number in numbers)
+        last: int = max(number % count for number in numbers)
         if last == count - 1:
             return None
 
