@@ -376,7 +376,9 @@ def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(
         .find("intervention", "contrastive-prompting")
         .cls(block=2),
     )
-    with pytest.raises(ModelError, match="acts at block 2, and blocks 0 to 0 are run"):
+    with pytest.raises(
+        ModelError, match="acts at block 2, and the pass ends before block 1"
+    ):
         component.build(BuildContext(tuple))
 
 
@@ -427,13 +429,13 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
             TOML_TP.replace("1", "9"),
             [],
             "",
-            "acts at block 8, and the last block that is run is 1",
+            "acts at block 8, and the pass ends before block 2",
         ),
         (
             TOML_CP,
             ["encoder.backbone.layers=[1]"],
             "",
-            "acts at block 1, and the last block that is run is 0",
+            "acts at block 1, and the pass ends before block 1",
         ),
         (TOML_TP.replace("0", "1"), [], "", "between which there is no block"),
         (

@@ -45,7 +45,7 @@ def forms(built):
 def naive(directory, ids):
     """The embeddings and the output of each block for one text, `(length, width)`, the last after the norm.
 
-    transformers' own blocks, called one after the other under a mask that hides only what is beyond a window.
+    The mask that transformers is given hides only what is beyond a window.
     """
     model = transformers.AutoModel.from_pretrained(
         directory, attn_implementation="eager"
@@ -53,45 +53,24 @@ def naive(directory, ids):
     places = torch.arange(len(ids))[None]
     mask = torch.zeros(1, 1, len(ids), len(ids))
     window = getattr(model.config, "sliding_window", None)
-    for query in range(len(ids)):
-        for key in range(len(ids)):
-            if window is not None and abs(query - key) > window:
-                mask[0, 0, query, key] = -torch.inf
-    if isinstance(model, transformers.OPTModel):
-        part = model.decoder
-        hidden = part.embed_tokens(ids[None])
-        hidden = hidden if part.project_in is None else part.project_in(hidden)
-        offset = part.embed_positions.offset
-        hidden = hidden + torch.nn.functional.embedding(
-            places + offset, part.embed_positions.weight
-        )
-        blocks, named, norm = (
-            part.layers,
-            {},
-            part.final_layer_norm or torch.nn.Identity(),
-        )
-    elif isinstance(model, transformers.GPT2Model):
-        hidden = model.wte(ids[None]) + model.wpe(places)
-        blocks, named, norm = model.h, {}, model.ln_f
-    else:
-        hidden = model.embed_tokens(ids[None])
-        named = {"position_embeddings": model.rotary_emb(hidden, places)}
-        blocks, norm = model.layers, model.norm
-    states = [hidden]
-    for block in blocks:
-        output = block(states[-1], attention_mask=mask, **named)
-        states.append(output[0] if isinstance(output, tuple) else output)
-    last = norm(states[-1])
-    if getattr(getattr(model, "decoder", None), "project_out", None) is not None:
-        last = model.decoder.project_out(last)
-    return [state[0] for state in (*states[:-1], last)]
+    if window is not None:
+        distance = (places - places.T).abs()
+        mask[0, 0, distance > window] = -torch.inf
+    output = model(
+        input_ids=ids[None],
+        attention_mask=mask,
+        position_ids=places,
+        output_hidden_states=True,
+    )
+    states = [*output.hidden_states[:-1], output.last_hidden_state]
+    return [state[0] for state in states]
 
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_states_are_those_of_a_loop_over_the_blocks_under_a_mask(
+def test_states_are_those_of_transformers_under_a_mask(
     save_model, no_texts, padded, kind, side
 ):
     directory = save_model(kind)
@@ -132,7 +111,7 @@ def test_a_later_token_changes_earlier_states(save_model, no_texts, kind):
 @pytest.mark.parametrize("layers", [(1,), (2,), (0, 1)], ids=str)
 @pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
 @torch.no_grad()
-def test_a_pass_that_ends_early_gives_the_states_of_the_loop(
+def test_a_pass_that_ends_early_gives_the_states_of_transformers_under_a_mask(
     save_model,
     no_texts,
     padded,

@@ -4,8 +4,6 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from sentbed.protocols import BuildContext
-from sentbed_backbones._torch.causal import CausalFamily
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.token_states import SharedPrefixStates
 from sentbed_backbones.causal import Causal
@@ -23,40 +21,11 @@ TEXTS = (
 PREFIX = torch.tensor([21, 22, 23, 24, 25, 26, 27, 28])
 
 
-def forms(built):
-    return built.module.eval(), built.inference(built.module, torch.float32)
-
-
 def one_by_one(built, texts):
     return [
         torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
         for text in texts
     ]
-
-
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("reuse_prefix", [True, False])
-@pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("kind", KINDS)
-@torch.no_grad()
-def test_states_are_those_of_transformers_one_text_at_a_time(
-    save_model,
-    no_texts,
-    padded,
-    assert_one_by_one,
-    kind,
-    side,
-    reuse_prefix,
-):
-    directory = save_model(kind)
-    built = Causal(model=str(directory), reuse_prefix=reuse_prefix).build(no_texts)
-    reference = transformers.AutoModel.from_pretrained(directory).eval()
-    ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side)
-    assert not mask.all()
-    for module in forms(built):
-        assert_one_by_one(built, module, reference, TEXTS, ids, mask)
-    assert (built.width, built.max_length) == (32, 40)
-    assert built.shares_prefix == reuse_prefix
 
 
 @pytest.mark.parametrize("layers", ["last", "first-last"])
@@ -123,89 +92,3 @@ def test_causal_masks_in_old_files_are_no_weights(save_model, no_texts, prefix):
     found = Causal(model=str(directory)).build(no_texts).module.model.state_dict()
     assert found.keys() == weights.keys()
     assert all(torch.equal(value, weights[key]) for key, value in found.items())
-
-
-@pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_the_weights_of_a_language_model_are_read_without_its_head(
-    save_model, no_texts, kind
-):
-    directory = save_model(kind)
-    config = transformers.AutoConfig.from_pretrained(directory)
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    model.save_pretrained(directory)
-    found = Causal(model=str(directory)).build(no_texts).module.model.state_dict()
-    expected = model.base_model.state_dict()
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(value, expected[key]) for key, value in found.items())
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_the_dropout_can_be_set(save_model, no_texts, kind):
-    directory = save_model(kind)
-    ids = torch.randint(5, 60, (4, 12))
-    for dropout in (0.0, 0.6):
-        built = Causal(model=str(directory), dropout=dropout).build(no_texts)
-        module = built.module.train()
-        assert torch.equal(
-            *(module(ids, None).last_hidden_state for _ in range(2))
-        ) == (dropout == 0)
-
-
-# --- random weights ----------------------------------------------------------------------------------------
-
-
-def test_a_random_llama_has_the_size_that_is_asked_for(
-    sentences,
-):
-    for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
-        built = Causal(init="random", size=size, vocab_size=300).build(
-            BuildContext(lambda: sentences)
-        )
-        assert type(built.module.model) is transformers.LlamaModel
-        assert len(built.module.model.layers) == layers
-        assert built.width == width
-        assert torch.isfinite(
-            built.module.eval()(torch.arange(300)[None], None).last_hidden_state
-        ).all()
-
-
-class Vocabulary:
-    """As much of a tokenizer as a configuration needs, with the vocabulary that was published."""
-
-    pad_token_id, bos_token_id, eos_token_id = None, 1, 2
-
-    def __len__(self):
-        return 32000
-
-
-PUBLISHED = {"7b": 6.738e9, "13b": 13.02e9, "30b": 32.53e9, "65b": 65.29e9}
-"""Weights of LLaMA, the head with which it predicts words included (Touvron et al., 2023, table 2)."""
-
-
-@pytest.mark.parametrize("size", PUBLISHED)
-def test_a_named_size_has_as_many_weights_as_was_published(size):
-    config = CausalFamily(Causal(init="random", size=size), frozenset()).config(
-        Vocabulary()
-    )
-    with torch.device("meta"):
-        model = transformers.LlamaForCausalLM(config)
-    found = sum(parameter.numel() for parameter in model.parameters())
-    assert found == pytest.approx(PUBLISHED[size], rel=0.002)
-
-
-def test_a_trained_tokenizer_frames_texts_as_llamas_does(
-    sentences,
-):
-    built = Causal(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
-    tokenizer = built.tokenizer.original
-    assert tokenizer.convert_ids_to_tokens(range(3)) == ["<unk>", "<s>", "</s>"]
-    tokens = built.tokenizer.encode(["the 我 cat", ""], 64)
-    first, second = (
-        tokens.ids[: tokens.offsets[1]].tolist(),
-        tokens.ids[tokens.offsets[1] :].tolist(),
-    )
-    assert second == [1]
-    assert first[0] == 1
-    assert not {0, 1, 2} & set(first[1:])
-    assert tokenizer.backend_tokenizer.decode(first[1:]) == "the 我 cat"
-    assert built.module.model.config.vocab_size == len(tokenizer)

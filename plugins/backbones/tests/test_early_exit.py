@@ -110,26 +110,6 @@ def test_no_block_runs_after_the_last_layer_that_is_read_and_the_states_are_the_
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_a_pass_that_ends_early_equals_the_full_pass_of_the_same_form(
-    save_model, no_texts, padded, kind
-):
-    directory = str(save_model(kind, **KINDS[kind]))
-    whole = Causal(model=directory).build(
-        attrs.evolve(no_texts, needs=frozenset({"layers"}))
-    )
-    for depth in range(BLOCKS):
-        early = Causal(model=directory, layers=(depth,)).build(no_texts)
-        ids, mask = padded(early.tokenizer.encode(TEXTS, 64), early.tokenizer.pad_id)
-        for full, ended in zip(forms(whole), forms(early), strict=True):
-            found = ended(ids, mask).last_hidden_state
-            real = mask.bool()
-            torch.testing.assert_close(
-                found[real], full(ids, mask).layers[depth][real], rtol=0, atol=1e-6
-            )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@torch.no_grad()
 def test_a_shared_prefix_is_computed_once_up_to_the_layer_that_is_read(
     save_model, no_texts, padded, kind
 ):

@@ -97,36 +97,6 @@ def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(load, 
     torch.testing.assert_close(states, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("group", [2, 3, 5, 16])
-def test_sentences_that_attend_as_a_group_do_not_see_each_other(
-    load, monkeypatch, group
-):
-    model = load()
-    monkeypatch.setattr(FastBert, "group", lambda *_: group)
-    packed = FastBert(model, Products(torch.float32))
-    for rows, length in SHAPES:
-        ids = random_ids(rows, length)
-        states = packed(ids, None).last_hidden_state
-        assert states.shape == (rows, length, 32)
-        torch.testing.assert_close(states, states_of(model, ids), rtol=0, atol=1e-5)
-
-
-@needs_bf16_products
-@pytest.mark.parametrize("kind", PLAIN)
-def test_bf16_states_point_where_fp32_states_do(load, kind):
-    model = load(kind)
-    packed = FastBert(model, Products(torch.bfloat16))
-    for rows, length in SHAPES:
-        ids = random_ids(rows, length)
-        states = packed(ids, None).last_hidden_state
-        assert states.dtype == torch.bfloat16
-        assert states.shape == (rows, length, 32)
-        cosine = functional.cosine_similarity(
-            states.float(), states_of(model, ids), dim=-1
-        )
-        assert cosine.min() > 0.999
-
-
 @needs_bf16_products
 @pytest.mark.parametrize("amx", [True, False])
 def test_bf16_states_with_padding_point_where_fp32_states_do(load, monkeypatch, amx):
@@ -192,43 +162,11 @@ def test_only_short_bf16_sentences_are_grouped_for_amx(load, monkeypatch):
     assert bf16.group(8) == 1
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_the_form_without_onednn_gives_the_same_states(load, monkeypatch, kind):
-    model = load(kind)
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    packed = FastBert(model, Products(torch.float32))
-    ids, mask = right_padded(5, 9, model.config.pad_token_id)
-    states = packed(ids, mask).last_hidden_state
-    torch.testing.assert_close(
-        states[mask.bool()], states_of(model, ids, mask)[mask.bool()], rtol=0, atol=1e-5
-    )
-
-
 def test_the_epsilon_of_layer_normalisation_is_the_models_own(load):
     model = load(layer_norm_eps=0.1)
     ids = random_ids(3, 7)
     states = FastBert(model, Products(torch.float32))(ids, None).last_hidden_state
     torch.testing.assert_close(states, states_of(model, ids), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_packed_form_holds_copies(load, dtype):
-    model = load().to(dtype)
-    packed = FastBert(model, Products(dtype))
-    ids = random_ids(2, 40)
-    before = packed(ids, None).last_hidden_state.clone()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.fill_(7.0)
-    assert torch.equal(packed(ids, None).last_hidden_state, before)
-
-
-def test_the_packed_form_carries_no_gradient(load):
-    model = load()
-    assert not FastBert(model, Products(torch.float32))(
-        random_ids(2, 5), None
-    ).last_hidden_state.requires_grad
-    assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 @pytest.mark.sweep(2)
@@ -293,25 +231,3 @@ def test_plain_architectures_are_packed_without_dropout_whatever_mode_the_module
     torch.testing.assert_close(
         packed(ids, None).last_hidden_state, expected, rtol=0, atol=1e-5
     )
-
-
-def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(
-    load,
-):
-    class Shifted(transformers.BertModel):
-        def forward(self, **inputs):
-            output = super().forward(**inputs)
-            output.last_hidden_state += 1
-            return output
-
-    assert FastBert.fits(load())
-    assert not FastBert.fits(Shifted(load().config))
-
-
-def test_several_threads_at_a_time_get_what_one_gets(load, assert_reentrant):
-    model = load("roberta")
-    padded = [
-        right_padded(rows, length, model.config.pad_token_id) for rows, length in SHAPES
-    ]
-    plain = [(random_ids(rows, length), None) for rows, length in SHAPES]
-    assert_reentrant(FastBert(model, Products(torch.float32)), [*padded, *plain])

@@ -205,48 +205,12 @@ def test_padded_states_are_those_of_a_padded_batch_in_transformers(model):
         torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-5)
 
 
-def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
-    either,
-):
-    ids = random_ids(3, 6)
-    last = pack(either)(ids, None, the_prefix())
-    every = pack(either, layers=True)(ids, None, the_prefix())
-    assert last.layers is None
-    assert every.layers is not None
-    assert torch.equal(every.layers[-1], last.last_hidden_state)
-    assert torch.equal(every.last_hidden_state, last.last_hidden_state)
-
-
 def test_a_mask_without_padding_changes_nothing(either):
     packed = pack(either)
     ids = random_ids(4, 7)
     for prefix in (None, the_prefix()):
         found = packed(ids, torch.ones_like(ids), prefix).last_hidden_state
         assert torch.equal(found, packed(ids, None, prefix).last_hidden_state)
-
-
-@pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
-def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either, prefix):
-    packed = pack(either)
-    ids, mask = mixed(4, 8, "left")
-    mask[2] = 0
-    states = packed(ids, mask, prefix).last_hidden_state
-    assert states.isfinite().all()
-    others = torch.tensor([0, 1, 3])
-    expected = packed(ids[others], mask[others], prefix).last_hidden_state
-    torch.testing.assert_close(states[others], expected, rtol=0, atol=1e-6)
-
-
-def test_what_is_padding_does_not_matter(either):
-    packed = pack(either)
-    for side in ("right", "left"):
-        ids, mask = mixed(5, 12, side)
-        real = functional.pad(mask, (PREFIX, 0), value=1).bool()
-        other = torch.where(mask.bool(), ids, 33)
-        found = packed(ids, mask, the_prefix()).last_hidden_state[real]
-        torch.testing.assert_close(
-            found, packed(other, mask, the_prefix()).last_hidden_state[real]
-        )
 
 
 @pytest.mark.sweep(3)
@@ -277,40 +241,6 @@ def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either):
         assert packed.group(3, 1, 37) == 3
         packed.words = packed.words.to("meta")
         assert packed.group(100, 8, 0) == packed.group(100, 8, 37) == 1
-
-
-def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(
-    either,
-):
-    packed = pack(either)
-    ids = random_ids(3, 6)
-    prefixes = [the_prefix(5), the_prefix(6), the_prefix(5)[:4], the_prefix(5)]
-    for prefix in prefixes:
-        assert_same(either, packed(ids, None, prefix), ids, None, prefix)
-    assert_same(either, packed(ids, None), ids, None)
-
-
-def test_a_prefix_that_is_changed_in_place_is_another_prefix(either):
-    packed = pack(either)
-    ids, prefix = random_ids(3, 6), the_prefix()
-    packed(ids, None, prefix)
-    prefix[2] = 71
-    assert_same(either, packed(ids, None, prefix), ids, None, prefix)
-
-
-def test_a_prefix_goes_through_the_layers_once(either, monkeypatch):
-    tokens = []
-    run = FastCausal.run
-
-    def counted(self, input_ids, *rest, **named):
-        tokens.append(input_ids.numel())
-        return run(self, input_ids, *rest, **named)
-
-    monkeypatch.setattr(FastCausal, "run", counted)
-    packed = pack(either)
-    for seed in (1, 2, 3):
-        packed(random_ids(2, 30, seed), None, the_prefix())
-    assert tokens == [PREFIX, 60, 60, 60]
 
 
 @pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
@@ -347,41 +277,6 @@ def test_bf16_states_point_where_fp32_states_do(model):
             assert functional.cosine_similarity(found, expected, dim=-1).min() > 0.999
 
 
-def test_the_form_without_onednn_gives_the_same_states(model, monkeypatch):
-    prefix = the_prefix()
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    packed = pack(model)
-    ids, mask = mixed(5, 9, "right")
-    assert_same(model, packed(ids, mask, prefix), ids, mask, prefix)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_packed_form_holds_copies(either, dtype):
-    model = either.to(dtype)
-    packed = pack(model, dtype)
-    ids = random_ids(2, 40)
-    before = packed(ids, None).last_hidden_state.clone()
-    with torch.no_grad():
-        for tensor in (*model.parameters(), *model.buffers()):
-            tensor.fill_(7.0)
-    assert torch.equal(packed(ids, None).last_hidden_state, before)
-
-
-def test_the_packed_form_carries_no_gradient(either):
-    packed = pack(either)
-    assert not packed(
-        random_ids(2, 5), None, the_prefix()
-    ).last_hidden_state.requires_grad
-    assert all(parameter.requires_grad for parameter in either.parameters())
-
-
-def test_the_packed_form_is_without_dropout_in_training_mode(either):
-    either.config.dropout = either.config.attention_dropout = 0.5
-    packed = pack(either.train())
-    ids = random_ids(3, 6)
-    assert_same(either.eval(), packed(ids, None), ids, None)
-
-
 @pytest.mark.parametrize(
     ("variant", "overrides"),
     [
@@ -413,24 +308,6 @@ def test_other_architectures_do_not_fit():
     for model in (mistral, bert, head):
         assert not FastCausal.fits(model)
     assert FastCausal.fits(head.model)
-
-
-def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either):
-    kind = type("Shifted", (type(either),), {})
-    assert not FastCausal.fits(kind(either.config))
-
-
-def test_a_model_with_layers_of_another_package_does_not_fit(either):
-    class Adapter(torch.nn.Linear):
-        pass
-
-    layers = (
-        either.layers
-        if isinstance(either, transformers.LlamaModel)
-        else either.decoder.layers
-    )
-    layers[1].self_attn.v_proj = Adapter(64, 64)
-    assert not FastCausal.fits(either)
 
 
 def test_several_threads_at_a_time_get_what_one_gets(either, assert_reentrant):

@@ -37,11 +37,6 @@ VARIANTS: dict[str, tuple[type, dict[str, Any]]] = {
 }
 SHAPES = [(1, 1), (1, 14), (2, 3), (3, 31), (7, 9), (13, 1), (5, 14), (2, 200)]
 
-needs_bf16_products = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-    reason="oneDNN has no bf16 products on this processor",
-)
-
 
 def small(variant, **overrides):
     kind, settings = VARIANTS[variant]
@@ -160,27 +155,6 @@ def test_a_padded_row_has_the_states_that_it_has_alone(either, side):
             )
 
 
-def test_a_row_has_the_same_states_alone_and_in_a_batch(either):
-    packed = pack(either)
-    ids = random_ids(9, 11)
-    together = list(tensors(packed(ids, None)))
-    for row in range(9):
-        alone = tensors(packed(ids[row : row + 1], None))
-        for one, all_rows in zip(alone, together, strict=True):
-            torch.testing.assert_close(one[0], all_rows[row], rtol=0, atol=1e-5)
-
-
-def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
-    either,
-):
-    ids = random_ids(3, 6)
-    last, every = pack(either)(ids, None), pack(either, layers=True)(ids, None)
-    assert last.layers is None
-    assert every.layers is not None
-    assert torch.equal(every.layers[-1], last.last_hidden_state)
-    assert torch.equal(every.last_hidden_state, last.last_hidden_state)
-
-
 def test_the_decoder_is_not_computed_where_it_is_not_wanted():
     model = small("t5")
     ids = random_ids(3, 6)
@@ -189,47 +163,6 @@ def test_the_decoder_is_not_computed_where_it_is_not_wanted():
     wanted = pack(model)(ids, None)
     assert wanted.decoder_state is not None
     assert torch.equal(states.last_hidden_state, wanted.last_hidden_state)
-
-
-def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either):
-    packed = pack(either)
-    ids, mask = mixed(4, 8, "left")
-    mask[2] = 0
-    others = torch.tensor([0, 1, 3])
-    for all_rows, rest in zip(
-        tensors(packed(ids, mask)),
-        tensors(packed(ids[others], mask[others])),
-        strict=True,
-    ):
-        assert all_rows.isfinite().all()
-        torch.testing.assert_close(all_rows[others], rest, rtol=0, atol=1e-6)
-
-
-def test_what_is_padding_does_not_matter(either):
-    packed = pack(either)
-    for side in ("right", "left"):
-        ids, mask = mixed(5, 12, side)
-        found, other = (
-            packed(ids, mask),
-            packed(torch.where(mask.bool(), ids, 33), mask),
-        )
-        real = mask.bool()
-        torch.testing.assert_close(
-            found.last_hidden_state[real], other.last_hidden_state[real]
-        )
-        torch.testing.assert_close(found.decoder_state, other.decoder_state)
-
-
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("group", [2, 3, 5, 16])
-def test_rows_that_attend_as_a_group_do_not_see_each_other(either, monkeypatch, group):
-    monkeypatch.setattr(FastT5, "group", lambda *_: group)
-    packed = pack(either, layers=True)
-    for rows, length in SHAPES:
-        ids = random_ids(rows, length)
-        states = packed(ids, None)
-        assert states.last_hidden_state.shape == (rows, length, 32)
-        assert_close(states, expected(either, ids, None, layers=True))
 
 
 def test_only_short_bf16_rows_on_a_processor_are_grouped():
@@ -258,31 +191,6 @@ def test_the_bias_of_a_length_is_computed_once(monkeypatch):
     assert lengths == [6, 9, 6]
 
 
-@pytest.mark.sweep(3)
-@needs_bf16_products
-def test_bf16_states_point_where_fp32_states_do(model):
-    exact, packed = pack(model), pack(model, torch.bfloat16)
-    for rows, length in SHAPES:
-        for ids, mask in (
-            (random_ids(rows, length), None),
-            mixed(rows, length, "right"),
-        ):
-            real = torch.ones_like(ids).bool() if mask is None else mask.bool()
-            found, right = packed(ids, mask), exact(ids, mask)
-            assert found.last_hidden_state.dtype == torch.bfloat16
-            pairs = [(found.last_hidden_state[real], right.last_hidden_state[real])]
-            if decodes(model):
-                pairs.append((found.decoder_state, right.decoder_state))
-            for a, b in pairs:
-                assert functional.cosine_similarity(a.float(), b, dim=-1).min() > 0.999
-
-
-def test_the_form_without_onednn_gives_the_same_states(model, monkeypatch):
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    ids, mask = mixed(5, 9, "right")
-    assert_close(pack(model)(ids, mask), expected(model, ids, mask))
-
-
 def test_fp16_states_that_overflow_are_bounded_as_in_transformers(
     monkeypatch,
 ):
@@ -308,32 +216,6 @@ def test_fp16_states_that_overflow_are_bounded_as_in_transformers(
         )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_packed_form_holds_copies(either, dtype):
-    model = either.to(dtype)
-    packed = pack(model, dtype)
-    ids = random_ids(2, 40)
-    before = [state.clone() for state in tensors(packed(ids, None))]
-    packed.last_bias = None
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.fill_(7.0)
-    for found, right in zip(tensors(packed(ids, None)), before, strict=True):
-        assert torch.equal(found, right)
-
-
-def test_the_packed_form_carries_no_gradient(either):
-    assert not any(
-        state.requires_grad for state in tensors(pack(either)(random_ids(2, 5), None))
-    )
-    assert all(parameter.requires_grad for parameter in either.parameters())
-
-
-def test_the_packed_form_is_without_dropout_in_training_mode(either):
-    ids = random_ids(3, 6)
-    assert_close(pack(either.train())(ids, None), expected(either.eval(), ids, None))
-
-
 @pytest.mark.parametrize(
     "projection", ["gelu", "gelu_new", "silu", "gated-relu", "gated-silu"]
 )
@@ -357,19 +239,6 @@ def test_other_architectures_do_not_fit():
     )
     for model in (umt5, head, head.encoder, causal):
         assert not FastT5.fits(model)
-
-
-def test_a_subclass_with_a_forward_pass_of_its_own_does_not_fit(either):
-    kind = type("Shifted", (type(either),), {})
-    assert not FastT5.fits(kind(either.config))
-
-
-def test_a_model_with_layers_of_another_package_does_not_fit(either):
-    class Adapter(torch.nn.Linear):
-        pass
-
-    either.encoder.block[1].layer[0].SelfAttention.v = Adapter(32, 32)
-    assert not FastT5.fits(either)
 
 
 @pytest.mark.parametrize(
@@ -400,10 +269,3 @@ def test_the_family_packs_nothing_that_does_not_fit():
     model = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
     family = T5Family(T5(), frozenset())
     assert family.packed(model, Products(torch.float32)) is None
-
-
-def test_several_threads_at_a_time_get_what_one_gets(either, assert_reentrant):
-    # The position bias of the last length is kept: lengths take turns.
-    padded = [mixed(rows, length, "right") for rows, length in SHAPES]
-    plain = [(random_ids(rows, length), None) for rows, length in SHAPES]
-    assert_reentrant(pack(either), [*padded, *plain])

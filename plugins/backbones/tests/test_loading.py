@@ -46,7 +46,8 @@ TOKENIZER = {"tokenizer.json", "tokenizer_config.json"}
 
 
 def of(kind, directory, **parameters):
-    return FAMILIES[kind](model=str(directory), **parameters)
+    backbone = FAMILIES.get(kind, Bert)
+    return backbone(model=str(directory), **parameters)
 
 
 def needs(context, *words):
@@ -106,9 +107,10 @@ def refusal(backbone, context):
 # --- padding -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["t5", "t5-1.1", "opt", "llama", "gpt2", "mistral"])
+@pytest.mark.parametrize("kind", [*FAMILIES, "roberta", "xlm-roberta", "electra"])
 def test_padding_may_be_on_either_side(save_model, no_texts, batch_of, kind):
-    built = of(kind, save_model(kind), layers="first-last").build(no_texts)
+    layers = "last" if kind == "opt-350m" else "first-last"
+    built = of(kind, save_model(kind), layers=layers).build(no_texts)
     for module in forms(built):
         right, left = (
             vectors(module, *batch_of(built, side)) for side in ("right", "left")
@@ -211,7 +213,8 @@ def test_all_layers_are_there_for_a_pooler_that_needs_them(
 def test_a_layer_that_is_not_there_is_refused(save_model, no_texts, kind, number):
     message = refusal(of(kind, save_model(kind), layers=(1, number)), no_texts)
     assert message == (
-        f"`layers` has {number}, the model has the embedding output 0 and layers 1 to 2; choose among them"
+        f"`layers` has {number}, the model has the embedding output 0 and layers 1 to 2; "
+        "choose among them, or count from the last one, -1"
     )
 
 
@@ -221,57 +224,6 @@ def test_no_layer_at_all_is_refused():
 
 
 # --- the mask token ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("layers", ["last", "first-last"])
-@pytest.mark.parametrize(("kind", "token"), [("bert", "[MASK]"), ("roberta", "<mask>")])
-def test_the_state_of_the_last_mask_token_is_given(
-    save_model,
-    no_texts,
-    padded,
-    kind,
-    token,
-    layers,
-):
-    directory = save_model(kind)
-    built = Bert(model=str(directory), layers=layers).build(
-        needs(no_texts, "mask-token")
-    )
-    reference = transformers.AutoModel.from_pretrained(directory).eval()
-    assert built.tokenizer.mask_token == token
-    mask_id = built.tokenizer.original.mask_token_id
-    # The second text holds one of its own, and one is the sentence itself.
-    texts = [
-        f"the cat means {token} .",
-        f"a {token} dog barks means {token} .",
-        f"{token} {token}",
-    ]
-    tokens = built.tokenizer.encode(texts, 32)
-    ids, mask = padded(tokens, built.tokenizer.pad_id)
-    for module in forms(built):
-        with torch.no_grad():
-            states = module(ids, mask)
-            for row, text in enumerate(texts):
-                alone = torch.from_numpy(built.tokenizer.encode([text], 32).ids).long()[
-                    None
-                ]
-                place = [
-                    at for at, found in enumerate(alone[0].tolist()) if found == mask_id
-                ][-1]
-                hidden = reference(
-                    input_ids=alone, output_hidden_states=True
-                ).hidden_states
-                expected = (
-                    hidden[-1] if layers == "last" else (hidden[1] + hidden[-1]) / 2
-                )
-                torch.testing.assert_close(
-                    states.mask_state[row], expected[0, place], rtol=0, atol=1e-5
-                )
-
-
-def test_without_the_need_no_mask_state_is_computed(save_model, no_texts, batch_of):
-    built = Bert(model=str(save_model())).build(no_texts)
-    assert all(module(*batch_of(built)).mask_state is None for module in forms(built))
 
 
 def test_a_tokenizer_without_a_mask_token_is_refused_where_one_is_read(
@@ -791,17 +743,6 @@ def test_training_goes_on_from_an_adapter_of_peft(
     )
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("kind", ONE_EACH)
-def test_encoding_with_an_adapter_gives_the_vectors_of_training(
-    save_model, no_texts, batch_of, kind
-):
-    built = adapted(of(kind, save_model(kind)), no_texts)
-    one, other = (vectors(module, *batch_of(built)) for module in forms(built))
-    torch.testing.assert_close(other, one, rtol=0, atol=1e-5)
-    assert any(parameter.requires_grad for parameter in built.module.parameters())
-
-
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("kind", "decodes"), [pair for pair in WITH_DECODER if pair[0] in ONE_EACH]
@@ -828,7 +769,7 @@ def test_a_merged_backbone_is_a_plain_one_with_the_same_vectors(
     again = component.build(attrs.evolve(context, saved=saved))
     batch = batch_of(built)
     expected = vectors(built.module.eval(), *batch)
-    for module in (*forms(merged), *forms(again)):
+    for module in (forms(built)[1], *forms(merged), *forms(again)):
         torch.testing.assert_close(vectors(module, *batch), expected, rtol=0, atol=1e-5)
 
 
@@ -882,6 +823,7 @@ def test_over_four_bits_only_the_adapter_is_saved(
     assert torch.equal(
         vectors(again.inference(again.module, torch.float32), *batch), found
     )
+    assert built.merged()[0] == of(kind, directory)
     bare = of(kind, directory, quantization="nf4").build(no_texts)
     assert not torch.allclose(vectors(bare.module.eval(), *batch), found, atol=1e-2)
     file = directory / "model.safetensors"
@@ -912,26 +854,6 @@ def test_four_bits_without_an_adapter_are_saved_as_a_reference(
     assert torch.equal(
         vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch)
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", NF4)
-def test_merged_four_bits_hold_their_dequantised_weights(
-    save_model, no_texts, batch_of, kind
-):
-    directory = save_model(kind, **WIDE.get(kind, {}))
-    built = of(kind, directory, quantization="nf4", lora=LORA).build(no_texts)
-    disturb(built)
-    component, merged = built.merged()
-    assert component == of(kind, directory)
-    assert {parameter.dtype for parameter in merged.module.parameters()} == {
-        torch.float32
-    }
-    batch = batch_of(built)
-    expected = vectors(built.module.eval(), *batch)
-    plain, packed = (vectors(module, *batch) for module in forms(merged))
-    torch.testing.assert_close(packed, plain, rtol=0, atol=1e-5)
-    torch.testing.assert_close(plain, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -1083,18 +1005,3 @@ def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused_in_a_text
         match=f"the token {last!r}, number 1000000, .* fetch the model again",
     ):
         built.tokenizer.encode([last.removeprefix("##")], 64)
-
-
-@pytest.mark.parametrize("kind", ["opt", "llama"])
-def test_a_missing_weight_is_named_and_not_made_up(save_model, no_texts, kind):
-    directory = save_model(kind)
-    weights = load_file(directory / "model.safetensors")
-    key = next(key for key in weights if ".1." in key)
-    del weights[key]
-    save_file(weights, directory / "model.safetensors", {"format": "pt"})
-    message = refusal(of(kind, directory), no_texts)
-    assert (
-        f"1 weights missing, 0 of another shape, 0 unused, the first is `{key}`"
-        in message
-    )
-    assert message.endswith("fetch the model again")

@@ -453,51 +453,6 @@ def test_only_the_sentence_is_cut_and_the_template_stays_whole(
     assert rows_of(tokenizer.encode(LONG, max_length)) == expected
 
 
-@pytest.mark.parametrize("max_length", [2, 5, 9])
-def test_a_byte_level_prompt_reads_back_byte_for_byte(max_length):
-    tokenizer = behind_prompt("byte-level", "prompt-eol")
-    rows = rows_of(tokenizer.encode(LONG, max_length))
-    fast = trained("byte-level").original.backend_tokenizer
-    cut = trained("byte-level").truncate(LONG, max_length)
-    assert [fast.decode(row, skip_special_tokens=False) for row in rows] == [
-        f'</s>This sentence : "{text}" means in one word:"' for text in cut
-    ]
-
-
-def test_texts_that_fit_are_in_the_prompt_as_they_are():
-    texts = ["the cat", " 😀 ", "", "我们"]
-    tokenizer = behind_prompt("byte-level", "prompt-eol")
-    expected = ids_of(
-        "byte-level",
-        [f'This sentence : "{text}" means in one word:"' for text in texts],
-    )
-    assert rows_of(tokenizer.encode(texts, 100)) == expected
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_prompt_longer_than_the_positions_is_an_error_and_not_a_cut(
-    kind,
-):
-    found = int(behind_prompt(kind, "prompt-eol").encode(LONG, 5).lengths.max())
-    rows = rows_of(behind_prompt(kind, "prompt-eol", found).encode(LONG, 5))
-    assert max(map(len, rows)) == found
-    with pytest.raises(
-        ModelError,
-        match=f"a prompt has {found} tokens, the backbone has positions for {found - 1}; lower",
-    ):
-        behind_prompt(kind, "prompt-eol", found - 1).encode(LONG, 5)
-
-
-def test_the_mask_in_a_prompt_is_the_mask_token():
-    tokenizer = behind_prompt("wordpiece", "prompt-bert")
-    (row,) = rows_of(tokenizer.encode(["the cat"], 5))
-    tokens = trained("wordpiece").original.convert_ids_to_tokens(row)
-    assert tokens[-3:] == ["[MASK]", ".", "[SEP]"]
-    assert tokens.count("[MASK]") == 1
-    with pytest.raises(ModelError, match="the tokenizer has no mask token"):
-        behind_prompt("byte-level", "prompt-bert").encode(["the cat"], 5)
-
-
 # --- a byte-level tokenizer of our own ---------------------------------------------------------------------
 
 OPT_SPECIALS = {

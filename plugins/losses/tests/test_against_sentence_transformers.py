@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.similarity_kl import SimilarityKL
 from sentbed_losses.spread_out import SpreadOut
 
-Vectors = Mapping[str, torch.Tensor]
 Theirs = Callable[[Any, list[torch.Tensor], dict[str, torch.Tensor]], torch.Tensor]
 
 ROWS, WIDTH = 8, 6

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import pytest
 import torch
@@ -10,9 +9,6 @@ from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.queue import Queue
 from sentbed_losses.temperature import LearnableTemperature
-
-Vectors = Mapping[str, torch.Tensor]
-
 
 # Row 1 has the positive of row 0, row 2's positive is the anchor of row 3, the hard negative of row 4 is the
 # anchor of row 0, and row 5's own hard negative is its positive.
@@ -23,6 +19,10 @@ IDS = {
 }
 
 CASES = [
+    InfoNCE(temperature=0.05),
+    InfoNCE(temperature=2.0, symmetric=True),
+    InfoNCE(temperature=0.5, similarity="dot"),
+    InfoNCE(temperature=2.0, similarity="dot", symmetric=True),
     InfoNCE(hardness=5.0, temperature=0.5),
     InfoNCE(hardness=5.0, hardness_of="others", temperature=0.5, symmetric=True),
     InfoNCE(
@@ -181,45 +181,6 @@ def test_the_gradient_of_the_temperature_is_that_of_its_logarithm(
     log = torch.tensor(math.log(0.3), dtype=torch.float64, requires_grad=True)
     formula(parameters, draw(), temperature=log.exp())[0].backward()
     (parameter,) = module.parameters()
-    agrees(parameter.grad, log.grad)
-
-
-@pytest.mark.parametrize(("target", "rate"), [("positive", 0.3), ("negative", -0.3)])
-def test_the_temperature_never_leaves_its_bounds_and_comes_back(draw, target, rate):
-    """Right pairs draw the temperature down, wrong ones up: push it against a bound, then the other way."""
-    vectors = draw(negatives=False)
-    pairs = {"positive": vectors["anchor"], "negative": -vectors["anchor"]}
-    module = InfoNCE(temperature=LearnableTemperature(1.0, min=0.5, max=2.0)).build(4)
-    bound = 0.5 if target == "positive" else 2.0
-    optimizer = torch.optim.SGD(module.parameters(), lr=3.0)
-
-    def step(name):
-        output = module({"anchor": vectors["anchor"], "positive": pairs[name]})
-        optimizer.zero_grad()
-        output.loss.backward()
-        optimizer.step()
-        return output.metrics["temperature"].item()
-
-    pushed = [step(target) for _ in range(12)]
-    assert all(0.5 - 1e-6 <= value <= 2.0 + 1e-6 for value in pushed)
-    assert pushed[-1] == pytest.approx(bound)
-    (parameter,) = module.parameters()
-    assert abs(parameter.item()) > math.log(2)
-    other = "negative" if target == "positive" else "positive"
-    back = [step(other) for _ in range(60)]
-    assert all(0.5 - 1e-6 <= value <= 2.0 + 1e-6 for value in back)
-    assert abs(math.log(back[-1] / bound)) > 0.1
-
-
-def test_beyond_a_bound_the_gradient_is_that_at_the_bound(draw, formula, agrees):
-    parameters = InfoNCE(temperature=LearnableTemperature(0.5, min=0.5, max=2.0))
-    module = parameters.build(4)
-    (parameter,) = module.parameters()
-    with torch.no_grad():
-        parameter.fill_(math.log(0.1))
-    module(draw()).loss.backward()
-    log = torch.tensor(math.log(0.5), dtype=torch.float64, requires_grad=True)
-    formula(parameters, draw(), temperature=log.exp())[0].backward()
     agrees(parameter.grad, log.grad)
 
 

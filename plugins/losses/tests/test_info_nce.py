@@ -1,78 +1,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from itertools import product
 
 import pytest
 import torch
 from sentbed_losses.info_nce import InfoNCE
-
-Vectors = Mapping[str, torch.Tensor]
-
-CASES = [
-    InfoNCE(temperature=temperature, similarity=similarity, symmetric=symmetric)
-    for temperature, similarity, symmetric in product(
-        (0.05, 0.5, 2.0), ("cosine", "dot"), (False, True)
-    )
-]
-
-
-def similarity_of(u, v, kind):
-    dot = sum(a * b for a, b in zip(u, v, strict=True))
-    return dot / (math.hypot(*u) * math.hypot(*v)) if kind != "dot" else dot
-
-
-def naive_direction(parameters, queries, keys, others):
-    total = 0.0
-    for i, query in enumerate(queries):
-        weights = [
-            math.exp(
-                similarity_of(query, key, parameters.similarity)
-                / parameters.temperature
-            )
-            for key in keys + others
-        ]
-        total -= math.log(weights[i] / sum(weights))
-    return total / len(queries)
-
-
-def naive(parameters, vectors):
-    """The equation in the docstring of `InfoNCE`, term by term."""
-    anchor, positive = vectors["anchor"].tolist(), vectors["positive"].tolist()
-    negative = vectors["negative"].tolist() if "negative" in vectors else []
-    loss = naive_direction(parameters, anchor, positive, negative)
-    if parameters.symmetric:
-        loss = (loss + naive_direction(parameters, positive, anchor, [])) / 2
-    return loss
-
-
-def independent(parameters, vectors):
-    """The same in float64 tensors, written as differences to the true pair, for its gradient."""
-
-    def direction(queries, keys):
-        scores = queries @ keys.T
-        if parameters.similarity != "dot":
-            scores = scores / (queries.norm(dim=1)[:, None] * keys.norm(dim=1))
-        gaps = (scores - scores.diagonal()[:, None]) / parameters.temperature
-        return torch.logsumexp(gaps, dim=1).mean()
-
-    anchor, positive = vectors["anchor"], vectors["positive"]
-    keys = (
-        torch.cat([positive, vectors["negative"]])
-        if "negative" in vectors
-        else positive
-    )
-    loss = direction(anchor, keys)
-    return (loss + direction(positive, anchor)) / 2 if parameters.symmetric else loss
-
-
-@pytest.mark.parametrize("negatives", [False, True])
-@pytest.mark.parametrize("parameters", CASES)
-def test_the_loss_is_the_equation_term_by_term(draw, parameters, negatives):
-    vectors = draw(negatives=negatives)
-    loss = parameters.build(4)(vectors).loss.item()
-    assert loss == pytest.approx(naive(parameters, vectors), rel=1e-6, abs=1e-6)
 
 
 def test_the_loss_of_two_orthogonal_pairs():
@@ -93,71 +25,21 @@ def test_every_hard_negative_is_in_the_denominator_of_every_row():
     assert loss == pytest.approx(sum(rows) / 2, abs=1e-6)
 
 
-@pytest.mark.parametrize("negatives", [False, True])
-@pytest.mark.parametrize("parameters", CASES)
-def test_the_gradient_is_that_of_an_independent_float64_form(
-    draw, parameters, negatives
-):
-    vectors = draw(negatives=negatives)
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
-    parameters.build(4)(ours).loss.backward()
-    reference = independent(parameters, theirs)
-    assert reference.item() == pytest.approx(naive(parameters, vectors), rel=1e-12)
-    reference.backward()
-    for name, value in ours.items():
-        torch.testing.assert_close(
-            value.grad.double(), theirs[name].grad, rtol=1e-5, atol=1e-5
-        )
-
-
-@pytest.mark.parametrize(
-    "parameters", [InfoNCE(symmetric=True), InfoNCE(temperature=0.5, similarity="dot")]
-)
-def test_the_gradient_is_a_finite_difference_of_the_equation(draw, parameters):
-    vectors = draw(rows=3, width=3)
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    parameters.build(3)(ours).loss.backward()
-    step = 1e-5
-    for name, value in vectors.items():
-        for row, column in product(range(3), range(3)):
-            sides = []
-            for sign in (1, -1):
-                moved = value.clone()
-                moved[row, column] += sign * step
-                sides.append(naive(parameters, {**vectors, name: moved}))
-            slope = (sides[0] - sides[1]) / (2 * step)
-            assert ours[name].grad[row, column].item() == pytest.approx(
-                slope, rel=1e-4, abs=1e-5
-            )
-
-
 @pytest.mark.parametrize(
     "parameters", [InfoNCE(), InfoNCE(similarity="dot"), InfoNCE(symmetric=True)]
 )
 def test_accuracy_is_the_share_of_anchors_nearest_to_their_positive(draw, parameters):
     vectors = draw(rows=20, width=3)
-    anchor, candidates = (
-        vectors["anchor"].tolist(),
-        torch.cat([vectors["positive"], vectors["negative"]]).tolist(),
-    )
+    candidates = torch.cat([vectors["positive"], vectors["negative"]])
+    if parameters.similarity != "dot":
+        candidates = candidates / candidates.norm(dim=1, keepdim=True)
     right = 0
-    for i, query in enumerate(anchor):
-        scores = [
-            similarity_of(query, key, parameters.similarity) for key in candidates
-        ]
-        right += scores.index(max(scores)) == i
+    for place, query in enumerate(vectors["anchor"]):
+        right += int((candidates @ query).argmax()) == place
     assert 0 < right < 20
     output = parameters.build(3)(vectors)
     assert dict(output.metrics).keys() == {"accuracy"}
     assert output.metrics["accuracy"].item() == pytest.approx(right / 20)
-
-
-def test_metrics_carry_no_gradient(draw):
-    vectors = {name: value.requires_grad_() for name, value in draw().items()}
-    output = InfoNCE().build(4)(vectors)
-    assert output.loss.requires_grad
-    assert not output.metrics["accuracy"].requires_grad
 
 
 def test_temperature_a_thousandth_stays_exact_where_exponentials_overflow():
@@ -194,17 +76,16 @@ def test_a_zero_vector_gives_a_finite_gradient():
     assert torch.isfinite(anchor.grad).all()
 
 
-def test_bf16_vectors_are_compared_in_fp32(draw):
+def test_bf16_vectors_are_compared_in_fp32(draw, formula):
     narrow = {name: value.to(torch.bfloat16) for name, value in draw().items()}
     output = InfoNCE().build(4)(narrow)
     assert output.loss.dtype == torch.float32
     wide = {name: value.double() for name, value in narrow.items()}
-    assert output.loss.item() == pytest.approx(
-        naive(InfoNCE(), wide), rel=1e-6, abs=1e-6
-    )
+    expected, _ = formula(InfoNCE(), wide)
+    assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
 
 
-def test_cosine_ignores_lengths_and_dot_does_not(draw):
+def test_cosine_ignores_lengths_and_dot_does_not(draw, formula):
     vectors = draw()
     longer = {name: 3 * value for name, value in vectors.items()}
     cosine, dot = (
@@ -214,9 +95,8 @@ def test_cosine_ignores_lengths_and_dot_does_not(draw):
     assert cosine(longer).loss.item() == pytest.approx(
         cosine(vectors).loss.item(), rel=1e-5
     )
-    assert dot(longer).loss.item() == pytest.approx(
-        naive(InfoNCE(temperature=1.0 / 9, similarity="dot"), vectors), rel=1e-5
-    )
+    expected, _ = formula(InfoNCE(temperature=1 / 9, similarity="dot"), vectors)
+    assert dot(longer).loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_nothing_is_kept_between_calls(draw):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 import pytest
 import torch
@@ -18,8 +16,6 @@ from sentbed_losses.queue import Queue
 from sentbed_losses.spread_out import SpreadOut
 from sentbed_losses.temperature import LearnableTemperature
 from sentbed_losses.weighted_sum import WeightedSum
-
-Vectors = Mapping[str, torch.Tensor]
 
 
 def unit(vectors):

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import pytest
 import torch
 from sentbed_losses.nli_softmax import NLISoftmax
-
-Inputs = Mapping[str, torch.Tensor]
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import pytest
 import torch
 from sentbed_losses.pair_classification import PairClassification
-
-Vectors = Mapping[str, torch.Tensor]
 
 
 def explicit(vectors, weight, bias):

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 import torch
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.queue import Queue
-
-Vectors = Mapping[str, torch.Tensor]
-
 
 # Batches of 4 rows, the last one smaller, against a memory of 10: empty, filling, full, wrapping.
 BATCHES = [4, 4, 4, 4, 4, 4, 4, 3]

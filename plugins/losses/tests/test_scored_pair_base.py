@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import pytest
 import torch
 from sentbed_losses.angle import Angle
 from sentbed_losses.cosent import CoSENT
-from sentbed_losses.cosine_mse import CosineMSE
 from sentbed_losses.pearson import Pearson
 
-Vectors = Mapping[str, torch.Tensor]
 SCORES = torch.tensor([0.2, 0.9, 0.2, 0.5, 0.0, 1.0])
 
 
@@ -57,37 +54,16 @@ def pearson(x, y):
 
 def explicit(loss, vectors, scores):
     similarity = complex_similarity if isinstance(loss, Angle) else cosine
-    found = [
-        similarity(u, v)
-        for u, v in zip(vectors["anchor"], vectors["positive"], strict=True)
-    ]
-    graded = scores.double().tolist()
-    if isinstance(loss, CoSENT | Angle):
-        if loss.rows == "triplets":
-            pairs = zip(vectors["anchor"], vectors["negative"], strict=True)
-            graded = [1.0] * len(found) + [0.0] * len(found)
-            found += [similarity(u, v) for u, v in pairs]
-        return in_order(found, graded, loss.temperature)
-    if isinstance(loss, CosineMSE):
-        return sum((a - b) ** 2 for a, b in zip(found, graded, strict=True)) / len(
-            found
-        )
-    return pearson(found, graded)
+    pairs = zip(vectors["anchor"], vectors["positive"], strict=True)
+    similarities = [similarity(u, v) for u, v in pairs]
+    if isinstance(loss, Angle):
+        return in_order(similarities, scores.double().tolist(), loss.temperature)
+    return pearson(similarities, scores.double().tolist())
 
 
-@pytest.mark.parametrize("width", [4, 5])
+# The others are compared with sentence-transformers, whose AnglE takes no vectors of odd width.
 @pytest.mark.parametrize(
-    "loss",
-    [
-        CoSENT(),
-        CoSENT(temperature=0.5),
-        CoSENT(rows="triplets"),
-        Angle(),
-        Angle(temperature=1.0),
-        Angle(rows="triplets"),
-        CosineMSE(),
-        Pearson(),
-    ],
+    ("loss", "width"), [(Angle(temperature=0.5), 5), (Pearson(), 4), (Pearson(), 5)]
 )
 def test_loss_and_gradient_are_those_of_the_formula(draw, agrees, loss, width):
     vectors = draw(rows=6, width=width, noise=2)

@@ -51,11 +51,15 @@ def test_the_gradient_of_what_is_learned_is_that_of_the_formula(
 
 
 @pytest.mark.parametrize(
-    ("parameter", "low", "high"),
-    [("log", -9, 9), ("value", -1, 200), ("inverse", 900, 1e-4)],
+    ("parameter", "low", "high", "derivative"),
+    [
+        ("log", -9, 9, lambda temperature: temperature),
+        ("value", -1, 200, lambda temperature: 1),
+        ("inverse", 900, 1e-4, lambda temperature: -(temperature**2)),
+    ],
 )
-def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
-    parameter, low, high
+def test_out_of_bounds_temperature_and_gradient_are_those_at_the_bound(
+    parameter, low, high, derivative
 ):
     module = temperature_module(LearnableTemperature(parameter=parameter))
     held = module.get_parameter(parameter)
@@ -66,7 +70,7 @@ def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
         assert isinstance(temperature, torch.Tensor)
         assert temperature.item() == pytest.approx(bound, rel=1e-5)
         (slope,) = torch.autograd.grad(temperature, held)
-        assert slope.item() != 0
+        assert slope.item() == pytest.approx(derivative(bound), rel=1e-4)
 
 
 @pytest.mark.parametrize(

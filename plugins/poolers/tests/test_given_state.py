@@ -31,11 +31,6 @@ def test_the_vector_is_the_given_state_and_the_gradient_goes_to_it_alone(
     assert [state.grad for state in (hidden, *given.values())] == [None, None]
 
 
-@pytest.mark.parametrize("pooler", [Decoder(), Mask()], ids=str)
-def test_the_pooler_has_no_weights(pooler):
-    assert list(pooler.build(6).state_dict()) == []
-
-
 @pytest.mark.parametrize(
     ("pooler", "field"),
     [(Decoder(), "decoder_state"), (Mask(), "mask_state"), (MeanFirstLast(), "layers")],

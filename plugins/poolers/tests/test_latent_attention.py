@@ -6,11 +6,8 @@ import attrs
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from sentbed.protocols import TokenStates
 from sentbed_poolers.latent_attention import LatentAttention
-
-Array = NDArray[np.float64]
 
 
 def norm(row, layer):

@@ -70,21 +70,6 @@ def test_the_vector_is_the_mean_of_two_means_of_sentence_transformers(
     torch.testing.assert_close(vectors, expected, rtol=0, atol=1e-6)
 
 
-@FIRST
-def test_each_real_token_of_both_layers_gets_its_share_of_the_gradient(first, place):
-    layers = tuple(torch.randn(2, 4, 3, requires_grad=True) for _ in range(4))
-    mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
-    weight = torch.tensor([1.0, -2.0, 3.0])
-    states = TokenStates(layers[-1], mask, layers)
-    (MeanFirstLast(first=first).build(3)(states) @ weight).sum().backward()
-    shares = torch.tensor([[0.125] * 4, [0.0, 0.0, 0.25, 0.25]])
-    for number, layer in enumerate(layers):
-        if number in (place, 3):
-            torch.testing.assert_close(layer.grad, shares[:, :, None] * weight)
-        else:
-            assert layer.grad is None
-
-
 @pytest.mark.parametrize("masked", [True, False])
 def test_bf16_states_are_added_and_summed_in_fp32(random_states, masked):
     states = random_states([64, 64, 64], layers=2)
@@ -94,7 +79,3 @@ def test_bf16_states_are_added_and_summed_in_fp32(random_states, masked):
     assert vectors.dtype == torch.float32
     expected = ((narrow[1].double() + narrow[-1].double()) / 2).mean(dim=1).float()
     torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_the_pooler_has_no_weights():
-    assert list(MeanFirstLast().build(6).state_dict()) == []

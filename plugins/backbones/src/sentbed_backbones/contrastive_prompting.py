@@ -51,5 +51,7 @@ class ContrastivePrompting(Intervention):
         """Return the replacement of the last token's heads."""
         from sentbed_backbones._torch.contrastive_prompting import contrast
 
-        scale = self.scale if self.rule == "scaled" else None
-        return partial(contrast, scale=scale)
+        if self.rule == "norm":
+            return partial(contrast, scale=None)
+
+        return partial(contrast, scale=self.scale)

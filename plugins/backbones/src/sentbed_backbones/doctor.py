@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import platform
 from collections.abc import Iterator
@@ -81,7 +80,10 @@ def four_bit_product() -> dict[str, Any]:
 
     layers: Any = importlib.import_module("bitsandbytes.nn")
     torch.manual_seed(0)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = "cpu"
+    if torch.cuda.is_available():
+        device = "cuda"
+
     weights = torch.randn(SIZE, SIZE)
     values = torch.randn(SIZE, SIZE).bfloat16().to(device)
     layer = layers.Linear4bit(
@@ -99,16 +101,6 @@ def four_bit_product() -> dict[str, Any]:
 
 def hub() -> Iterator[Finding]:
     """Yield whether models can be downloaded, and which ones are cached."""
-    if importlib.util.find_spec("huggingface_hub") is None:
-        yield present(
-            "hub",
-            "model hub",
-            False,
-            "huggingface-hub not installed",
-            "`pip install huggingface-hub`",
-        )
-        return
-
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:

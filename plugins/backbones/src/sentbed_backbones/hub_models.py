@@ -75,6 +75,7 @@ class Listing:
         names: list[str] = []
         for pattern in patterns:
             names += fnmatch.filter(self.sizes, pattern)
+
         return names + self.weights
 
 
@@ -175,6 +176,7 @@ def _from_hub(directory: Path, reference: str | None) -> ModelFiles:
     origin = {"commit": directory.name}
     if reference is not None:
         origin["conversion"] = reference
+
     return ModelFiles(directory, origin)
 
 
@@ -275,7 +277,10 @@ def find_conversion(listing: Listing) -> Conversion | None:
 
 
 def _without_weights(listing: Listing, revision: str | None) -> str:
-    place = "" if revision is None else f" at revision `{revision}`"
+    place = ""
+    if revision is not None:
+        place = f" at revision `{revision}`"
+
     beside = ""
     for name in sorted(listing.sizes):
         if name.endswith((".h5", ".msgpack", ".onnx", ".gguf")):
@@ -372,6 +377,7 @@ def outlook(repository: str, revision: str | None, weights: bool) -> str:
             reason = f"{constants.ENDPOINT} does not answer"
             if is_offline_mode():
                 reason = "`HF_HUB_OFFLINE` is set"
+
             return f"`{repository}`: not asked for, since {reason}; a run takes what was fetched before"
 
         if listing.gated:
@@ -402,4 +408,7 @@ def _amount(listing: Listing) -> str:
     files = f"{len(weights)} files of weights"
     if len(weights) == 1:
         files = f"`{weights[0]}`"
-    return f"{files}, {size / 1e9:.2f} GB" if size else files
+    if not size:
+        return files
+
+    return f"{files}, {size / 1e9:.2f} GB"

@@ -41,7 +41,11 @@ def positions_of(config: Mapping[str, Any]) -> int | None:
         padding = config.get("pad_token_id")
         if type(padding) is not int:
             padding = PADDING
+
         positions -= padding + 1
 
-    # Of fewer, building the model says what is wrong.
-    return positions if positions >= FEWEST else None
+    if positions < FEWEST:
+        # Building the model says what is wrong.
+        return None
+
+    return positions

@@ -78,6 +78,7 @@ def files_like(directory: Path, patterns: Sequence[str]) -> list[Path]:
     files: list[Path] = []
     for pattern in patterns:
         files += sorted(directory.glob(pattern))
+
     return files
 
 
@@ -149,6 +150,7 @@ def _problems_of(
         problem = quantisation_problem(content)
         if problem is not None:
             yield f"in `{directory}`, {problem}"
+
         yield from _outside(directory, content)
         yield from _incomplete(directory)
 
@@ -177,6 +179,7 @@ def _incomplete(directory: Path) -> Iterator[str]:
         beside = ""
         for file in files_like(directory, OTHER_WEIGHTS)[:1]:
             beside = f", and `{file.name}` is not read"
+
         yield (
             f"found no weights in `{directory}`, expected `*.safetensors` or `pytorch_model.bin`{beside}; "
             "fetch the model again, or save it with `save_pretrained`"

@@ -105,4 +105,5 @@ def _name_of_original(method: str) -> str:
         places.append(f"usually that of the same name without {SUFFIXES[method]}")
     if method in CONVERTED:
         places.append("often a conversion whose name ends in `-BF16`")
+
     return " or ".join(places) or "the one that its model card names as the original"

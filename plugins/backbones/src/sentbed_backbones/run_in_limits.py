@@ -27,7 +27,10 @@ def limit_resources(memory: int, seconds: int) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(kind)
-        lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        lowest = limit
+        if hard != resource.RLIM_INFINITY:
+            lowest = min(limit, hard)
+
         resource.setrlimit(kind, (lowest, lowest))
 
 
@@ -40,11 +43,11 @@ def tokenize(file: str, texts: list[str]) -> list[list[int]]:
     tokenizer.no_padding()
     sizes = []
     for text in texts:
-        normalizer = tokenizer.normalizer
-        characters = (
-            len(text) if normalizer is None else len(normalizer.normalize_str(text))
-        )
-        sizes.append([characters, len(tokenizer.encode(text).ids)])
+        normalized = text
+        if tokenizer.normalizer is not None:
+            normalized = tokenizer.normalizer.normalize_str(text)
+
+        sizes.append([len(normalized), len(tokenizer.encode(text).ids)])
 
     return sizes
 

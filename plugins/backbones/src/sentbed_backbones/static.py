@@ -69,6 +69,7 @@ class Static(Backbone):
         if self.model is None:
             if self.init == "pretrained":
                 yield 'the backbone has no table; name a `model` or a `file`, or set `init = "random"`'
+
             return
 
         if not is_local(self.model):

@@ -37,8 +37,11 @@ def table_directory(directory: Path) -> Path | None:
     if isinstance(config, dict) and config.get("model_type") not in (None, "model2vec"):
         return None
 
-    files = (TABLE_FILE, TOKENIZER_FILE)
-    return directory if all((directory / name).is_file() for name in files) else None
+    for name in (TABLE_FILE, TOKENIZER_FILE):
+        if not (directory / name).is_file():
+            return None
+
+    return directory
 
 
 def _read_json(file: Path) -> Any:

@@ -99,6 +99,7 @@ def require_bounded_tokenizer(directory: Path) -> None:
 
     with _damage_named(file):
         _require_bounded_definition(file, json.loads(content))
+
     _try(file)
     with suppress(OSError):
         # Without it, the tokenizer is tried again the next time.

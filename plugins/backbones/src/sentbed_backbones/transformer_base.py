@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
@@ -38,6 +38,35 @@ READS = {
     LOGITS: "the logits of the last layer",
 }
 """What poolers with these needs read, in the place of `layers`."""
+
+
+def problem_of_layers(numbers: Iterable[int], blocks: int) -> str | None:
+    """Return why a model of so many blocks lacks one of these layers; None if it has all."""
+    for number in numbers:
+        if not -blocks - 1 <= number <= blocks:
+            return (
+                f"`layers` has {number}, the model has the embedding output 0 and layers 1 to {blocks}; "
+                "choose among them, or count from the last one, -1"
+            )
+
+    return None
+
+
+def problem_of_intervention(
+    intervention: Intervention | None, blocks: int
+) -> str | None:
+    """Return why an intervention cannot act where only the first `blocks` are run; None if it can."""
+    if intervention is None:
+        return None
+
+    last = max((block for _, block in intervention.places), default=-1)
+    if last < blocks:
+        return None
+
+    return (
+        f"the intervention `{intervention.name}` acts at block {last}, and the pass ends before block "
+        f"{blocks}; choose an earlier block, or read a later layer in `layers`"
+    )
 
 
 def _not_empty(_: Any, __: Any, value: Layers) -> None:
@@ -168,6 +197,7 @@ class Transformer(Backbone):
         cites += intervenes.cites
         if self.lora is not None:
             cites.append("hu2022lora")
+
         return BackboneTraits(
             cites=tuple(cites),
             offers=self.offered | {"span"},
@@ -202,7 +232,10 @@ class Transformer(Backbone):
             # `check` says so.
             return {}
 
-        return content if isinstance(content, dict) else {}
+        if not isinstance(content, dict):
+            return {}
+
+        return content
 
     def reading(self, layers: tuple[int, ...]) -> Self:
         """Return this backbone with other `layers`."""
@@ -240,7 +273,10 @@ class Transformer(Backbone):
     @property
     def layer_numbers(self) -> tuple[int, ...]:
         """The numbers of the layers to read."""
-        return LAYERS[self.layers] if isinstance(self.layers, str) else self.layers
+        if isinstance(self.layers, str):
+            return LAYERS[self.layers]
+
+        return self.layers
 
     def plain(self) -> Transformer:
         """Return the same backbone without adapter and quantisation, as `sentbed export` writes it."""
@@ -285,6 +321,7 @@ class CausalTransformer(Transformer):
         cites = traits.cites
         if self.attention is not None:
             cites = (*cites, "behnamghader2024llm2vec")
+
         return attrs.evolve(traits, offers=offers, cites=cites)
 
     @property
@@ -313,24 +350,12 @@ class CausalTransformer(Transformer):
         if problems or count is None:
             return
 
-        for number in self.layer_numbers:
-            if not -count - 1 <= number <= count:
-                yield (
-                    f"`layers` has {number}, the model has the embedding output 0 and layers 1 to {count}; "
-                    "choose among them, or count from the last one, -1"
-                )
-                return
-
-        if self.intervention is None:
-            return
-
-        last = max((block for _, block in self.intervention.places), default=0)
-        run = max(number % (count + 1) for number in self.layer_numbers)
-        if last >= run:
-            yield (
-                f"the intervention `{self.intervention.name}` acts at block {last}, and the last block that "
-                f"is run is {run - 1}, from 0; choose earlier blocks, or read a later layer in `layers`"
-            )
+        problem = problem_of_layers(self.layer_numbers, count)
+        if problem is None:
+            blocks_run = max(number % (count + 1) for number in self.layer_numbers)
+            problem = problem_of_intervention(self.intervention, blocks_run)
+        if problem is not None:
+            yield problem
 
     def _block_count(self) -> int | None:
         """Return the number of blocks that a size or a local configuration gives, else None."""
@@ -340,4 +365,7 @@ class CausalTransformer(Transformer):
 
         content = self._local_config()
         count = content.get("num_hidden_layers", content.get("n_layer"))
-        return count if isinstance(count, int) else None
+        if not isinstance(count, int):
+            return None
+
+        return count

@@ -75,6 +75,7 @@ class Contrastive(Loss):
         takes = frozenset(HARD_NEGATIVES)
         if self.hard_negatives == "none":
             takes = frozenset()
+
         return LossTraits(
             cites=self.papers,
             needs=frozenset({"anchor", "positive"}),
@@ -98,6 +99,7 @@ class Contrastive(Loss):
                     f"`similarity` of the loss `{self.name}` is `{self.similarity}`, and the encoder names "
                     f"`{name}`; take one of them out"
                 )
+
         threshold = self.false_negative_threshold
         if threshold is not None and is_cosine and not -1 < threshold < 1:
             yield (

@@ -70,7 +70,10 @@ class Flops(Nested):
         from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
 
         traits = self.loss.traits
-        module = StatefulFlopsLoss if traits.stateful else FlopsLoss
+        module = FlopsLoss
+        if traits.stateful:
+            module = StatefulFlopsLoss
+
         return module(
             inner_module(self.loss, width),
             name=self.loss.name,

@@ -77,6 +77,5 @@ class Gist(Taught):
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the number of negatives in a denominator from which the teacher takes none out."""
         others = 1 + self.contrast_anchors + self.contrast_positives
-        return others * (batch_size - 1) + batch_size * len(
-            columns & set(HARD_NEGATIVES)
-        )
+        hard_negatives = len(columns & set(HARD_NEGATIVES))
+        return others * (batch_size - 1) + batch_size * hard_negatives

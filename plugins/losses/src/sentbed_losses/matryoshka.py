@@ -75,7 +75,11 @@ class Matryoshka(Nested):
                 f"the loss `{self.name}` has the dimension {largest}, more than the {width} of the "
                 "vectors; choose `dimensions` of at most their width"
             )
-        traits = self.loss.traits
+
         losses = {size: inner_module(self.loss, size) for size in self.dimensions}
-        module = StatefulMatryoshkaLoss if traits.stateful else MatryoshkaLoss
+        traits = self.loss.traits
+        module = MatryoshkaLoss
+        if traits.stateful:
+            module = StatefulMatryoshkaLoss
+
         return module(losses, self.weights, traits)

@@ -36,6 +36,7 @@ def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
                 "gradient, and the other losses of the sum would be given those vectors; train with "
                 f"`{loss.name}` alone, or take `info-nce` for it"
             )
+
     classes = dict.fromkeys(
         (loss.name, loss.traits.classes)
         for loss in losses
@@ -44,6 +45,7 @@ def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
     if len({names for _, names in classes}) > 1:
         each = "; ".join(f"`{name}` has {', '.join(names)}" for name, names in classes)
         yield f"the losses have different `classes`: {each}; give them the same, in one order"
+
     for loss in losses:
         for other in losses:
             taken = other.traits.needs | (other.traits.takes or frozenset())

@@ -27,7 +27,7 @@ class Ranking(ScoredPairs):
         """Return the columns the loss takes: scored pairs, or rows with hard negatives."""
         if self.rows == "scored":
             return super().traits
+
         needs = frozenset({"anchor", "positive", "negative"})
-        return LossTraits(
-            cites=self.papers, needs=needs, takes=frozenset(HARD_NEGATIVES) - needs
-        )
+        takes = frozenset(HARD_NEGATIVES) - needs
+        return LossTraits(cites=self.papers, needs=needs, takes=takes)

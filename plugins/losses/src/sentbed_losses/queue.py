@@ -47,6 +47,7 @@ class Queue(Contrastive):
         """Yield what is wrong with these fields together."""
         if self.in_batch:
             return
+
         if self.size == 0:
             yield (
                 "`in_batch = false` takes negatives from the memory alone, and `size = 0` is no memory; give "
@@ -62,7 +63,10 @@ class Queue(Contrastive):
     def traits(self) -> LossTraits:
         """Return the traits of `info-nce`, with the memory as state."""
         traits = attrs.evolve(super().traits, stateful=self.size > 0)
-        return traits if self.in_batch else attrs.evolve(traits, takes=frozenset())
+        if self.in_batch:
+            return traits
+
+        return attrs.evolve(traits, takes=frozenset())
 
     def build(self, width: int) -> Module:
         """Return `module(vectors, state) -> LossOutput`, without `state` if `size` is 0.
@@ -74,6 +78,7 @@ class Queue(Contrastive):
 
         if self.size == 0:
             return InfoNCELoss(**self.module_arguments(), counts_negatives=True)
+
         return QueueLoss(
             **self.module_arguments(),
             width=width,
@@ -101,6 +106,8 @@ class Queue(Contrastive):
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the largest number of negatives in a denominator, memory included."""
-        return (
-            super().negatives(batch_size, columns) if self.in_batch else 0
-        ) + self.size
+        in_batch = 0
+        if self.in_batch:
+            in_batch = super().negatives(batch_size, columns)
+
+        return in_batch + self.size

@@ -48,6 +48,7 @@ class SimilarityKL(Taught):
         needs = frozenset({"anchor", "positive"})
         if self.candidates == "row":
             needs |= {"negative"}
+
         takes = frozenset(HARD_NEGATIVES) - needs
         return LossTraits(
             cites=("lin2020distilling",),

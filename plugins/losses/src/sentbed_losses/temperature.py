@@ -49,6 +49,7 @@ def temperature_module(temperature: float | LearnableTemperature) -> Module:
 
     if not isinstance(temperature, LearnableTemperature):
         return FixedTemperature(temperature)
+
     return LearnedTemperature(
         initial=temperature.initial,
         minimum=temperature.min,

@@ -51,7 +51,11 @@ class WeightedSum(Nested):
             name = loss.name
             if seen[name] > 1:
                 name = f"{name}-{seen[name]}"
+
             losses[name] = inner_module(loss, width)
 
-        module = StatefulParts if self.traits.stateful else Parts
+        module = Parts
+        if self.traits.stateful:
+            module = StatefulParts
+
         return module(losses, self.weights, [loss.traits for loss in self.losses])

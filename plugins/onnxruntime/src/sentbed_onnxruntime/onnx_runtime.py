@@ -46,6 +46,7 @@ class OnnxRuntime(Runtime):
         """See `Runtime.with_threads`."""
         if self.threads is not None:
             return self
+
         return attrs.evolve(self, threads=threads)
 
     def build(self) -> Engine:

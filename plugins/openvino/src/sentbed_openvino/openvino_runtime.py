@@ -50,6 +50,7 @@ class OpenVino(Runtime):
         """See `Runtime.with_threads`."""
         if self.threads is not None:
             return self
+
         return attrs.evolve(self, threads=threads)
 
     def build(self) -> Engine:

@@ -50,6 +50,7 @@ class ClsMLP(Pooler):
         dense: str | None = "dense"
         if self.mlp_only_train:
             at_test, dense = "first", None
+
         return PoolerTraits(
             cites=("gao2021simcse",),
             needs=frozenset({"bidirectional"}),
@@ -76,6 +77,7 @@ class ClsMLP(Pooler):
         """Return the width of a state without the layer, and else that of the layer."""
         if self.mlp_only_train:
             return width
+
         return self.trained_width(width)
 
     def trained_width(self, width: int) -> int:
@@ -99,6 +101,7 @@ def problems_of_layer_file(location: str | None, pretrained: bool) -> Iterator[s
         return
     if pretrained:
         yield "`mlp` takes the layer of a file, `pretrained` that of the backbone; take one of them out"
+
     try:
         file = locate(location)
     except SentbedError as error:

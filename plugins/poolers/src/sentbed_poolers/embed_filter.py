@@ -62,6 +62,7 @@ class EmbedFilter(Transform):
         first, last = self._kept(width)
         if self.reduce:
             return last - first
+
         return width
 
     def fit(
@@ -85,6 +86,7 @@ class EmbedFilter(Transform):
             raise ModelError(
                 "the model's output embedding has NaN or infinite values; fetch the model again"
             )
+
         # W^T W has the right singular vectors, needs no memory for U, and float64 is exact enough for its
         # squared singular values.
         squares = np.zeros((width, width))
@@ -100,6 +102,7 @@ class EmbedFilter(Transform):
         directions = directions * np.sign(np.take_along_axis(directions, largest, 0))
         if self.reduce:
             return np.zeros(width), directions
+
         return np.zeros(width), directions @ directions.T
 
     def _kept(self, width: int) -> tuple[int, int]:
@@ -114,6 +117,7 @@ class EmbedFilter(Transform):
                 f"first {first} of {width}; take a `tau` between 1 and {width}, and a `first` of at most "
                 f"{width - max(count, 1)}"
             )
+
         return first, first + count
 
 
@@ -126,4 +130,5 @@ def _output_embedding(backbone: BuiltBackbone) -> NDArray[np.float32]:
             "(`BuiltBackbone.output_embedding`), which the transform `embed-filter` needs; use "
             "another backbone"
         ) from error
+
     return embedding

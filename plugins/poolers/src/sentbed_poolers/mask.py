@@ -36,6 +36,7 @@ class Mask(Pooler):
             needs.add("template-alone-from-0")
         elif self.denoise:
             needs.add("template-alone")
+
         return PoolerTraits(
             cites=("jiang2022promptbert",),
             needs=frozenset(needs),

@@ -43,6 +43,7 @@ class MaskMLP(Mask):
         at_test = None
         if self.mlp_only_train:
             at_test = "mask"
+
         new_layer = not (self.mlp_only_train or self.pretrained or self.mlp)
         return attrs.evolve(
             super().traits,

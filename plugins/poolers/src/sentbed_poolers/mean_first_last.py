@@ -31,4 +31,5 @@ class MeanFirstLast(Pooler):
         first = 1
         if self.first == "embeddings":
             first = 0
+
         return MeanFirstLastPooling(first)

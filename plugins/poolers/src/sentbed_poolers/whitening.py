@@ -62,6 +62,7 @@ class Whitening(Transform):
                 "the transform `whitening` is fitted on the vectors of one prompt, and the encoder has "
                 f"{len(encoder.prompts)}; give it one `prompt`, or whiten in the evaluator (`whitening`)"
             )
+
         width = encoder.head.projection
         if width is not None and (self.dimensions or 0) > width:
             yield _too_many(self.dimensions, width)
@@ -70,6 +71,7 @@ class Whitening(Transform):
         """Return `dimensions`; raises `ModelError` if the vectors are narrower."""
         if (self.dimensions or 0) > width:
             raise ModelError(_too_many(self.dimensions, width))
+
         return self.dimensions or width
 
     def texts(self, width: int) -> Sequence[str]:
@@ -81,6 +83,7 @@ class Whitening(Transform):
                 texts[number * len(texts) // self.max_texts]
                 for number in range(self.max_texts)
             ]
+
         distinct = len(set(texts))
         if distinct <= width:
             raise DataError(
@@ -88,6 +91,7 @@ class Whitening(Transform):
                 f"`{self.data.name}`, which have a singular covariance; take at least {width + 1} (`data`, "
                 "`max_texts`)"
             )
+
         return texts
 
     def fit(
@@ -100,11 +104,13 @@ class Whitening(Transform):
             remedy = "the encoder has collapsed: do not whiten it"
             if rank:
                 remedy = f"set `dimensions` to {rank} or less"
+
             raise ModelError(
                 f"the vectors of the {len(vectors)} texts that the whitening is fitted on vary in {rank} of "
                 f"{vectors.shape[1]} dimensions, and it keeps {dimensions}; {remedy}, or fit it on other "
                 "texts"
             )
+
         return mean, kernel[:, :dimensions]
 
     def _columns(self, columns: Sequence[str]) -> list[str]:

@@ -187,6 +187,7 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     content = model.peft_config["default"].to_dict()
     content |= {"base_model_name_or_path": base, "inference_mode": True}
+
     # Sets are sorted: their order differs between processes.
     text = json.dumps(content, indent=2, sort_keys=True, default=sorted)
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
@@ -220,13 +221,15 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
 
             layer.base_layer = _with_weight(base, weight)
 
-    plain = copied.unload() if isinstance(copied, peft.PeftModel) else copied
+    plain = copied
+    if isinstance(copied, peft.PeftModel):
+        plain = copied.unload()
+
     if is_quantised(plain):
         for name, layer in list(plain.named_modules()):
             if _is_4bit(layer):
-                plain.set_submodule(
-                    name, _with_weight(layer, _in_fp32(layer).to(dtype))
-                )
+                weight = _in_fp32(layer).to(dtype)
+                plain.set_submodule(name, _with_weight(layer, weight))
 
         plain.hf_quantizer.remove_quantization_config(plain)
         del plain.is_loaded_in_4bit
@@ -336,18 +339,19 @@ def _weights(model: Any) -> dict[str, Tensor]:
 
 
 def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
-    unsupported = [
-        name
-        for name in ("layer_replication", "target_parameters")
-        if getattr(config, name, None)
-    ]
+    """Raise `ModelError` if the adapter changes the weights under it."""
+    unsupported = []
+    for name in ("layer_replication", "target_parameters"):
+        if getattr(config, name, None):
+            unsupported.append(name)
+
     if config.init_lora_weights not in LEAVES_THE_BASE:
         unsupported.append("init_lora_weights")
-    if unsupported:
+
+    for name in unsupported:
         raise ModelError(
-            f"the adapter in `{directory}` has `{unsupported[0]} = {getattr(config, unsupported[0])!r}`, "
-            "by which the weights under it change; merge it into its model with peft, and name the result "
-            "as `model`"
+            f"the adapter in `{directory}` has `{name} = {getattr(config, name)!r}`, by which the weights under "
+            "it change; merge it into its model with peft, and name the result as `model`"
         )
 
 
@@ -391,25 +395,32 @@ def _without_head(
         return dict(weights)
 
     if not isinstance(config.target_modules, str | None):
-        config.target_modules = [
-            name.removeprefix(inner) for name in config.target_modules
-        ]
+        targets = config.target_modules
+        config.target_modules = [name.removeprefix(inner) for name in targets]
 
-    return {
-        start + key.removeprefix(start + inner): value for key, value in weights.items()
-    }
+    renamed = {}
+    for key, value in weights.items():
+        renamed[start + key.removeprefix(start + inner)] = value
+
+    return renamed
 
 
 def _require_fit(
     model: peft.PeftModel, weights: Mapping[str, Tensor], directory: Path
 ) -> None:
+    """Raise `ModelError` unless the weights are all those of the adapter, and it adds B A alone."""
     expected = _weights(model)
-    variants = any(
-        layer.lora_variant for layer in model.modules() if isinstance(layer, LoraLayer)
-    )
+    has_variant = False
+    for layer in model.modules():
+        if isinstance(layer, LoraLayer) and layer.lora_variant:
+            has_variant = True
+
     other = sorted(key for key in expected if not PLAIN_KEY.search(key))
-    if other or variants:
-        named = "".join(f" (`{key}`)" for key in other[:1])
+    if other or has_variant:
+        named = ""
+        if other:
+            named = f" (`{other[0]}`)"
+
         raise ModelError(
             f"the adapter in `{directory}` is more than a product of two matrices beside a weight{named}; "
             "merge it into its model with peft, and name the result as `model`"
@@ -417,11 +428,11 @@ def _require_fit(
 
     missing = sorted(expected.keys() - weights.keys())
     extra = sorted(weights.keys() - expected.keys())
-    reshaped = sorted(
-        key
-        for key in expected.keys() & weights.keys()
-        if expected[key].shape != weights[key].shape
-    )
+    reshaped = []
+    for key in sorted(expected.keys() & weights.keys()):
+        if expected[key].shape != weights[key].shape:
+            reshaped.append(key)
+
     if missing or extra or reshaped:
         # peft would only warn, initialise missing weights at random and drop extra ones.
         raise ModelError(

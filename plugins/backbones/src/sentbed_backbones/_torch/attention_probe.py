@@ -203,7 +203,10 @@ def prefix_can_be_shared(model: Any) -> bool:
     effect = (dropped - whole).norm()
     # Weights in 4 bits are packed into whole numbers.
     is_fp32 = all(weight.dtype == torch.float32 for weight in model.parameters())
-    largest_error = LARGEST_ERROR if is_fp32 else LARGEST_COARSE_ERROR
+    largest_error = LARGEST_COARSE_ERROR
+    if is_fp32:
+        largest_error = LARGEST_ERROR
+
     return bool(error <= largest_error * effect)
 
 
@@ -215,7 +218,10 @@ def _last_state(states: TokenStates) -> Tensor:
 def _device_of(model: Any) -> torch.device:
     """Return a device for ids; where weights are read from disk layer by layer, they are moved from any."""
     device: torch.device = model.device
-    return torch.device("cpu") if device.type == "meta" else device
+    if device.type == "meta":
+        return torch.device("cpu")
+
+    return device
 
 
 def _trial_depth(model: Any, blocks: Sequence[Any]) -> int:
@@ -270,6 +276,7 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
             handle = block.register_forward_pre_hook(begin, with_kwargs=True)
             hooks.enter_context(handle)
             hooks.enter_context(block.register_forward_hook(end))
+
         yield
 
 

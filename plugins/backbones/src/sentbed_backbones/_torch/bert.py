@@ -97,11 +97,17 @@ class BertFamily(Family):
 
     def loader(self) -> Any:
         """Return the class with the head if the pooler reads logits, else that without."""
-        return self.head_loader() if self.gives_logits else super().loader()
+        if self.gives_logits:
+            return self.head_loader()
+
+        return super().loader()
 
     def width(self, config: Any) -> int:
         """Return the size of the vocabulary for logits, else the width of a layer."""
-        return int(config.vocab_size) if self.gives_logits else super().width(config)
+        if self.gives_logits:
+            return int(config.vocab_size)
+
+        return super().width(config)
 
     def fill_new_head(self, model: Any, missing: list[str]) -> list[str]:
         """Fill the head's weights that files lack: its dense layer is the identity, its norm without effect."""
@@ -115,7 +121,7 @@ class BertFamily(Family):
             if weight is None or not name.startswith(HEADS):
                 unfilled.append(name)
             elif len(set(weight.shape)) > 1:
-                # No identity.
+                # Only a square matrix has an identity.
                 unfilled.append(name)
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(weight)
@@ -154,7 +160,9 @@ def _takes_positions(model: Any) -> bool:
 def _counts_from(model: Any) -> int:
     """Return the position of the first token; if it is not 0, the model counts positions itself."""
     embeddings = getattr(base_of(model).base_model, "embeddings", None)
-    padding = getattr(
-        getattr(embeddings, "position_embeddings", None), "padding_idx", None
-    )
-    return 0 if padding is None else int(padding) + 1
+    positions = getattr(embeddings, "position_embeddings", None)
+    padding = getattr(positions, "padding_idx", None)
+    if padding is None:
+        return 0
+
+    return int(padding) + 1

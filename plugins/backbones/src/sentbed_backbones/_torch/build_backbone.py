@@ -43,6 +43,7 @@ def build(
     family = family_of(parameters, context.needs, context.readings, context.template)
     if not context.shapes_only:
         return load(parameters, family, context)
+
     with quiet(), torch.device("meta"):
         return BuiltShapes(parameters, family)
 
@@ -129,6 +130,7 @@ def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer |
     # Only the configuration of a hub id may be cached, and transformers would then invent a tokenizer.
     if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
         return None
+
     try:
         return BulkTokenizer(load_tokenizer(directory, parameters.trust_remote_code))
     except (OSError, ValueError, KeyError, SentbedError):

@@ -41,7 +41,11 @@ from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones._torch.weight_dtypes import DTYPES, cast
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
 from sentbed_backbones.model_files import model_files
-from sentbed_backbones.transformer_base import TEMPLATE_ALONE, Transformer
+from sentbed_backbones.transformer_base import (
+    TEMPLATE_ALONE,
+    Transformer,
+    problem_of_layers,
+)
 
 
 class Family:
@@ -172,6 +176,7 @@ class BuiltTransformer(BuiltBackbone):
         self.model = model
         self.base = base
         """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
+
         self.tokenizer: BulkTokenizer = BulkTokenizer(
             tokenizer,
             family.readings[1:],
@@ -179,17 +184,20 @@ class BuiltTransformer(BuiltBackbone):
             int(model.config.vocab_size),
             hides="span" in family.needs,
         )
+
         family.acting = acting(parameters.intervention, self.tokenizer.placeholder_id)
         self.origin = origin
         self.width = family.width(model.config)
         self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
         self.max_length = family.max_length(base_of(model))
         self.shares_prefix = family.shares_prefix
+
         self.dispatched = (
             hasattr(base_of(model), "hf_device_map")
             and parameters.device_map is not None
         )
         """Whether accelerate has already placed the weights on their devices."""
+
         stored_types = (parameters.quantization, parameters.dtype)
         self.precision: str | None = None
         """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
@@ -214,6 +222,7 @@ class BuiltTransformer(BuiltBackbone):
                 raise ModelError(
                     "the pooler reads a mask token, and the tokenizer has none; take another model"
                 )
+
             mask_id = int(tokenizer.mask_token_id)
 
         hides = "span" in needs
@@ -238,12 +247,9 @@ class BuiltTransformer(BuiltBackbone):
         count = int(self.model.config.num_hidden_layers) + 1
         readings = []
         for numbers in self.family.readings:
-            outside = [number for number in numbers if not -count <= number < count]
-            if outside:
-                raise ModelError(
-                    f"`layers` has {outside[0]}, the model has the embedding output 0 and layers 1 to "
-                    f"{count - 1}; choose among them"
-                )
+            problem = problem_of_layers(numbers, count - 1)
+            if problem is not None:
+                raise ModelError(problem)
 
             if numbers == (-1,):
                 readings.append(numbers)

@@ -141,7 +141,10 @@ class CausalFamily(Family):
     @property
     def protocol(self) -> dict[str, Any]:
         """The direction of attention, unless it is causal."""
-        return {"attention": "bidirectional"} if self.both_ways else {}
+        if not self.both_ways:
+            return {}
+
+        return {"attention": "bidirectional"}
 
     def states(self, model: Any) -> Module:
         """Return transformers' own forward pass, up to the last layer that is read."""
@@ -157,13 +160,16 @@ class CausalFamily(Family):
         """Return how many blocks are run, or None if the last layer, after the final norm, is read."""
         count = int(model.config.num_hidden_layers) + 1
         numbers = tuple(chain(*self.readings))
-        if "layers" in self.needs or not all(
-            -count <= number < count for number in numbers
-        ):
+        # Numbers beyond the model's are reported when its states are read.
+        are_layers = all(-count <= number < count for number in numbers)
+        if "layers" in self.needs or not are_layers:
             return None
 
-        last = max(number % count for number in numbers)
-        return None if last == count - 1 else last
+        last: int = max(number % count for number in numbers)
+        if last == count - 1:
+            return None
+
+        return last
 
     def packed(self, model: Any, products: Products) -> Module | None:
         """Return the packed form of an OPT or a LLaMA, else None."""
@@ -180,7 +186,10 @@ class CausalFamily(Family):
 
     def encoding(self, states: Any) -> Module:
         """Return the module that computes a shared prefix once."""
-        return SharedPrefixStates(states) if self.shares_prefix else states
+        if self.shares_prefix:
+            return SharedPrefixStates(states)
+
+        return states
 
 
 def _described(model: Any) -> str:

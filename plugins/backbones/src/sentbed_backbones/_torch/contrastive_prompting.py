@@ -16,6 +16,7 @@ def contrast(seen: BlockStates, scale: float | None) -> Tensor:
     states = seen.states
     rows = torch.arange(states.shape[0], device=states.device)
     places = torch.arange(states.shape[1], device=states.device)
+
     last_states = states[rows, seen.last].float()
     steered = last_states - seen.auxiliary.float()
     if scale is None:

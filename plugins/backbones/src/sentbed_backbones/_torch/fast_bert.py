@@ -23,7 +23,7 @@ from sentbed_backbones._torch.packed_parts import (
     layer_norm,
     same_row,
 )
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
+from sentbed_backbones._torch.prepacked_cpu_linear import Products, is_plain
 from sentbed_backbones._torch.short_attention import has_amx, suits
 from sentbed_backbones._torch.token_states import positions
 
@@ -45,10 +45,12 @@ class FastBert(nn.Module):
     @staticmethod
     def fits(model: Any) -> bool:
         """Whether this class implements the model's forward pass."""
+        if type(model) not in CLASSES or not is_plain(model):
+            return False
+
         config = model.config
         return (
-            type(model) in CLASSES
-            and config.hidden_act == "gelu"
+            config.hidden_act == "gelu"
             and not getattr(config, "is_decoder", False)
             and not getattr(config, "add_cross_attention", False)
         )
@@ -64,10 +66,12 @@ class FastBert(nn.Module):
             self.padding = embeddings.padding_idx
 
         self.words = products.copied(embeddings.word_embeddings.weight)
+
         places = embeddings.position_embeddings.weight
         kind = embeddings.token_type_embeddings.weight[0]
         self.positions = products.copied(places + kind)
         self.norm = layer_norm(embeddings.LayerNorm, products)
+
         blocks = [_packed(layer, products) for layer in model.encoder.layer]
         self.stack = Stack(blocks, norm_before=False, keeps_layers=layers)
 
@@ -78,10 +82,14 @@ class FastBert(nn.Module):
         short = suits(self.dtype, device, length)
         group = 1
         mask: Tensor | None = None
+
         shown = self.words.new_zeros(())
         if attention_mask is not None:
             # Plain products want whole squares: rows of so few tokens are too short to be added one by one.
-            queries = length if short else 1
+            queries = 1
+            if short:
+                queries = length
+
             seen = attention_mask.bool()[:, None, None, :]
             mask = hide(shown, seen.expand(-1, 1, queries, -1))
         else:
@@ -125,9 +133,10 @@ def _packed(layer: Any, products: Products) -> Block:
     """Pack a block; its norms stand after attention and inner layer."""
     parts = layer.attention.self
     output = layer.attention.output
-    attend = products.joint(parts.query, parts.key, parts.value)
-    join = products.linear_of(output.dense)
-    attention_norm = layer_norm(output.LayerNorm, products)
-    inner = products.inner(layer.intermediate.dense, "gelu", layer.output.dense)
-    inner_norm = layer_norm(layer.output.LayerNorm, products)
-    return Block(attend, join, attention_norm, inner, inner_norm)
+    return Block(
+        attend=products.joint(parts.query, parts.key, parts.value),
+        join=products.linear_of(output.dense),
+        attention_norm=layer_norm(output.LayerNorm, products),
+        inner=products.inner(layer.intermediate.dense, "gelu", layer.output.dense),
+        inner_norm=layer_norm(layer.output.LayerNorm, products),
+    )

@@ -106,12 +106,14 @@ class FastCausal(CausalPass):
         blocks = []
         for layer in model.layers[:depth]:
             parts = layer.self_attn
-            attend = products.joint(parts.q_proj, parts.k_proj, parts.v_proj)
-            join = products.linear_of(parts.out_proj)
-            attention_norm = layer_norm(layer.self_attn_layer_norm, products)
-            inner = products.inner(layer.fc1, activation, layer.fc2)
-            inner_norm = layer_norm(layer.final_layer_norm, products)
-            blocks.append(Block(attend, join, attention_norm, inner, inner_norm))
+            block = Block(
+                attend=products.joint(parts.q_proj, parts.k_proj, parts.v_proj),
+                join=products.linear_of(parts.out_proj),
+                attention_norm=layer_norm(layer.self_attn_layer_norm, products),
+                inner=products.inner(layer.fc1, activation, layer.fc2),
+                inner_norm=layer_norm(layer.final_layer_norm, products),
+            )
+            blocks.append(block)
 
         finish: list[Norm] = []
         if depth is None and model.final_layer_norm is not None:
@@ -134,14 +136,17 @@ class FastCausal(CausalPass):
         for layer in model.layers[:depth]:
             parts = layer.self_attn
             mlp = layer.mlp
-            attend = products.joint(parts.q_proj, parts.k_proj, parts.v_proj)
-            join = products.linear_of(parts.o_proj)
-            attention_norm = rms_norm(layer.input_layernorm, products)
             inner = products.gated_inner(
                 mlp.gate_proj, "silu", mlp.up_proj, mlp.down_proj
             )
-            inner_norm = rms_norm(layer.post_attention_layernorm, products)
-            blocks.append(Block(attend, join, attention_norm, inner, inner_norm))
+            block = Block(
+                attend=products.joint(parts.q_proj, parts.k_proj, parts.v_proj),
+                join=products.linear_of(parts.o_proj),
+                attention_norm=rms_norm(layer.input_layernorm, products),
+                inner=inner,
+                inner_norm=rms_norm(layer.post_attention_layernorm, products),
+            )
+            blocks.append(block)
 
         finish = []
         if depth is None:
@@ -175,6 +180,7 @@ class FastCausal(CausalPass):
             real = attention_mask.bool()
 
         input_ids = in_whole_groups(input_ids, group)
+
         hidden = functional.embedding(input_ids, self.words)
         if self.project_in is not None:
             hidden = self.project_in(hidden)

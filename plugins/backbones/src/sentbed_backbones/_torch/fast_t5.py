@@ -93,21 +93,26 @@ class FastT5(nn.Module):
         encoder = model.encoder
         self.dtype = products.dtype
         self.heads = model.config.num_heads
+
         self.words = products.copied(encoder.embed_tokens.weight)
         first = encoder.block[0].layer[0].SelfAttention
         self.bias_of_buckets = products.copied(first.relative_attention_bias.weight)
+
         self.bucket = partial(
             type(first)._relative_position_bucket,
             bidirectional=True,
             num_buckets=first.relative_attention_num_buckets,
             max_distance=first.relative_attention_max_distance,
         )
+
         self.last_bias: tuple[tuple[int, int], Tensor] | None = None
+
         blocks = [_packed(block.layer, products) for block in encoder.block]
         final_norm = rms_norm(encoder.final_layer_norm, products)
         self.stack = Stack(
             blocks, norm_before=True, keeps_layers=layers, finish=[final_norm]
         )
+
         self.decodes = decodes
         if decodes:
             decoder = model.decoder
@@ -207,12 +212,13 @@ class FastT5(nn.Module):
 def _packed(parts: Any, products: Products) -> Block:
     """Pack a block of the encoder."""
     attention = parts[0].SelfAttention
-    attend = products.joint(attention.q, attention.k, attention.v)
-    join = products.linear_of(attention.o)
-    attention_norm = rms_norm(parts[0].layer_norm, products)
-    inner = _inner(parts[1], products)
-    inner_norm = rms_norm(parts[1].layer_norm, products)
-    return Block(attend, _bounded(join, products), attention_norm, inner, inner_norm)
+    return Block(
+        attend=products.joint(attention.q, attention.k, attention.v),
+        join=_bounded(products.linear_of(attention.o), products),
+        attention_norm=rms_norm(parts[0].layer_norm, products),
+        inner=_inner(parts[1], products),
+        inner_norm=rms_norm(parts[1].layer_norm, products),
+    )
 
 
 def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
@@ -221,27 +227,19 @@ def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
     value = attention.v.weight.detach().float()
     output = attention.o.weight.detach().float()
     itself = products.linear(output @ value)
-    norm = rms_norm(parts[0].layer_norm, products)
 
     cross = parts[1].EncDecAttention
     shape = (cross.n_heads, -1, cross.d_model)
-    cross_key = products.copied(cross.k.weight).view(shape)
     cross_value = products.copied(cross.v.weight).view(shape)
-    cross_value = cross_value.transpose(1, 2).contiguous()
-    query_norm = rms_norm(parts[1].layer_norm, products)
-    query = products.linear_of(cross.q)
-    join = _bounded(products.linear_of(cross.o), products)
-
-    inner_norm = rms_norm(parts[2].layer_norm, products)
     return DecoderBlock(
-        norm=norm,
+        norm=rms_norm(parts[0].layer_norm, products),
         itself=_bounded(itself, products),
-        query_norm=query_norm,
-        query=query,
-        key=cross_key,
-        value=cross_value,
-        join=join,
-        inner_norm=inner_norm,
+        query_norm=rms_norm(parts[1].layer_norm, products),
+        query=products.linear_of(cross.q),
+        key=products.copied(cross.k.weight).view(shape),
+        value=cross_value.transpose(1, 2).contiguous(),
+        join=_bounded(products.linear_of(cross.o), products),
+        inner_norm=rms_norm(parts[2].layer_norm, products),
         inner=_inner(parts[2], products),
     )
 

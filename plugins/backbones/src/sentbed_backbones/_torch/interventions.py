@@ -141,6 +141,7 @@ def hooked(
             hook = partial(with_changed_input, partial(function, place))
             handle = module.register_forward_pre_hook(hook, with_kwargs=True)
             hooks.enter_context(handle)
+
         yield
 
 

@@ -36,7 +36,7 @@ from sentbed_backbones.model_file_checks import (
     problems_of,
 )
 from sentbed_backbones.model_files import base_files, model_files
-from sentbed_backbones.transformer_base import Transformer
+from sentbed_backbones.transformer_base import Transformer, problem_of_intervention
 
 DROPOUTS = (
     "hidden_dropout_prob",
@@ -87,7 +87,11 @@ def load(
     else:
         is_pretrained = parameters.init == "pretrained"
         # Of an encoder saved with `BASE_FILE`, that file has the hashes of these weights.
-        files = base_files(parameters, saved) if saved else model_files(parameters)
+        if saved is None:
+            files = model_files(parameters)
+        else:
+            files = base_files(parameters, saved)
+
         directory = files.directory
         model, tokenizer = _from_directory(parameters, family, directory, is_pretrained)
         if is_pretrained:
@@ -104,12 +108,20 @@ def load(
     if parameters.intervention is not None:
         _add_placeholder(parameters.intervention.traits, tokenizer, model)
 
-    _require_blocks(parameters, family, model)
+    blocks_run = family.depth(model)
+    if blocks_run is None:
+        blocks_run = int(model.config.num_hidden_layers)
+
+    problem = problem_of_intervention(parameters.intervention, blocks_run)
+    if problem is not None:
+        raise ModelError(problem)
+
     model = adapt(model, parameters, saved, origin)
     family.require(model)
     built = BuiltTransformer(parameters, family, model, tokenizer, origin, base)
     if saved is None:
         built.weights_directory = weights_directory
+
     return built
 
 
@@ -140,21 +152,6 @@ def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> 
     drawn = torch.randn(len(row), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         row.copy_(drawn)
-
-
-def _require_blocks(parameters: Transformer, family: Family, model: Any) -> None:
-    """Raise `ModelError` if an intervention acts at a block that is not run."""
-    intervention = parameters.intervention
-    if intervention is None:
-        return
-
-    count = family.depth(model) or int(model.config.num_hidden_layers)
-    last = max((block for _, block in intervention.places), default=-1)
-    if last >= count:
-        raise ModelError(
-            f"the intervention `{intervention.name}` acts at block {last}, and blocks 0 to {count - 1} "
-            "are run; choose among them, or read a later layer in `layers`"
-        )
 
 
 def adapt(
@@ -287,6 +284,8 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
         dtype=DTYPES[parameters.dtype],
         trust_remote_code=parameters.trust_remote_code,
         output_loading_info=True,
+        # Otherwise transformers raises an error that names no weight.
+        ignore_mismatched_sizes=True,
         **options,
     )
     if parameters.quantization is not None:
@@ -308,7 +307,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
 
     missing = family.fill_new_head(model, missing)
 
-    mismatched = sorted(str(key) for key in info["mismatched_keys"])
+    mismatched = sorted(name for name, _, _ in info["mismatched_keys"])
     unused = sorted(
         key
         for key in info["unexpected_keys"]
@@ -431,4 +430,5 @@ def _without_pooler(model: Any) -> Any:
     """Drop the [CLS] + dense + tanh layer: it gets no gradient, but weight decay would change it."""
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
+
     return model

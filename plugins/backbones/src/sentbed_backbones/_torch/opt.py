@@ -30,8 +30,11 @@ class OptFamily(CausalFamily):
     def config(self, tokenizer: Any) -> Any:
         """Return an OPT of the recipe's size; the 350m has post-norms and a narrower embedding."""
         layers, width, heads = self.parameters.sizes[self.parameters.size]
-        odd = self.parameters.size == "350m"
-        embedding_width = 512 if odd else width
+        is_350m = self.parameters.size == "350m"
+        embedding_width = width
+        if is_350m:
+            embedding_width = 512
+
         return transformers.OPTConfig(
             vocab_size=len(tokenizer),
             hidden_size=width,
@@ -39,7 +42,7 @@ class OptFamily(CausalFamily):
             num_attention_heads=heads,
             ffn_dim=4 * width,
             word_embed_proj_dim=embedding_width,
-            do_layer_norm_before=not odd,
+            do_layer_norm_before=not is_350m,
             pad_token_id=tokenizer.pad_token_id,
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,

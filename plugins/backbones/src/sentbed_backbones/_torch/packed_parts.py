@@ -96,7 +96,10 @@ class Stack:
             if act is not None:
                 hidden = act((INPUT, number), hidden)
 
-            normed = block.attention_norm(hidden) if self.norm_before else hidden
+            normed = hidden
+            if self.norm_before:
+                normed = block.attention_norm(hidden)
+
             context = attend(number, block.attend(normed))
             if act is not None:
                 context = act((HEADS, number), context)
@@ -116,8 +119,10 @@ class Stack:
 
         states[-1] = hidden
         states = [state[:rows] for state in states]
-        layers = tuple(states) if self.keeps_layers else None
-        return TokenStates(states[-1], attention_mask, layers)
+        if not self.keeps_layers:
+            return TokenStates(states[-1], attention_mask)
+
+        return TokenStates(states[-1], attention_mask, tuple(states))
 
 
 def joint_attention(

@@ -60,8 +60,10 @@ class Products:
                 y = activate(functional.linear(x, weight, bias))
                 if other is None:
                     return y
+                if join == "add":
+                    return y + other
 
-                return y + other if join == "add" else y * other
+                return y * other
 
             return plain
 

@@ -48,6 +48,7 @@ class CharacterMap:
                 results.append(text)
             else:
                 results.append(mapped)
+
         return results
 
     def _sentencepiece(self) -> Any:
@@ -63,6 +64,7 @@ class CharacterMap:
                 escape_whitespaces=False,
                 remove_extra_whitespaces=False,
             )
+
         return self._normalizer
 
 
@@ -77,6 +79,7 @@ def model_class() -> Any:
         ModelError, problem, "run `pip install --upgrade sentencepiece protobuf`"
     ):
         from sentencepiece import sentencepiece_model_pb2
+
     return sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
 
 
@@ -85,6 +88,7 @@ def character_map_of(definition: Mapping[str, Any]) -> CharacterMap | None:
     for step in normalizer_steps(definition.get("normalizer")):
         if step["type"] == "Precompiled" and step["precompiled_charsmap"]:
             return CharacterMap(base64.b64decode(step["precompiled_charsmap"]))
+
     return None
 
 

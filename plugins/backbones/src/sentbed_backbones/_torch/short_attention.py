@@ -51,7 +51,10 @@ def short_attention(
     heads = query.shape[1]
     left = query.flatten(0, 1)
     right = key.flatten(0, 1).transpose(1, 2)
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    factor = scale
+    if factor is None:
+        factor = query.shape[-1] ** -0.5
+
     scores = torch.baddbmm(left.new_empty(()), left, right, beta=0, alpha=factor)
     if attn_mask is not None:
         scores.unflatten(0, (-1, heads)).add_(attn_mask)

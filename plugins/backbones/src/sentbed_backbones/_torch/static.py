@@ -96,8 +96,10 @@ class BuiltStatic(BuiltBackbone):
             table.tokenizer, count, special_tokens, leaves_out_unknown
         )
         self.module = Table(table.rows)
+
         self.weights_directory = table.weights_directory
         self.max_length = LONGEST
+
         # The gradient of each pass has all rows, each about a quarter as dear as a padded token.
         self.training_pass_cost = BuiltBackbone.training_pass_cost + count // 4
         self.origin = table.origin

@@ -13,6 +13,7 @@ def prepend(seen: BlockStates) -> Tensor:
     states = seen.states
     rows = torch.arange(states.shape[0], device=states.device)
     places = torch.arange(states.shape[1], device=states.device)
+
     is_placeholder = places == seen.placeholder[:, None]
     last_states = states[rows, seen.last]
     return torch.where(is_placeholder[..., None], last_states[:, None], states)

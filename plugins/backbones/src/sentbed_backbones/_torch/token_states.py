@@ -215,7 +215,10 @@ class CausalStates(CausalPass):
 
 def base_of(model: Any) -> Any:
     """Return the model under an adapter, or the model itself."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
+    if hasattr(model, "get_base_model"):
+        return model.get_base_model()
+
+    return model
 
 
 def outer_lists(module: nn.Module) -> Iterator[nn.ModuleList]:
@@ -263,6 +266,7 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
                 record, with_kwargs=True, prepend=True
             )
             hooks.enter_context(handle)
+
         try:
             model(**inputs)
         except ReachedError:
@@ -489,10 +493,13 @@ class TemplateDenoising(nn.Module):
         """Return the empty template's mask state for texts of these lengths, `(batch, width)`."""
         template = self.template
         ids = torch.tensor(template.ids, device=lengths.device)
+
         order = torch.arange(len(template.ids), device=lengths.device)
         is_behind = order >= template.sentence_place
+
         sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
         places = self.first_position + order + sentence * is_behind
+
         ids = ids.expand(len(lengths), -1)
         states: TokenStates = self.read.states(ids, None, places)
         chosen: Tensor = self.read.chosen(states, readings)
@@ -524,6 +531,7 @@ class EmptyTemplate(NamedTuple):
         before = tokenizer(prefix.strip())["input_ids"]
         ids = tokenizer((prefix.rstrip() + suffix).strip())["input_ids"]
         mask_id = tokenizer.mask_token_id
+
         # Special tokens stand before a text and behind it.
         leading = tokenizer(tokenizer.mask_token)["input_ids"].index(mask_id)
         place = len(before) - len(tokenizer("")["input_ids"]) + leading

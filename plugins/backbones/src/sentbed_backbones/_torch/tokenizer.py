@@ -95,9 +95,12 @@ class BulkTokenizer(Tokenizer):
         if placeholder is not None:
             self.placeholder_id = int(original.convert_tokens_to_ids(placeholder))
 
-        ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
-        self._empty_id = next(int(token) for token in ends if token is not None)
+        self._empty_id = self.pad_id
         """The id that a text without any token has."""
+        for token_id in (original.eos_token_id, original.bos_token_id):
+            if token_id is not None:
+                self._empty_id = int(token_id)
+
         self._definition = original.backend_tokenizer
         """Also the one that cuts texts, since its offsets are those in the texts as they are."""
         self._loaded_truncation: dict[str, Any] | None = self._definition.truncation
@@ -112,7 +115,10 @@ class BulkTokenizer(Tokenizer):
             return len(ids)
 
         (places,) = np.nonzero(ids == self.placeholder_id)
-        return int(places[0]) if len(places) else len(ids)
+        if not len(places):
+            return len(ids)
+
+        return int(places[0])
 
     @property
     def fingerprint(self) -> str:
@@ -226,6 +232,7 @@ class BulkTokenizer(Tokenizer):
         rows = (encoding.ids for encoding in encodings)
         # The library's ids have 32 bits without a sign.
         ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
+
         ids, lengths = self._kept(ids, lengths)
         self._require_embeddings(ids)
 
@@ -241,6 +248,7 @@ class BulkTokenizer(Tokenizer):
             tokens = attrs.evolve(tokens, hidden=np.zeros(len(filled), bool))
         if self.readings:
             tokens = attrs.evolve(tokens, readings=np.zeros(len(tokens), np.int32))
+
         return tokens
 
     def _kept(

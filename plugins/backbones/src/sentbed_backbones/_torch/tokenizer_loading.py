@@ -217,6 +217,7 @@ def _convert(tokenizer: Any, file: Path) -> None:
     )
     if model.normalizer_spec.precompiled_charsmap:
         tokenizer.init_kwargs[EXACT_MAP] = True
+
     _require_same_ids(tokenizer, file, processor, model)
 
 
@@ -415,7 +416,10 @@ def _with_first_prefix(pre_tokenizer: Any, token: str) -> dict[str, Any]:
 def spacing_of_placeholder(tokenizer: Any, token: str) -> str:
     """Return what becomes of the space before a placeholder: `stripped` or `kept`."""
     alone, behind_space = ids_of(tokenizer, ["a", f"a {token}"])
-    return "stripped" if len(behind_space) == len(alone) + 1 else "kept"
+    if len(behind_space) == len(alone) + 1:
+        return "stripped"
+
+    return "kept"
 
 
 def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
@@ -424,6 +428,7 @@ def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     with tokenizing():
         if character_map is not None:
             texts = character_map(texts)
+
         backend.no_truncation()
         backend.no_padding()
         encodings = backend.encode_batch(list(texts), add_special_tokens=False)

@@ -54,6 +54,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         if len(word) <= LONGEST_WORD and alphabet.issuperset(word)
         for _ in range(count)
     )
+
     # The library numbers continuation characters in the order of a hash table; as special tokens they get a
     # fixed order. The draft's vocabulary then goes into a tokenizer where they are not special.
     continued = [f"##{character}" for character in sorted(alphabet)]
@@ -61,6 +62,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         tokenizers.models.WordPiece(unk_token=SPECIAL_TOKENS["unk_token"])
     )
     draft.pre_tokenizer = splitter
+
     trainer = tokenizers.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         special_tokens=special + continued,
@@ -69,6 +71,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         show_progress=False,
     )
     draft.train_from_iterator(trained_words, trainer)
+
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
             vocab=draft.get_vocab(), unk_token=SPECIAL_TOKENS["unk_token"]
@@ -78,6 +81,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = splitter
     tokenizer.decoder = tokenizers.decoders.WordPiece()
+
     first, last = SPECIAL_TOKENS["cls_token"], SPECIAL_TOKENS["sep_token"]
     _put_around(tokenizer, f"{first} $A {last}", [first, last])
     return transformers.PreTrainedTokenizerFast(
@@ -94,10 +98,12 @@ def train_byte_bpe(
     text `$A`. Words of more than `LONGEST_WORD` characters, runs of spaces too, are left out of the training.
     """
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
         add_prefix_space=False
     )
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
+
     names = list(dict.fromkeys(specials.values()))
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocab_size,
@@ -105,6 +111,7 @@ def train_byte_bpe(
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
+
     words = _without_overlong_words(texts, tokenizer.pre_tokenizer)
     tokenizer.train_from_iterator(words, trainer)
     _put_around(tokenizer, template, names)

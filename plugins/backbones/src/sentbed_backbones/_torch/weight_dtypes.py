@@ -13,4 +13,5 @@ def cast(model: Any, dtype: torch.dtype) -> Any:
     """Cast the weights of a model but not its buffers: LLaMA's rotary frequencies need their precision."""
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
+
     return model

@@ -47,7 +47,9 @@ def read_word_vectors(
 
             lines += 1
             width = width or len(fields) - 1
-            word = " ".join(fields[:-width]) if width else ""
+            word = ""
+            if width:
+                word = " ".join(fields[:-width])
             if not word:
                 raise DataError(
                     f"found {line!r:.80}, expected a word and {width or 'its'} numbers; is this a "

@@ -16,10 +16,12 @@ class AngleLoss(CoSENTLoss):
         """Return AnglE's similarity of each row of `u` and `v`, fp32 `(rows,)`."""
         a, b = _halves(u)
         c, d = _halves(v)
-        return (a * c + b * d + b * c - a * d).sum(dim=-1).abs()
+        terms = a * c + b * d + b * c - a * d
+        return terms.sum(dim=-1).abs()
 
 
 def _halves(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    even = functional.pad(unit(vectors), (0, vectors.shape[-1] % 2))
-    real, imaginary = even.chunk(2, dim=-1)
+    """Return real and imaginary parts of vectors of length 1."""
+    odd = vectors.shape[-1] % 2
+    real, imaginary = functional.pad(unit(vectors), (0, odd)).chunk(2, dim=-1)
     return real, imaginary

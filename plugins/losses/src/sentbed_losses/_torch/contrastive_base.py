@@ -67,28 +67,31 @@ class ContrastiveLoss(nn.Module):
 
     def columns(self, inputs: Columns) -> dict[str, Texts]:
         """Return the columns of a batch, ready to be compared."""
-        names = [
-            name for name in ("anchor", "positive", *HARD_NEGATIVES) if name in inputs
-        ]
         columns = {}
-        for name in names:
+        for name in ("anchor", "positive", *HARD_NEGATIVES):
+            if name not in inputs:
+                continue
+
             vectors = inputs[name]
             if isinstance(vectors, Tensor):
                 vectors = vectors.to(torch.float32)
-            columns[name] = Texts(
-                self.similarity.normalize(vectors), self.ids(inputs, name)
-            )
+
+            normalized = self.similarity.normalize(vectors)
+            columns[name] = Texts(normalized, self.ids(inputs, name))
+
         return columns
 
     def ids(self, inputs: Columns, column: str) -> Tensor | None:
         """Return the ids of the texts of a column, or None if texts are not compared."""
         if not self.compares_texts:
             return None
+
         if f"{column}.id" not in inputs:
             raise RunError(
                 f"`mask_duplicates` compares texts, but of the column `{column}` there are vectors only; "
                 "take `mask_duplicates` out of the loss"
             )
+
         return inputs[f"{column}.id"]
 
     def contrast(
@@ -96,16 +99,20 @@ class ContrastiveLoss(nn.Module):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return loss and metrics of a batch with `anchor`, `positive` and perhaps hard negatives."""
         anchor, positive = columns["anchor"], columns["positive"]
-        used = self.in_batch and self.hard_negatives != "none"
-        negatives = [
-            columns[name] for name in HARD_NEGATIVES if used and name in columns
-        ]
+        negatives = []
+        if self.in_batch and self.hard_negatives != "none":
+            for name in HARD_NEGATIVES:
+                if name in columns:
+                    negatives.append(columns[name])
+
         loss, similarity = self.rank(anchor, positive, negatives, memory, self.hardness)
         if self.symmetric:
-            loss = (loss + self.rank(positive, anchor)[0]) / 2
-        return loss, contrast_metrics(
-            similarity, self.temperature(), self.counts_negatives
-        )
+            other_direction, _ = self.rank(positive, anchor)
+            loss = (loss + other_direction) / 2
+
+        temperature = self.temperature()
+        metrics = contrast_metrics(similarity, temperature, self.counts_negatives)
+        return loss, metrics
 
     def rank(
         self,
@@ -120,17 +127,21 @@ class ContrastiveLoss(nn.Module):
         The similarities are `(n, candidates)`, detached. That of row i and its target is at (i, i); those
         outside the row's denominator are -inf.
         """
-        is_target = torch.eye(
-            len(query.vectors), dtype=torch.bool, device=query.vectors.device
-        )
+        rows, device = len(query.vectors), query.vectors.device
+        is_target = torch.eye(rows, dtype=torch.bool, device=device)
         temperature = self.temperature()
-        of_own = hardness if self.hardness_of in ("own", "all") else 0.0
-        of_others = hardness if self.hardness_of in ("others", "all") else 0.0
+        of_own = of_others = 0.0
+        if self.hardness_of in ("own", "all"):
+            of_own = hardness
+        if self.hardness_of in ("others", "all"):
+            of_others = hardness
+
         shift = -self.margin / temperature
         weight = of_others * ~is_target
         parts = [
             self.compare(query, target, target, temperature, weight, is_target, shift)
         ]
+
         weight = weight + of_own * is_target
         shift = self.log_weight
         for negative in negatives:
@@ -140,9 +151,12 @@ class ContrastiveLoss(nn.Module):
             if self.hard_negatives == "own":
                 similarity = similarity.masked_fill(~is_target, -math.inf)
                 logits = logits.masked_fill(~is_target, -math.inf)
+
             parts.append((similarity, logits))
+
         if memory is not None:
             parts.append(self.compare(query, target, memory, temperature, of_others))
+
         similarity, logits = (
             torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True)
         )
@@ -170,8 +184,10 @@ class ContrastiveLoss(nn.Module):
         if is_target is not None:
             logits = logits + shift * is_target
             out = (out | (not self.in_batch)) & ~is_target
+
         if self.hardness:
             logits = logits + hardness * similarity.detach()
+
         # Masked after the division: masked before it, the temperature's gradient would be 0 x inf.
         similarity = similarity.detach().masked_fill(out, -math.inf)
         return similarity, logits.masked_fill(out, -math.inf)
@@ -182,12 +198,15 @@ class ContrastiveLoss(nn.Module):
         out = torch.zeros(shape, dtype=torch.bool, device=query.vectors.device)
         if candidates.empty is not None:
             out = out | candidates.empty
+
         for texts in (query, target):
             if texts.ids is not None and candidates.ids is not None:
                 out = out | (texts.ids[:, None] == candidates.ids)
+
         if self.threshold is not None:
             similarity = self.similarity.similarity(
                 target.vectors.detach(), candidates.vectors.detach()
             )
             out = out | (similarity > self.threshold)
+
         return out

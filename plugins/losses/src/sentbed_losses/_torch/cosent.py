@@ -32,20 +32,20 @@ class CoSENTLoss(nn.Module):
             similarity = self.similarity(anchor, positive)
             score = inputs[SCORE].to(torch.float32)
         else:
-            others = [
-                positive,
-                *(inputs[name] for name in HARD_NEGATIVES if name in inputs),
-            ]
-            similarity = torch.cat([self.similarity(anchor, other) for other in others])
-            score = (
-                torch.arange(len(similarity), device=similarity.device) < len(anchor)
-            ).to(torch.float32)
+            similarities = [self.similarity(anchor, positive)]
+            for name in HARD_NEGATIVES:
+                if name in inputs:
+                    similarities.append(self.similarity(anchor, inputs[name]))
+
+            similarity = torch.cat(similarities)
+            place = torch.arange(len(similarity), device=similarity.device)
+            score = (place < len(anchor)).to(torch.float32)
+
         logits = similarity / self.temperature
-        lower = score[:, None] < score[None, :]
-        differences = (logits[:, None] - logits[None, :]).masked_fill(~lower, -math.inf)
-        loss = torch.logsumexp(
-            torch.cat([differences.new_zeros(1), differences.flatten()]), dim=0
-        )
-        return LossOutput(
-            loss, {"correlation": correlation(similarity.detach(), score.detach())}
-        )
+        is_lower = score[:, None] < score[None, :]
+        differences = logits[:, None] - logits[None, :]
+        differences = differences.masked_fill(~is_lower, -math.inf)
+        terms = torch.cat([differences.new_zeros(1), differences.flatten()])
+        loss = torch.logsumexp(terms, dim=0)
+        metrics = {"correlation": correlation(similarity.detach(), score.detach())}
+        return LossOutput(loss, metrics)

@@ -8,9 +8,9 @@ from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_losses._torch.batch_columns import Columns
+from sentbed_losses._torch.batch_columns import Columns, columns_with_teacher
 from sentbed_losses._torch.similarity import pairwise_cosine
-from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
+from sentbed_losses.columns import TEACHER
 
 
 class DistillLoss(nn.Module):
@@ -27,29 +27,28 @@ class DistillLoss(nn.Module):
 
     def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
-        names = ("anchor", "positive", *HARD_NEGATIVES)
         losses, cosines = [], []
-        for name in names:
-            if name in vectors and TEACHER + name in vectors:
-                student: Tensor = self.projection(vectors[name].to(torch.float32))
-                teacher = vectors[TEACHER + name].to(torch.float32)
-                self._require_width(teacher)
-                losses.append(self._distance(student, teacher))
-                cosines.append(pairwise_cosine(student, teacher).mean())
-        return LossOutput(
-            torch.stack(losses).mean(), {"cosine": torch.stack(cosines).mean().detach()}
-        )
+        for name in columns_with_teacher(vectors):
+            student: Tensor = self.projection(vectors[name].to(torch.float32))
+            teacher = vectors[TEACHER + name].to(torch.float32)
+            width = teacher.shape[-1]
+            if width != self.width:
+                raise RunError(
+                    f"the loss `distill` compares vectors of width {self.width} with a teacher's of width "
+                    f"{width}; give it `projection = {width}`, or the student a head of that width"
+                )
+
+            losses.append(self._distance(student, teacher))
+            cosines.append(pairwise_cosine(student, teacher).mean())
+
+        cosine = torch.stack(cosines).mean()
+        return LossOutput(torch.stack(losses).mean(), {"cosine": cosine.detach()})
 
     def _distance(self, student: Tensor, teacher: Tensor) -> Tensor:
         if self.distance == "mse":
             return functional.mse_loss(student, teacher)
         if self.distance == "l2":
-            return (student - teacher).square().sum(dim=-1).sqrt().mean()
-        return (1 - pairwise_cosine(student, teacher)).mean()
+            squares = (student - teacher).square().sum(dim=-1)
+            return squares.sqrt().mean()
 
-    def _require_width(self, teacher: Tensor) -> None:
-        if (teacher_width := teacher.shape[-1]) != self.width:
-            raise RunError(
-                f"the loss `distill` compares vectors of width {self.width} with a teacher's of width "
-                f"{teacher_width}; give it `projection = {teacher_width}`, or the student a head of that width"
-            )
+        return (1 - pairwise_cosine(student, teacher)).mean()

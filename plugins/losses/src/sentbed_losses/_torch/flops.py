@@ -42,13 +42,14 @@ class FlopsLoss(Parts):
         """Return the loss of a batch; the state is that of the inner loss."""
         inner = super().forward(inputs, state)
         queries, documents = inputs[self.query], self._documents(inputs)
+
         query_flops, document_flops = flops(queries), flops(documents)
         regulariser = (
             self.query_weight * query_flops + self.document_weight * document_flops
         )
         if self.warmup > 0 and PROGRESS in inputs:
-            share = (inputs[PROGRESS] / self.warmup).clamp(max=1.0)
-            regulariser = share.square() * regulariser
+            part = (inputs[PROGRESS] / self.warmup).clamp(max=1.0)
+            regulariser = part.square() * regulariser
 
         metrics = {
             **inner.metrics,
@@ -66,8 +67,10 @@ class FlopsLoss(Parts):
             is_left_out = name == self.query or name in self.targets
             if vectors.ndim == 2 and not is_left_out:
                 documents.append(vectors)
+
         if not documents:
             return torch.zeros_like(columns[self.query][:1])
+
         return torch.cat(documents)
 
 
@@ -84,4 +87,5 @@ def flops(vectors: Tensor) -> Tensor:
 
 def _active(vectors: Tensor) -> Tensor:
     """Return the mean number of components that are not 0."""
-    return (vectors.detach() != 0).sum(dim=1).float().mean()
+    counts = (vectors.detach() != 0).sum(dim=1)
+    return counts.float().mean()

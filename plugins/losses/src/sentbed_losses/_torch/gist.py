@@ -9,9 +9,9 @@ from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_losses._torch.batch_columns import Columns
+from sentbed_losses._torch.batch_columns import Columns, columns_with_teacher
 from sentbed_losses._torch.similarity import contrast_metrics, unit
-from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
+from sentbed_losses.columns import TEACHER
 
 
 class GistLoss(nn.Module):
@@ -37,35 +37,38 @@ class GistLoss(nn.Module):
 
     def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
-        units = {
-            name: unit(value) for name, value in vectors.items() if value.ndim == 2
-        }
+        units = {}
+        for name, value in vectors.items():
+            if value.ndim == 2:
+                units[name] = unit(value)
+
         of_pair = units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"]
         guide_of_pair = of_pair.sum(dim=-1, keepdim=True).detach()
         margin: float | Tensor = self.margin
         if self.relative:
             margin = guide_of_pair.abs() * margin
+
         threshold = guide_of_pair - margin
         rows = len(guide_of_pair)
         same = torch.eye(rows, dtype=torch.bool, device=guide_of_pair.device)
-        hard = [
-            ("anchor", name)
-            for name in HARD_NEGATIVES
-            if name in units and TEACHER + name in units
-        ]
+        _, _, *negatives = columns_with_teacher(units)
+        contrasts = [*self.contrasts, *(("anchor", name) for name in negatives)]
+
         temperature = self.temperature()
         similarities, logits = [], []
-        for query, candidate in (*self.contrasts, *hard):
+        for query, candidate in contrasts:
             similarity = units[query] @ units[candidate].T
-            guide = (units[TEACHER + query] @ units[TEACHER + candidate].T).detach()
-            out = guide > threshold
-            if candidate == "positive" and query == "anchor":
+            guide = units[TEACHER + query] @ units[TEACHER + candidate].T
+            out = guide.detach() > threshold
+            if (query, candidate) == ("anchor", "positive"):
                 out = out & ~same
             elif query == candidate:
                 out = out | same
+
             # Masked after the division, as in `ContrastiveLoss.compare`.
             similarities.append(similarity.detach().masked_fill(out, -math.inf))
             logits.append((similarity / temperature).masked_fill(out, -math.inf))
+
         place = torch.arange(rows, device=guide_of_pair.device)
         loss = functional.cross_entropy(torch.cat(logits, dim=1), place)
         kept = torch.cat(similarities, dim=1)

@@ -20,10 +20,10 @@ class MarginMSELoss(nn.Module):
 
     def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
-        anchor, positive, negative = (
-            scaled(inputs[name], self.cosine)
-            for name in ("anchor", "positive", "negative")
-        )
+        anchor = scaled(inputs["anchor"], self.cosine)
+        positive = scaled(inputs["positive"], self.cosine)
+        negative = scaled(inputs["negative"], self.cosine)
+
         margin = (anchor * positive).sum(dim=-1) - (anchor * negative).sum(dim=-1)
-        loss = (margin - inputs[SCORE].to(torch.float32)).square().mean()
-        return LossOutput(loss, {"margin": margin.mean().detach()})
+        error = margin - inputs[SCORE].to(torch.float32)
+        return LossOutput(error.square().mean(), {"margin": margin.mean().detach()})

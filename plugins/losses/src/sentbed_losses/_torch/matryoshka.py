@@ -41,6 +41,7 @@ class MatryoshkaLoss(Parts):
         for name, value in inputs.items():
             if value.ndim == 2 and name not in self.targets:
                 columns[name] = unit(value[:, :size])
+
         return columns
 
 

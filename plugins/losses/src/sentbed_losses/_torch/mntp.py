@@ -27,9 +27,9 @@ class MNTPLoss(nn.Module):
         share = torch.rand(ids.shape)
         drawn = torch.randint(head.tokens, ids.shape)
         read = torch.where(share < self.masked, head.mask_id, ids)
-        read = torch.where(
-            (share >= self.masked) & (share < self.masked + self.random), drawn, read
-        )
+        is_random = (share >= self.masked) & (share < self.masked + self.random)
+        read = torch.where(is_random, drawn, read)
+
         return torch.where(chosen, read, ids), chosen
 
     def forward(self, inputs: Columns) -> LossOutput:
@@ -37,6 +37,8 @@ class MNTPLoss(nn.Module):
         logits, ids = inputs["anchor"].to(torch.float32), inputs["anchor.id"]
         # A small batch of short texts may have no chosen token: its loss is 0, and so is its gradient.
         count = max(1, len(ids))
-        right = (logits.argmax(dim=1) == ids).to(torch.float32).sum() / count
+
+        is_right = logits.argmax(dim=1) == ids
+        accuracy = is_right.to(torch.float32).sum() / count
         loss = functional.cross_entropy(logits, ids, reduction="sum") / count
-        return LossOutput(loss, {"accuracy": right.detach()})
+        return LossOutput(loss, {"accuracy": accuracy.detach()})

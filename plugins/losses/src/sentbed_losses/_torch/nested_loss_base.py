@@ -50,6 +50,7 @@ class Parts(nn.Module):
             arguments = [_inputs_alone(columns, traits)]
             if state is not None and traits.stateful:
                 arguments.append(_of_part(name, state))
+
             output: LossOutput = loss(*arguments)
 
             losses.append(weight * output.loss)
@@ -60,6 +61,7 @@ class Parts(nn.Module):
         total = torch.stack(losses).sum()
         if state is None:
             return LossOutput(total, metrics)
+
         return LossOutput(total, metrics, after)
 
 
@@ -74,6 +76,7 @@ class StatefulParts(Parts):
             if traits.stateful:
                 module: Any = loss
                 states |= _named_after(name, module.initial_state())
+
         return states
 
 
@@ -91,8 +94,10 @@ def _inputs_alone(inputs: Columns, traits: LossTraits) -> dict[str, Tensor]:
             is_taken = traits.scheduled
         elif name != column:
             is_taken = is_taken and traits.compares_texts
+
         if is_taken:
             selected[name] = value
+
     return selected
 
 
@@ -107,4 +112,5 @@ def _of_part(name: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for key, value in values.items():
         if key.startswith(f"{name}."):
             own_values[key.removeprefix(f"{name}.")] = value
+
     return own_values

@@ -16,16 +16,22 @@ class NLISoftmaxLoss(nn.Module):
     def __init__(self, width: int, classes: int, product: bool) -> None:
         super().__init__()
         self.product = product
-        features = 4 if product else 3
+        features = 3
+        if product:
+            features = 4
+
         self.classifier = nn.Linear(features * width, classes)
 
     def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch; `inputs` has `premise`, `hypothesis` and `label`."""
-        u, v = (inputs[name].to(torch.float32) for name in ("premise", "hypothesis"))
-        features = [u, v, (u - v).abs(), *([u * v] if self.product else [])]
+        u = inputs["premise"].to(torch.float32)
+        v = inputs["hypothesis"].to(torch.float32)
+        features = [u, v, (u - v).abs()]
+        if self.product:
+            features.append(u * v)
+
         logits = self.classifier(torch.cat(features, dim=1))
         label = inputs[LABEL]
-        accuracy = (logits.argmax(dim=1) == label).to(torch.float32).mean()
-        return LossOutput(
-            functional.cross_entropy(logits, label), {"accuracy": accuracy}
-        )
+        is_right = logits.argmax(dim=1) == label
+        metrics = {"accuracy": is_right.to(torch.float32).mean()}
+        return LossOutput(functional.cross_entropy(logits, label), metrics)

@@ -19,21 +19,21 @@ class PairClassificationLoss(nn.Module):
 
     def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch; `vectors` has `anchor` and `positive`."""
-        anchor, positive = (
-            vectors[name].to(torch.float32) for name in ("anchor", "positive")
-        )
+        anchor = vectors["anchor"].to(torch.float32)
+        positive = vectors["positive"].to(torch.float32)
         # A linear layer on [u; v] is the sum of one on u and one on v, and with two classes only the
         # difference of the logits matters: batch x batch numbers instead of pairs of batch x batch x 2 width.
-        weight, bias = (
-            part[1] - part[0] for part in (self.classifier.weight, self.classifier.bias)
-        )
+        weight = self.classifier.weight[1] - self.classifier.weight[0]
+        bias = self.classifier.bias[1] - self.classifier.bias[0]
         of_anchor, of_positive = weight.chunk(2)
         logits = (anchor @ of_anchor)[:, None] + positive @ of_positive + bias
+
         rows = len(logits)
         true = torch.eye(rows, dtype=torch.bool, device=logits.device)
         losses = functional.binary_cross_entropy_with_logits(
             logits, true.to(torch.float32), reduction="none"
         )
+
         right = ((logits > 0) == true).to(torch.float32)
         share = torch.where(true, float(max(rows - 1, 1)), 1.0)
         accuracy = (right * share).sum() / share.sum()

@@ -18,8 +18,8 @@ class PearsonLoss(nn.Module):
         """Return the loss of a batch with `anchor`, `positive` and `score`."""
         cosine = pairwise_cosine(inputs["anchor"], inputs["positive"])
         coefficient = correlation(cosine, inputs[SCORE].to(torch.float32))
+
         rows = len(cosine)
         # A biased covariance over unbiased variances, as in the authors' code.
-        return LossOutput(
-            1 - coefficient * (rows - 1) / rows, {"correlation": coefficient.detach()}
-        )
+        loss = 1 - coefficient * (rows - 1) / rows
+        return LossOutput(loss, {"correlation": coefficient.detach()})

@@ -38,6 +38,7 @@ class QueueLoss(ContrastiveLoss):
         }
         if self.compares_texts:
             state["ids"] = torch.zeros(self.size, dtype=torch.int64)
+
         return state
 
     def forward(self, vectors: Columns, state: Mapping[str, Tensor]) -> LossOutput:
@@ -53,16 +54,17 @@ class QueueLoss(ContrastiveLoss):
     ) -> dict[str, Tensor]:
         """Return the memory with a batch written over its oldest slots."""
         vectors = positive.vectors.detach()[-self.size :]
-        places = (
-            state["next"] + torch.arange(len(vectors), device=vectors.device)
-        ) % self.size
+        count = len(vectors)
+        order = torch.arange(count, device=vectors.device)
+
+        places = (state["next"] + order) % self.size
         after = {
             "memory": state["memory"].index_copy(0, places, vectors),
-            "filled": (state["filled"] + len(vectors)).clamp(max=self.size),
-            "next": (state["next"] + len(vectors)) % self.size,
+            "filled": (state["filled"] + count).clamp(max=self.size),
+            "next": (state["next"] + count) % self.size,
         }
         if positive.ids is not None:
-            after["ids"] = state["ids"].index_copy(
-                0, places, positive.ids[-self.size :]
-            )
+            ids = positive.ids[-self.size :]
+            after["ids"] = state["ids"].index_copy(0, places, ids)
+
         return after

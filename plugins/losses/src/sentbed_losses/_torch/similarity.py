@@ -17,7 +17,10 @@ class Products:
 
     def normalize(self, vectors: Tensor) -> Tensor:
         """Return the vectors as they are, or of length 1."""
-        return unit(vectors) if self.cosine else vectors
+        if self.cosine:
+            return unit(vectors)
+
+        return vectors
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the products of all pairs of rows, `(n, m)`."""
@@ -33,6 +36,7 @@ def scaled(vectors: Tensor, cosine: bool) -> Tensor:
     """Return the vectors in fp32, of length 1 where their products are to be cosines."""
     if cosine:
         return unit(vectors)
+
     return vectors.to(torch.float32)
 
 
@@ -50,8 +54,10 @@ def contrast_metrics(
     if isinstance(temperature, Tensor):
         metrics["temperature"] = temperature.detach()
     if counts_negatives:
-        candidates = (similarity > -math.inf).to(torch.float32).sum(dim=1)
+        is_candidate = similarity > -math.inf
+        candidates = is_candidate.to(torch.float32).sum(dim=1)
         metrics["negatives"] = candidates.mean() - 1
+
     return metrics
 
 
@@ -63,6 +69,7 @@ def pairwise_cosine(u: Tensor, v: Tensor) -> Tensor:
 def correlation(x: Tensor, y: Tensor) -> Tensor:
     """Return Pearson's correlation of two vectors `(rows,)`; 0 where one of them is constant."""
     x, y = x - x.mean(), y - y.mean()
+
     squares = x.square().sum() * y.square().sum()
     # Two `where`s: the gradient of the branch that is not taken would be NaN, and stay.
     varies = squares > 0

@@ -33,13 +33,23 @@ class SpreadOutLoss(nn.Module):
 
     def forward(self, vectors: Columns) -> LossOutput:
         """Return the loss of a batch."""
-        moments = [_moments(vectors[name]) for name in self.columns]
-        first, second = (torch.stack(values) for values in zip(*moments, strict=True))
+        means, second_moments = [], []
+        for name in self.columns:
+            mean, second_moment = _moments(vectors[name])
+            means.append(mean)
+            second_moments.append(second_moment)
+
+        first, second = torch.stack(means), torch.stack(second_moments)
         spread = second
         if self.excess:
-            spread = functional.relu(second - 1 / vectors[self.columns[0]].shape[-1])
+            width = vectors[self.columns[0]].shape[-1]
+            spread = functional.relu(second - 1 / width)
+
         terms = self.mean_weight * first.square() + self.second_moment_weight * spread
-        loss = terms.sum() if self.aggregation == "sum" else terms.mean()
+        loss = terms.mean()
+        if self.aggregation == "sum":
+            loss = terms.sum()
+
         metrics = {
             "mean": first.mean().detach(),
             "second_moment": second.mean().detach(),
@@ -52,6 +62,7 @@ def _moments(vectors: Tensor) -> tuple[Tensor, Tensor]:
     vectors = unit(vectors)
     rows = len(vectors)
     same = torch.eye(rows, dtype=torch.bool, device=vectors.device)
+
     cosine = (vectors @ vectors.T).masked_fill(same, 0.0)
     pairs = max(rows * (rows - 1), 1)
     return cosine.sum() / pairs, cosine.square().sum() / pairs

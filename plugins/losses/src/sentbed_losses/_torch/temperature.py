@@ -38,8 +38,8 @@ class LearnedTemperature(nn.Module):
     ) -> None:
         super().__init__()
         self.parameter = parameter
-        low, high = self._to_parameter(minimum), self._to_parameter(maximum)
-        self.bounds = min(low, high), max(low, high)
+        bounds = self._to_parameter(minimum), self._to_parameter(maximum)
+        self.bounds = min(bounds), max(bounds)
         value = torch.tensor(self._to_parameter(initial), dtype=torch.float32)
         self.register_parameter(parameter, nn.Parameter(value))
         self.parameter_settings: dict[str, ParameterSettings] = {}
@@ -51,12 +51,14 @@ class LearnedTemperature(nn.Module):
     def forward(self) -> Tensor:
         """Return the temperature, a scalar within the bounds."""
         value: Tensor = getattr(self, self.parameter)
+        constant = value.detach()
         # Outside the bounds a clamp's gradient is 0, so the parameter could never come back.
-        bounded = value.detach().clamp(*self.bounds) + (value - value.detach())
+        bounded = constant.clamp(*self.bounds) + (value - constant)
         if self.parameter == "log":
             return bounded.exp()
         if self.parameter == "inverse":
             return 1 / bounded
+
         return bounded
 
     def _to_parameter(self, temperature: float) -> float:
@@ -64,4 +66,5 @@ class LearnedTemperature(nn.Module):
             return math.log(temperature)
         if self.parameter == "inverse":
             return 1 / temperature
+
         return temperature

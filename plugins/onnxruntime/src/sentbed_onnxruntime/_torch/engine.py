@@ -48,6 +48,7 @@ def build_engine(
     """Return the engine of the runtime `runtime`; see `OnnxRuntime.build`."""
     threads = threads or default_threads()
     torch.set_num_threads(threads)
+
     facts = {
         "runtime": runtime,
         "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
@@ -66,6 +67,7 @@ class OnnxRuntimeEngine(EncodingEngine):
         library = {"engine": f"onnxruntime {onnxruntime.__version__}"}
         if self.facts["precision"] == "fp32":
             return library
+
         return {**library, "int8": dict(QUANTISATION)}
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
@@ -84,6 +86,7 @@ class OnnxRuntimeEngine(EncodingEngine):
             require_same_vectors(project, traceable, ids, backbone.max_length, parts)
             if self.facts["precision"] == "int8":
                 project = self._session(_quantised(path), parts)
+
         return project
 
     def _session(self, path: Path, parts: str) -> Project:
@@ -93,6 +96,7 @@ class OnnxRuntimeEngine(EncodingEngine):
             1,
         )
         options.log_severity_level = 4
+
         # Batches have many shapes, and a plan of memory would be kept for each.
         options.enable_mem_pattern = False
         # Threads that wait by spinning would take time from PyTorch and from other processes.
@@ -117,6 +121,7 @@ class OnnxRuntimeEngine(EncodingEngine):
                 vectors: NDArray[np.float32] = session.run(
                     [OUTPUT], dict(zip(INPUTS, (input_ids, mask), strict=True))
                 )[0]
+
             return vectors
 
         return project
@@ -137,4 +142,5 @@ def _quantised(path: Path) -> Path:
             weight_type=QuantType.QInt8,
             extra_options={"WeightSymmetric": True, "EnableSubgraph": False},
         )
+
     return target

@@ -51,7 +51,9 @@ def build_engine(
     require_instructions(precision, 'use `precision = "fp32"`')
     threads = threads or default_threads()
     streams = min(streams or streams_on(threads), threads)
+
     torch.set_num_threads(threads)
+
     facts = {
         "runtime": runtime,
         "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
@@ -71,6 +73,7 @@ class OpenVinoEngine(EncodingEngine):
         library = {"engine": f"openvino {openvino.__version__.partition('-')[0]}"}
         if self.facts["precision"] != "int8":
             return library
+
         return {**library, "int8": {**int8_protocol(), "rest": _type_of_rest()}}
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
@@ -96,6 +99,7 @@ class OpenVinoEngine(EncodingEngine):
                 'use `precision = "fp32"`',
             ):
                 graph = quantized(graph, backbone)
+
         project = self._compiled(graph, _type_of_rest(), parts)
         cosine = least_cosine(project, traceable, ids, longest)
         # Also true if a vector has NaN.
@@ -104,6 +108,7 @@ class OpenVinoEngine(EncodingEngine):
                 f"in {precision}, the graph of {parts} gives vectors with a cosine of {cosine:.3f} to those in "
                 f'fp32, expected at least {LEAST_COSINE[precision]}; use `precision = "fp32"`'
             )
+
         return project
 
     def _compiled(self, graph: Any, products: str, parts: str) -> Project:
@@ -111,6 +116,7 @@ class OpenVinoEngine(EncodingEngine):
         hint = "THROUGHPUT"
         if self.streams == 1:
             hint = "LATENCY"
+
         settings = {
             "INFERENCE_NUM_THREADS": self.facts["threads"],
             "NUM_STREAMS": self.streams,
@@ -123,12 +129,14 @@ class OpenVinoEngine(EncodingEngine):
             path = Path(directory) / "encoder.xml"
             openvino.save_model(graph, path, compress_to_fp16=False)
             try_compilation(path, settings, parts)
+
         with foreign(
             ModelError,
             f"OpenVINO does not compile the graph of {parts}",
             "use the runtime `cpu`",
         ):
             compiled = openvino.Core().compile_model(graph, "CPU", settings)
+
         return in_requests(
             [compiled.create_infer_request() for _ in range(self.streams)]
         )
@@ -152,6 +160,7 @@ def in_requests(requests: Iterable[Any]) -> Project:
                 vectors: NDArray[np.float32] = request.infer([input_ids, mask])[0]
         finally:
             free.put(request)
+
         return vectors
 
     return project

@@ -81,7 +81,9 @@ def _calibration_inputs(
     texts = _content().decode().splitlines()
     longest = min(LONGEST, backbone.max_length)
     tokenizer, draw = backbone.tokenizer, np.random.default_rng(0)
+
     vocabulary = _rows_of_embedding(backbone.module)
+
     special_ids = tokenizer.encode([""], longest).ids
     for number, ids in enumerate(_rows(tokenizer.encode(texts, longest))):
         share = REPLACED[number % len(REPLACED)]

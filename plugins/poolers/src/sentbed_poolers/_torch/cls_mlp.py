@@ -50,6 +50,7 @@ class MLPPooling(nn.Module):
         state: Tensor = self.state(states)
         if self.mlp_only_train and not self.training:
             return state
+
         return torch.tanh(self.dense(state))
 
 
@@ -65,6 +66,7 @@ def start_from_file(dense: nn.Linear, location: str) -> None:
         # The file of a saved encoder may be gone. Its own layer is loaded next; nothing else may pass for it.
         for value in dense.parameters():
             nn.init.constant_(value, float("nan"))
+
         return
 
     _start_from(
@@ -107,11 +109,13 @@ def _start_from(
     if layer is None:
         names = " or ".join(f"`{name}.weight`" for name in LAYERS)
         raise ModelError(f"{where} has no MLP ({names}); {remedy}")
+
     for name, value in dense.named_parameters():
         key = f"{layer}.{name}"
         pretrained = tensors.get(key)
         if pretrained is None:
             raise ModelError(f"{where} has `{layer}.weight` and no `{key}`; {remedy}")
+
         if pretrained.shape != value.shape:
             raise ModelError(
                 f"{where} has `{key}` {tuple(pretrained.shape)}, expected {tuple(value.shape)} for this "
@@ -121,6 +125,7 @@ def _start_from(
             raise ModelError(
                 f"{where} has NaN or infinite values in `{key}`; fetch the model again"
             )
+
         with torch.no_grad():
             value.copy_(pretrained)
 
@@ -131,4 +136,5 @@ def _layer_among(keys: Container[str]) -> str | None:
         for prefix in PREFIXES:
             if f"{prefix}{layer}.weight" in keys:
                 return f"{prefix}{layer}"
+
     return None

@@ -31,4 +31,5 @@ def required(states: TokenStates, field: str, pooler: str) -> Any:
             f"the backbone gave no `{field}`, which the pooler `{pooler}` reads; "
             "use a backbone that gives it, or another pooler"
         )
+
     return value

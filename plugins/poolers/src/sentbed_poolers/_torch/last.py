@@ -15,6 +15,7 @@ class LastPooling(nn.Module):
         hidden: Tensor = states.last_hidden_state
         if states.attention_mask is None:
             return hidden[:, -1]
+
         batch, length, _ = hidden.shape
         place = (
             states.attention_mask.long() * torch.arange(length, device=hidden.device)

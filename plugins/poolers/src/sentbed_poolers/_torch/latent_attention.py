@@ -44,12 +44,15 @@ class LatentAttentionPooling(nn.Module):
     def _attend(self, hidden: Tensor) -> Tensor:
         """Return what each token reads from the latents, `(batch, length, width)`."""
         query = self._split(self.query(hidden))
+
         batch = query.shape[0]
         keys, values = self.key_value(self.latent_norm(self.latents))[None].chunk(
             2, dim=-1
         )
+
         key = self._split(keys).expand(batch, -1, -1, -1)
         value = self._split(values).expand(batch, -1, -1, -1)
+
         read = functional.scaled_dot_product_attention(query, key, value)
         output: Tensor = self.out(read.transpose(1, 2).flatten(2))
         return output

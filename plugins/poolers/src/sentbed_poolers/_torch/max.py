@@ -16,5 +16,6 @@ class MaxPooling(nn.Module):
         if states.attention_mask is not None:
             padding = ~states.attention_mask.bool().unsqueeze(-1)
             hidden = hidden.masked_fill(padding, -torch.inf)
+
         vectors: Tensor = hidden.amax(dim=1)
         return vectors

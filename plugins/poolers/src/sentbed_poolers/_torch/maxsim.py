@@ -35,4 +35,5 @@ def _total(best: Tensor, mask: Tensor, has_tokens: Tensor, mean: bool) -> Tensor
     total = best.masked_fill(~mask, 0.0).sum(dim=-1)
     if mean:
         total = total / mask.sum(dim=-1).clamp(min=1)
+
     return total.masked_fill(~has_tokens, EMPTY)

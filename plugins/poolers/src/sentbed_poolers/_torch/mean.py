@@ -21,5 +21,6 @@ def mean_of_tokens(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Return the mean over the tokens that the mask keeps, `(batch, width)`."""
     if attention_mask is None:
         return hidden.mean(dim=1)
+
     mask = attention_mask.float().unsqueeze(-1)
     return (hidden * mask).sum(dim=1) / mask.sum(dim=1)

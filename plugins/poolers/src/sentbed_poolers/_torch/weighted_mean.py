@@ -20,6 +20,8 @@ class WeightedMeanPooling(nn.Module):
         mask = torch.ones_like(hidden[..., 0])
         if states.attention_mask is not None:
             mask = states.attention_mask.float()
+
         positions = mask.cumsum(dim=1)
         weights = (positions * mask).unsqueeze(-1)
+
         return (hidden * weights).sum(dim=1) / weights.sum(dim=1)

@@ -1,0 +1,366 @@
+"""What the backbones `bert`, `opt`, `causal` and `t5` have in common."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from sentbed import ModelError
+from sentbed.protocols import BuildContext
+from sentbed_backbones._torch.bert import BertFamily
+from sentbed_backbones._torch.causal import CausalFamily
+from sentbed_backbones._torch.opt import OptFamily
+from sentbed_backbones._torch.t5 import T5Family
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
+
+TEXTS = (
+    "The cat sat on the mat.",
+    "Rain falls.",
+    "",
+    "我们 😀",
+    "A man is playing a guitar while a woman sings.",
+)
+DECODER = frozenset({"decoder"})
+
+RANDOM = [
+    Bert(init="random", vocab_size=300),
+    Opt(init="random", vocab_size=300),
+    Causal(init="random", vocab_size=300),
+    T5(init="random", vocab_size=300, version="1.0"),
+    T5(init="random", vocab_size=300, version="1.1"),
+]
+
+
+def forms(built):
+    return built.module.eval(), built.inference(built.module, torch.float32)
+
+
+def assert_same_weights(weights, expected):
+    assert weights.keys() == expected.keys()
+    for name, value in weights.items():
+        assert torch.equal(value, expected[name]), name
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize(
+    ("backbone", "kind"),
+    [
+        (Causal, "llama"),
+        (Opt, "opt"),
+        (T5, "t5"),
+        (T5, "t5-1.1"),
+        (Causal, "llama-grouped"),
+        (Causal, "gpt2"),
+        (Causal, "mistral"),
+        (Causal, "opt"),
+        (Opt, "opt-350m"),
+    ],
+)
+@torch.no_grad()
+def test_states_are_those_of_transformers_one_text_at_a_time(
+    save_model, no_texts, padded, assert_one_by_one, backbone, kind, side
+):
+    directory = save_model(kind)
+    built = backbone(model=str(directory)).build(no_texts)
+    auto = transformers.AutoModel
+    if backbone is T5:
+        auto = transformers.AutoModelForTextEncoding
+    reference = auto.from_pretrained(directory).eval()
+    ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side)
+    assert not mask.all()
+    for module in forms(built):
+        states = assert_one_by_one(built, module, reference, TEXTS, ids, mask)
+        assert states.attention_mask is mask
+        assert states.decoder_state is None
+    assert built.width == (16 if kind == "opt-350m" else 32)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "kind"),
+    [
+        (Bert, "bert"),
+        (Bert, "roberta"),
+        (Bert, "xlm-roberta"),
+        (Bert, "camembert"),
+        (Bert, "mpnet"),
+        (Bert, "electra"),
+        (Bert, "distilbert"),
+        (Opt, "opt"),
+        (Opt, "opt-350m"),
+        (Causal, "llama"),
+    ],
+)
+@torch.no_grad()
+def test_an_input_of_the_longest_length_fits_the_positions(
+    save_model, no_texts, backbone, kind
+):
+    built = backbone(model=str(save_model(kind))).build(no_texts)
+    length = built.max_length
+    assert length == (
+        38 if kind in ("roberta", "xlm-roberta", "camembert", "mpnet") else 40
+    )
+    for module in forms(built):
+        states = module(torch.full((1, length), 7), None).last_hidden_state
+        assert states.shape == (1, length, built.width)
+    if kind != "llama":
+        with pytest.raises((IndexError, RuntimeError)):
+            built.module(torch.full((1, length + 1), 7), None)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "kind", "auto"),
+    [
+        (Bert, "bert", transformers.AutoModelForMaskedLM),
+        (Opt, "opt", transformers.AutoModelForCausalLM),
+        (Causal, "llama", transformers.AutoModelForCausalLM),
+        (Causal, "gpt2", transformers.AutoModelForCausalLM),
+    ],
+)
+def test_the_weights_of_a_language_model_are_read_without_its_head(
+    save_model, no_texts, backbone, kind, auto
+):
+    directory = save_model(kind)
+    model = auto.from_config(transformers.AutoConfig.from_pretrained(directory))
+    model.save_pretrained(directory)
+    built = backbone(model=str(directory)).build(no_texts)
+    assert_same_weights(built.module.model.state_dict(), model.base_model.state_dict())
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize(
+    ("backbone", "kind"),
+    [
+        (Bert, "bert"),
+        (Causal, "gpt2"),
+        (Causal, "llama"),
+        (T5, "t5"),
+        (T5, "t5-1.1"),
+        (Bert, "roberta"),
+        (Bert, "xlm-roberta"),
+        (Bert, "camembert"),
+        (Bert, "mpnet"),
+        (Bert, "electra"),
+        (Bert, "distilbert"),
+    ],
+)
+def test_the_dropout_of_states_and_attention_can_be_set(
+    save_model, no_texts, backbone, kind
+):
+    directory = str(save_model(kind))
+    ids = torch.randint(5, 60, (4, 12))
+    for dropout in (0.0, 0.6):
+        module = backbone(model=directory, dropout=dropout).build(no_texts).module
+        module.train()
+        first, second = (module(ids, None).last_hidden_state for _ in range(2))
+        assert torch.equal(first, second) == (dropout == 0)
+        for part in module.modules():
+            if isinstance(part, torch.nn.Dropout):
+                assert part.p == dropout
+
+
+@pytest.mark.parametrize(
+    ("backbone", "kind", "needs"),
+    [(Bert, "bert", frozenset()), (T5, "t5", frozenset()), (T5, "t5", DECODER)],
+)
+def test_every_weight_gets_a_gradient_in_fp32(
+    save_model, no_texts, padded, backbone, kind, needs
+):
+    directory = save_model(kind)
+    file = directory / "model.safetensors"
+    weights = {key: value.half() for key, value in load_file(file).items()}
+    save_file(weights, file, {"format": "pt"})
+    context = attrs.evolve(no_texts, needs=needs)
+    built = backbone(model=str(directory)).build(context)
+    ids, mask = padded(built.tokenizer.encode(TEXTS, 16), built.tokenizer.pad_id)
+    states = built.module.train()(ids, mask)
+    vectors = states.last_hidden_state
+    if needs:
+        vectors = states.decoder_state
+    vectors.square().sum().backward()
+    for name, parameter in built.module.named_parameters():
+        assert parameter.dtype == torch.float32, name
+        assert parameter.grad is not None, name
+
+
+@pytest.mark.parametrize(
+    ("backbone", "kind", "key"),
+    [
+        (Bert, "bert", "encoder.layer.1.output.dense.weight"),
+        (Bert, "bert", "embeddings.LayerNorm.bias"),
+        (Opt, "opt", "decoder.layers.1.fc1.weight"),
+        (Causal, "llama", "layers.1.mlp.up_proj.weight"),
+        (T5, "t5", "encoder.block.1.layer.0.SelfAttention.q.weight"),
+        (T5, "t5", "encoder.final_layer_norm.weight"),
+    ],
+)
+def test_a_missing_weight_is_named_and_not_made_up(
+    save_model, no_texts, backbone, kind, key
+):
+    directory = save_model(kind)
+    file = directory / "model.safetensors"
+    weights = load_file(file)
+    del weights[key]
+    save_file(weights, file, {"format": "pt"})
+    contexts = [no_texts]
+    if backbone is T5:
+        contexts.append(attrs.evolve(no_texts, needs=DECODER))
+    for context in contexts:
+        with pytest.raises(
+            ModelError,
+            match="1 weights missing, 0 of another shape, 0 unused, the first is "
+            f"`{key}`; fetch the model again$",
+        ):
+            backbone(model=str(directory)).build(context)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "kind", "settings", "layer"),
+    [
+        (Bert, "bert", {"num_hidden_layers": 1}, "encoder.layer.1"),
+        (T5, "t5", {"num_layers": 1}, "encoder.block.1"),
+    ],
+)
+def test_a_layer_that_the_configuration_does_not_count_is_not_dropped(
+    save_model, no_texts, edit_json, backbone, kind, settings, layer
+):
+    directory = save_model(kind)
+    edit_json(directory / "config.json", **settings)
+    with pytest.raises(
+        ModelError,
+        match=rf"0 weights missing, 0 of another shape, \d+ unused, .* `{layer}\.",
+    ):
+        backbone(model=str(directory)).build(no_texts)
+
+
+# --- random weights ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "layers", "width"), [("tiny", 2, 128), ("mini", 4, 256)]
+)
+@pytest.mark.parametrize("backbone", RANDOM, ids=lambda backbone: backbone.name)
+def test_a_random_model_has_the_size_that_is_asked_for(
+    sentences, backbone, size, layers, width
+):
+    context = BuildContext(lambda: sentences)
+    built = attrs.evolve(backbone, size=size).build(context)
+    config = built.model.config
+    assert config.num_hidden_layers == layers
+    assert built.width == config.hidden_size == width
+    ids = torch.arange(config.vocab_size)[None]
+    assert built.module.eval()(ids, None).last_hidden_state.isfinite().all()
+
+
+class Vocabulary:
+    """As much of a tokenizer as a configuration needs."""
+
+    pad_token_id, bos_token_id, eos_token_id = 0, 1, 2
+
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+
+PUBLISHED = {
+    # Turc et al. (2019), with the layer behind [CLS].
+    (BertFamily, transformers.BertModel, 30522): {
+        Bert(size="tiny"): 4.4e6,
+        Bert(size="mini"): 11.3e6,
+        Bert(size="small"): 29.1e6,
+        Bert(size="medium"): 41.7e6,
+        Bert(size="base"): 110.1e6,
+        Bert(size="large"): 336e6,
+    },
+    # The checkpoints; the 350M of the name has the embeddings at full width.
+    (OptFamily, transformers.OPTModel, 50272): {
+        Opt(size="125m"): 125.2e6,
+        Opt(size="350m"): 331.2e6,
+        Opt(size="1.3b"): 1.316e9,
+        Opt(size="2.7b"): 2.652e9,
+        Opt(size="6.7b"): 6.658e9,
+        Opt(size="13b"): 12.85e9,
+        Opt(size="30b"): 29.97e9,
+        Opt(size="66b"): 65.72e9,
+    },
+    # Touvron et al. (2023), table 2, the head with which it predicts words included.
+    (CausalFamily, transformers.LlamaForCausalLM, 32000): {
+        Causal(size="7b"): 6.738e9,
+        Causal(size="13b"): 13.02e9,
+        Causal(size="30b"): 32.53e9,
+        Causal(size="65b"): 65.29e9,
+    },
+    # The checkpoints t5-*.
+    (T5Family, transformers.T5Model, 32128): {
+        T5(version="1.0", size="small"): 60.5e6,
+        T5(version="1.0", size="base"): 222.9e6,
+        T5(version="1.0", size="large"): 737.7e6,
+        T5(version="1.0", size="3b"): 2.85e9,
+        T5(version="1.0", size="11b"): 11.3e9,
+        # The checkpoints t5-v1_1-*, less the output head, which is not the embedding.
+        T5(version="1.1", size="small"): 77.0e6 - 32128 * 512,
+        T5(version="1.1", size="base"): 247.6e6 - 32128 * 768,
+        T5(version="1.1", size="large"): 783.2e6 - 32128 * 1024,
+        T5(version="1.1", size="3b"): 2.85e9 - 32128 * 2048,
+        T5(version="1.1", size="11b"): 11.14e9 - 32128 * 4096,
+    },
+    # The encoders in Sentence-T5.
+    (T5Family, transformers.T5EncoderModel, 32128): {
+        T5(version="1.0", size="small"): 35.3e6,
+        T5(version="1.0", size="base"): 110e6,
+        T5(version="1.0", size="large"): 335e6,
+        T5(version="1.0", size="3b"): 1.24e9,
+        T5(version="1.0", size="11b"): 4.8e9,
+    },
+}
+
+
+@pytest.mark.parametrize("family", PUBLISHED, ids=lambda family: family[1].__name__)
+def test_a_named_size_has_as_many_weights_as_was_published(family):
+    kind, model_class, vocabulary_size = family
+    for backbone, published in PUBLISHED[family].items():
+        config = kind(backbone, frozenset()).config(Vocabulary(vocabulary_size))
+        with torch.device("meta"):
+            model = model_class(config)
+        count = sum(parameter.numel() for parameter in model.parameters())
+        assert count == pytest.approx(published, rel=0.02), backbone
+
+
+@pytest.mark.parametrize(
+    ("backbone", "specials", "start", "end"),
+    [
+        (Causal, ["<unk>", "<s>", "</s>"], [1], []),
+        (Opt, ["</s>", "<pad>", "<unk>"], [0], []),
+        (T5, ["<pad>", "</s>", "<unk>"], [], [1]),
+    ],
+)
+def test_a_trained_tokenizer_frames_texts_as_the_published_one_does(
+    sentences, backbone, specials, start, end
+):
+    context = BuildContext(lambda: sentences)
+    built = backbone(init="random", vocab_size=320).build(context)
+    tokenizer = built.tokenizer.original
+    assert tokenizer.convert_ids_to_tokens(range(3)) == specials
+    if "<pad>" in specials:
+        assert built.tokenizer.pad_id == specials.index("<pad>")
+        assert built.module.model.config.pad_token_id == built.tokenizer.pad_id
+    assert built.module.model.config.vocab_size == len(tokenizer)
+
+    tokens = built.tokenizer.encode(["the 我 cat", ""], 64)
+    text = tokens.ids[: tokens.offsets[1]].tolist()
+    empty = tokens.ids[tokens.offsets[1] :].tolist()
+    assert empty == start + end
+    inner = text[len(start) : len(text) - len(end)]
+    assert text == start + inner + end
+    assert min(inner) > 2
+    assert tokenizer.backend_tokenizer.decode(inner) == "the 我 cat"
+    cut = built.tokenizer.encode(["the cat sat on the mat"], 3).ids.tolist()
+    assert cut[: len(start)] == start
+    assert cut[len(cut) - len(end) :] == end
