@@ -281,11 +281,7 @@ def test_release_5_of_sentence_transformers_loads_exported_folders(
 ):
     """This environment has release 6."""
     import numpy as np
-    from sentbed._document.structuring import structure
-    from sentbed._document.toml import Document
-    from sentbed._encoder.encoder import Encoder
-    from sentbed._recipe.recipe import EncoderRecipe
-    from sentbed._registry.registry import load_plugins
+    from random_encoders import random_encoder
     from sentbed_interop.export_and_import import export_encoder
     from sentbed_testing import SENTENCES
 
@@ -308,15 +304,7 @@ def test_release_5_of_sentence_transformers_loads_exported_folders(
     for name, table in ENCODERS.items():
         backbone = {"use": name, "init": "random", "size": "tiny", "vocab_size": 600}
         whole = {"backbone": backbone, "max_length": 60, **table}
-        recipe, problems = structure(
-            whole, EncoderRecipe, Document({}), load_plugins(), tmp_path
-        )
-        assert not problems
-        encoder = Encoder.build(
-            recipe,
-            load_plugins().find("runtime", "cpu").cls().build(),
-            lambda: SENTENCES,
-        )
+        encoder = random_encoder(whole, SENTENCES)
         encoder.save(tmp_path / name)
         export_encoder(tmp_path / name, tmp_path / f"{name}-5", "sentence-transformers")
         expected[name] = encoder.encode(SENTENCES)

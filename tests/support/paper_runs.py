@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -10,10 +9,10 @@ import math
 import numpy as np
 import pytest
 import sentbed
+from sample_sentences import in_chinese_characters, sample_sentences
 
 SAMPLE = "pkg:sentbed_data/sample"
 STEPS = 2
-LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
 
 
 def local(table, directory, pairs=SAMPLE):
@@ -24,15 +23,9 @@ def local(table, directory, pairs=SAMPLE):
     development = f'{{ use = "sts", path = "{pairs}/sts-dev.tsv", split = "dev" }}'
     text = directory / "sentences.txt"
     other = directory / "translations.txt"
-    with sentbed.locate(f"{SAMPLE}/triplets.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        sentences = [row["sent0"] for row in csv.DictReader(file)]
+    sentences = sample_sentences()
     text.write_text("\n".join(sentences), "utf-8")
-    # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
-    other.write_text(
-        "\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8"
-    )
+    other.write_text("\n".join(map(in_chinese_characters, sentences)), "utf-8")
     # Each premise has an entailment and a contradiction, of which triplets are made.
     labels = ("entailment", "neutral", "contradiction")
     rows = [
