@@ -8,14 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 import venv
-from pathlib import Path
 from typing import Any
 
 import pytest
+from distributions import ROOT, project
 
-ROOT = Path(__file__).parent.parent
 PLUGINS = sorted(
     path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml")
 )
@@ -54,12 +52,9 @@ def test_there_are_eighteen_distributions_beside_core():
 
 def needs(plugin):
     """Return a plugin's directory and those of our distributions that it needs."""
-    about = tomllib.loads((ROOT / "plugins" / plugin / "pyproject.toml").read_text())[
-        "project"
-    ]
     ours = [
         line.partition("==")[0]
-        for line in about["dependencies"]
+        for line in project(ROOT / "plugins" / plugin)["dependencies"]
         if line.startswith("sentbed-")
     ]
     found = [

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import sentbed
+from run_logs import finished_steps
 from sentbed import RecipeError, RunError
 from sentbed._recipe.load import load_recipe
 from sentbed_studies.study import read_study
@@ -164,10 +165,8 @@ def test_a_memory_that_cannot_work_is_refused_by_a_check(tmp_path, losses, messa
 
 
 def run(file, out):
-    sentbed.run(load_recipe(file), out)
-    (log,) = out.rglob("log.jsonl")
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    return [{**line, **line["metrics"]} for line in lines if "loss" in line]
+    result = sentbed.run(load_recipe(file), out)
+    return [{**step, **step["metrics"]} for step in finished_steps(result.directory)]
 
 
 def test_a_nested_loss_trains_and_logs_its_parts(tmp_path):
