@@ -83,7 +83,7 @@ def test_standard_is_every_distribution_but_the_conformance_kit_and_runtimes_on_
         "sentbed-testing",
         "sentbed-tpu",
     }
-    names = {f"sentbed-{path.name}" for path in DISTRIBUTIONS[1:]} - left_out
+    names = {f"sentbed-{path.name}" for path in DIRECTORIES[1:]} - left_out
     assert extra == sorted(f"{name}=={sentbed.__version__}" for name in names)
 
 
@@ -100,10 +100,10 @@ def test_nothing_is_exempt_from_the_contract_against_circles():
     assert "ignore_imports" not in circle_contract()
     packages = {
         path.name
-        for directory in DISTRIBUTIONS
+        for directory in DIRECTORIES
         for path in (directory / "src").glob("sentbed*")
     }
-    assert len(packages) == len(DISTRIBUTIONS)
+    assert len(packages) == len(DIRECTORIES)
     assert packages <= set(circle_contract()["ancestors"])
 
 
