@@ -14,7 +14,6 @@ import transformers
 from random_encoders import EVALUATE, STAGE, random_encoder
 from sentbed import Encoder, ModelError, RecipeError
 from sentbed._encoder import batching
-from sentbed._recipe.checks import check
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._registry.registry import load_plugins
@@ -493,4 +492,4 @@ def test_prompts_that_cannot_work_are_problems_of_the_recipe(
 ):
     (tmp_path / "r.toml").write_text(RECIPE.replace("PROMPT", prompt) + rest)
     with pytest.raises(RecipeError, match=message):
-        check(load_recipe(tmp_path / "r.toml"), load_plugins())
+        load_recipe(tmp_path / "r.toml")
