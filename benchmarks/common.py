@@ -1,9 +1,12 @@
-"""What the benchmarks share: real sentences, the machine's limits, the arithmetic of models, a clock."""
+"""Shared by the benchmarks: options, sentences, limits of the machine, operations of models, timing."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +14,22 @@ from sentbed.helpers import data_root
 from sentbed_common import bf16_instructions
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """Make the parser of a benchmark, with the option `--json`."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    return parser
+
+
+def write_figures(figures: Any, file: Path | None) -> None:
+    """Write the figures of a benchmark as JSON if a file is given."""
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def native_precisions() -> list[str]:
@@ -36,10 +55,10 @@ def sentences() -> list[str]:
                 if line:
                     yield from line.split("\t")[columns]
 
-    found = dict.fromkeys(fields("STS/STS1[234]-en-test/STS.input.*.txt", slice(0, 2)))
-    found |= dict.fromkeys(fields("STS/STSBenchmark/sts-*.csv", slice(5, 7)))
-    found |= dict.fromkeys(fields("SICK/SICK_*.txt", slice(1, 3), skip=1))
-    return list(found)
+    texts = dict.fromkeys(fields("STS/STS1[234]-en-test/STS.input.*.txt", slice(0, 2)))
+    texts |= dict.fromkeys(fields("STS/STSBenchmark/sts-*.csv", slice(5, 7)))
+    texts |= dict.fromkeys(fields("SICK/SICK_*.txt", slice(1, 3), skip=1))
+    return list(texts)
 
 
 def matmul_peak(dtype: torch.dtype, seconds: float = 2.0, device: str = "cpu") -> float:
@@ -64,17 +83,17 @@ def memory_bandwidth(
     count = max(1024, int(size) // 12)
     a, b, c = (torch.zeros(count, device=device) for _ in range(3))
     whole = torch.zeros(3 * count, device=device)
-    found = {
+    seconds_of = {
         "triad": best_seconds(
             lambda: torch.add(b, c, alpha=3.0, out=a), seconds / 2, device
         ),
         "read": best_seconds(whole.sum, seconds / 2, device),
     }
-    return {name: 12 * count / best / 1e9 for name, best in found.items()}
+    return {name: 12 * count / best / 1e9 for name, best in seconds_of.items()}
 
 
 def best_seconds(call: Callable[[], Any], seconds: float, device: str) -> float:
-    """Return how long the fastest of repeated calls took, device included; at least two are made."""
+    """Return the seconds of the fastest of at least two calls, each until the device is done."""
 
     def wait() -> None:
         if device.startswith("cuda"):
@@ -102,8 +121,8 @@ def layer_weights(config: Any) -> int:
 def forward_flop(config: Any, length: int) -> int:
     """Return the operations of the products that encode one text of `length` tokens.
 
-    Two a weight and token; and for the scores and for the average of values two a pair of tokens and unit of
-    width each. Causal attention counts whole, as kernels without a mask of their own compute it.
+    These are two per weight and token. Attention adds two per pair of tokens and unit of width for its scores,
+    and as many for its averages. Causal attention counts in full, as kernels without a causal mask compute it.
     """
     _, inner, layers, _, _ = _shape(config)
     return int(2 * layer_weights(config) * length + 4 * layers * inner * length**2)
@@ -130,7 +149,7 @@ def _shape(config: Any) -> tuple[int, int, int, int, int]:
 
 
 def timed(call: Callable[[list[str]], Any], texts: list[str]) -> tuple[float, Any]:
-    """Return texts a second, and what the call returned."""
+    """Return texts per second, and the result of the call."""
     start = time.perf_counter()
     result = call(texts)
     return len(texts) / (time.perf_counter() - start), result
@@ -139,7 +158,7 @@ def timed(call: Callable[[list[str]], Any], texts: list[str]) -> tuple[float, An
 def rates_in_turn(
     rows: Mapping[str, Callable[[list[str]], Any]], texts: list[str], rounds: int
 ) -> dict[str, list[float]]:
-    """Return texts a second of each row in each round; all have encoded the texts once before."""
+    """Return texts per second of each row in each round, after one round that is not counted."""
     for encode in rows.values():
         encode(texts)
     rates: dict[str, list[float]] = {name: [] for name in rows}

@@ -9,14 +9,12 @@ off.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from common import parser_of, write_figures
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import CausalStates
@@ -66,13 +64,8 @@ def shares_of_time(packed: bool, rounds: int) -> dict[int, float]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
-    )
     options = parser.parse_args()
     figures = {}
     print(f"{'pass':<14}{'blocks':>8}{'share of them':>15}{'share of time':>15}")
@@ -80,9 +73,7 @@ def main() -> None:
         figures[name] = shares_of_time(packed, options.rounds)
         for depth, share in figures[name].items():
             print(f"{name:<14}{depth:>8}{depth / BLOCKS:>15.3f}{share:>15.3f}")
-    if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

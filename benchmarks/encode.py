@@ -10,17 +10,14 @@ own rate of arithmetic.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sentence_transformers
 import torch
-from common import matmul_peak, sentences, timed
+from common import matmul_peak, parser_of, sentences, timed, write_figures
 from sentbed import Encoder, RuntimeUnavailableError, locate
 from sentbed.protocols import Head
 from sentbed.tools import EncoderRecipe, load_plugins
@@ -41,15 +38,10 @@ def encoder(precision: str) -> Encoder:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument(
         "--sentences", type=int, default=None, help="a random sample of this size"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
     )
     options = parser.parse_args()
     texts = sentences()
@@ -120,8 +112,7 @@ def main() -> None:
     print(
         f"largest difference to sentence-transformers: {figures['largest_difference_to_reference']:.1e}"
     )
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +28,15 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from common import DTYPES, best_seconds, forward_flop, layer_weights, matmul_peak
+from common import (
+    DTYPES,
+    best_seconds,
+    forward_flop,
+    layer_weights,
+    matmul_peak,
+    parser_of,
+    write_figures,
+)
 from sentbed import RunError, RuntimeUnavailableError
 from sentbed._encoder.batching import encode_into
 from sentbed.protocols import BuildContext, Head, TokenIds, Tokenizer, Training
@@ -48,11 +55,11 @@ COLUMNS = ("anchor", "positive")
 LARGE = 10**9
 """Weights from which on Adafactor trains."""
 SPARE = 4.0
-"""GiB that are to be left for what a pass computes."""
+"""GiB that are left free for the activations of a forward pass."""
 
 
 class Numbers(Tokenizer):
-    """A tokenizer for texts that are numbers: each stands for `length` tokens drawn from it."""
+    """A tokenizer of texts that are numbers: each is the seed of `length` random tokens."""
 
     def __init__(self, length: int, vocabulary: int) -> None:
         self.length, self.vocabulary = length, vocabulary
@@ -63,7 +70,7 @@ class Numbers(Tokenizer):
         return 0
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Draw; texts have one length."""
+        """Draw the tokens; all texts have one length."""
         length = min(self.length, max_length)
         draw = np.random.default_rng(int(texts[0]))
         ids = draw.integers(5, self.vocabulary, len(texts) * length, dtype=np.int32)
@@ -121,7 +128,7 @@ class Bench:
         )
 
     def encode(self) -> dict[str, Any]:
-        """Return texts a second, and how long a full batch takes on either side."""
+        """Return texts per second, and the seconds of a full batch on the processor and on the device."""
         engine = self.engine()
         placed = self.placed(engine, DTYPES[engine.describe()["precision"]])
         rows = max(1, engine.token_budget // self.options.length)
@@ -281,7 +288,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def attempted(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what was measured, or why nothing could be."""
+    """Return the measurements of one case, or the reason why there are none."""
     try:
         return call()
     except RunError as error:
@@ -332,10 +339,8 @@ def model_names(text: str) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the benchmark and print its table; where there is no GPU, say so."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    """Run the benchmark and print its table, or a message if there is no GPU."""
+    parser = parser_of(__doc__)
     parser.add_argument("--models", type=model_names, default=["bert:base", "t5:11b"])
     parser.add_argument(
         "--what", type=listed(("encode", "train")), default=["encode", "train"]
@@ -356,9 +361,6 @@ def main(arguments: list[str] | None = None) -> None:
         default="cuda",
         help="cpu tries the path out",
     )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
-    )
     options = parser.parse_args(arguments)
     if options.device == "cpu" and options.budget is not None:
         parser.error("`--budget` is for a GPU; leave it out")
@@ -368,9 +370,7 @@ def main(arguments: list[str] | None = None) -> None:
     except RuntimeUnavailableError as error:
         print(f"skipped: {error}")
         return
-    if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

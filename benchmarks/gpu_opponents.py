@@ -11,8 +11,6 @@ vectors of both says that they compute the same.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -23,7 +21,7 @@ import numpy as np
 import sentence_transformers
 import torch
 import transformers
-from common import DTYPES, rates_in_turn
+from common import DTYPES, parser_of, rates_in_turn, write_figures
 from numpy.typing import NDArray
 from sentbed import Encoder
 from sentbed.protocols import Head
@@ -34,7 +32,7 @@ VOCABULARY = 8000
 MAX_LENGTH = 128
 LETTERS = list("abcdefghijklmnop")
 BATCH_SIZES = (32, 256)
-"""Of sentence-transformers: its default, and one that fills a GPU."""
+"""Batch sizes of sentence-transformers: its default, and one that fills a GPU."""
 
 
 def draw_texts(count: int) -> list[str]:
@@ -106,9 +104,7 @@ def measure(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--size", default="base", help="of the BERT: tiny, mini, base, large"
     )
@@ -122,9 +118,6 @@ def main(arguments: list[str] | None = None) -> None:
         choices=("cuda", "cpu"),
         default="cuda",
         help="cpu tries the path out",
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
     )
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -154,8 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
             "texts": options.texts,
             "cases": cases,
         }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+        write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from common import parser_of, write_figures
 from sentbed import Encoder
 from sentbed.helpers import data_root
 from sentbed.protocols import Columns, Head, Trainer, Training
@@ -110,7 +111,7 @@ def measure(
 def measured(
     precision: str, rows: int, batch: int, micro_batch: int | None
 ) -> dict[str, int]:
-    """Return what `measure` does in a new process."""
+    """Return the result of `measure` in a new process."""
     arguments = ["--measure", precision, str(rows), str(batch), str(micro_batch or 0)]
     done = subprocess.run(
         [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, check=True
@@ -169,9 +170,7 @@ def timing(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--batch",
         type=int,
@@ -184,9 +183,6 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
-    )
     parser.add_argument("--measure", nargs=4, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure is not None:
@@ -198,8 +194,7 @@ def main() -> None:
         )
         return
     figures = {"memory": memory(options), "time": timing(options)}
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ that of the process which started this one.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import native_precisions
+from common import native_precisions, parser_of, write_figures
 from sentbed import Encoder
 from sentbed.tools import EncoderRecipe
 from sentbed_backbones.bert import Bert
@@ -62,15 +61,10 @@ def measured(directory: Path, precision: str) -> dict[str, Any]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--size", default="base", choices=SIZES)
     parser.add_argument(
         "--precision", nargs="+", default=native_precisions(), choices=["fp32", "bf16"]
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
     )
     options = parser.parse_args()
     figures = {}
@@ -89,8 +83,7 @@ def main() -> None:
             print(
                 f"{precision:<10}{found['weights'] / 1e6:>12.0f}{load:>8.2f}{encode:>8.2f}"
             )
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

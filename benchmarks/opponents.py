@@ -19,13 +19,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
@@ -33,7 +31,7 @@ import numpy as np
 import sentence_transformers
 import torch
 import transformers
-from common import rates_in_turn, sentences
+from common import parser_of, rates_in_turn, sentences, write_figures
 from encode import MODEL
 from numpy.typing import NDArray
 from sentbed import Encoder, SentbedError, locate
@@ -123,7 +121,7 @@ def minilm(runtime: Mapping[str, Any]) -> Encoder:
 
 
 def on_runtimes(threads: int) -> Iterator[tuple[str, Encode]]:
-    """Yield each runtime in each precision, in one stream and in one a thread; says which cannot be, and why."""
+    """Yield each runtime in each precision, with one stream and one per thread; print why others are skipped."""
     for runtime, precisions in RUNTIMES.items():
         streams: tuple[int | None, ...] = (None,)
         if runtime in IN_STREAMS:
@@ -169,7 +167,7 @@ def of_sentence_transformers(fp32: Encoder) -> Iterator[tuple[str, Encode]]:
 
 
 def rows(threads: int, only: Sequence[str]) -> dict[str, Encode]:
-    """Build the first row of the table, and the others whose name has one of the texts `only`, or all."""
+    """Build the rows of the table: the first, and those whose names contain one of `only`, or all."""
     fp32 = minilm({"use": "cpu", "threads": threads})
     (name, reference), *others = of_sentence_transformers(fp32)
     encoders = {name: reference}
@@ -280,9 +278,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--sentences", type=int, default=2000, help="a random sample of this size"
@@ -304,9 +300,6 @@ def main(arguments: list[str] | None = None) -> None:
         metavar="TEXT",
         help="besides the first row, those whose name has one of these texts",
     )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
-    )
     options = parser.parse_args(arguments)
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
@@ -316,9 +309,7 @@ def main(arguments: list[str] | None = None) -> None:
     show(figures["rows"])
     load = figures["machine"]["load_before"]
     print(f"load average before the rounds: {load:.1f}")
-    if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ from sentbed_audit.clean.training_texts import texts_of_file
 
 WORDS = 60_000
 MIB = 1024
-"""KiB, in which the system tells the peak of memory."""
+"""KiB per MiB; the system reports the peak of memory in KiB."""
 
 
 def lines(count: int, draw: np.random.Generator) -> Iterator[str]:
-    """Yield sentences by a frequency of words that falls with their rank."""
+    """Yield sentences of words whose frequency falls with their rank."""
     frequency = 1 / (np.arange(WORDS) + 10.0)
     below = np.cumsum(frequency) / frequency.sum()
     words = np.array([f"w{number:x}" for number in range(WORDS)])
@@ -54,11 +54,11 @@ def measured(file: Path, count: int, item_count: int) -> dict[str, float]:
                 words[draw.integers(len(words))] = "changed"
             stream.write(f"{' '.join(words)}\n")
 
-    begin = time.perf_counter()
+    start = time.perf_counter()
     texts = SeenTexts(items)
     texts.look_in(texts_of_file(file))
     exactly, nearly = int(texts.exactly.sum()), int(texts.nearly().sum())
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - start
     return {
         "lines": texts.read,
         "items": item_count,

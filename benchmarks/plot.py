@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-"""Of the sizes: Okabe and Ito's, which colour-blind readers can tell apart."""
+"""Colours of the sizes, from Okabe and Ito's palette for colour-blind readers."""
 STYLES: Mapping[str, Mapping[str, Any]] = {
     "ours": {"linestyle": "-", "marker": "o"},
     "theirs": {"linestyle": "--", "marker": "o", "markerfacecolor": "white"},
@@ -52,7 +52,7 @@ def fastest(cases: Sequence[Mapping[str, Any]], side: str) -> list[Mapping[str, 
 
 
 def _figure(cases: Sequence[Mapping[str, Any]], what: str) -> Figure:
-    """Families are columns; each precision has a row of rates and one of shares."""
+    """Plot a column per family, and per precision a row of rates and a row of shares."""
     families, precisions, sizes = (
         list(dict.fromkeys(case[key] for case in cases))
         for key in ("family", "precision", "size")

@@ -10,16 +10,21 @@ drifts.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import torch
-from common import DTYPES, matmul_peak, native_precisions, sentences, timed
+from common import (
+    DTYPES,
+    matmul_peak,
+    native_precisions,
+    parser_of,
+    sentences,
+    timed,
+    write_figures,
+)
 from sentbed import Encoder
 from sentbed.tools import Demonstration, EncoderRecipe, Prompt, load_plugins
 
@@ -27,7 +32,7 @@ DEMONSTRATION = Demonstration("A jockey riding a horse.", "Equestrian")
 
 
 def encoders(texts: list[str], precision: str) -> dict[str, Encoder]:
-    """Build one encoder twice: the second shares everything with the first but the reuse of the prefix."""
+    """Build one encoder twice, with and without reuse of the prefix."""
     plugins = load_plugins()
     backbone = plugins.find("backbone", "opt").cls(
         init="random", size="125m", vocab_size=50265
@@ -52,15 +57,10 @@ def encoders(texts: list[str], precision: str) -> dict[str, Encoder]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--sentences", type=int, default=2000, help="a random sample of this size"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
     )
     options = parser.parse_args()
     everything = sentences()
@@ -119,8 +119,7 @@ def main() -> None:
     print(
         f"{len(texts)} sentences, {figures['tokens']:.1f} tokens a prompt, {torch.get_num_threads()} threads"
     )
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

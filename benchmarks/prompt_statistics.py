@@ -66,7 +66,7 @@ def differences(setting: Setting, rng: Generator) -> np.ndarray:
 
 
 def score_of(values: np.ndarray) -> Score:
-    """Return a score that is the mean of `values`, one an item."""
+    """Return a score that is the mean of `values`, one per item."""
     protocol = {"encoder": {}, "evaluator": {"id": "p"}}
     items = Items("mean", values, scale=1.0)
     return Score("T", "accuracy", float(values.mean()), protocol, "en", "e", items)
@@ -84,7 +84,7 @@ def scores_of(values: np.ndarray, are_sample: bool) -> dict[int, PromptScores]:
 
 
 def judged_by(values: np.ndarray) -> Mapping[str, Judged]:
-    """Return what each analysis makes of differences `(prompts, seeds, items)`."""
+    """Return the result of each analysis for differences `(prompts, seeds, items)`."""
     store = ComponentStore(1)
     zeros = np.zeros_like(values)
     results = {}
@@ -100,7 +100,7 @@ def judged_by(values: np.ndarray) -> Mapping[str, Judged]:
 
 
 def shares(setting: Setting, studies: int, rng: Generator) -> dict[str, float]:
-    """Return the share of studies in which each analysis tells the cells apart, in per cent.
+    """Return the share of studies in which each analysis finds a difference, in per cent.
 
     `coverage` is that in which the interval of the test with sampled prompts has the true difference.
     """
@@ -265,7 +265,7 @@ def stops(setting: Stopping, counted: bool, rng: Generator) -> tuple[bool, bool]
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run the parts that are named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "what", nargs="*", default=["table", "random", "power", "best", "stop"]

@@ -46,7 +46,7 @@ class Scenario:
     name: str
     means: tuple[float, ...]
     seed_factors: tuple[float, ...] = ()
-    """Factors of the standard deviation of seed x cell, one a cell; by default 1."""
+    """Factors of the standard deviation of seed x cell, one per cell; by default 1."""
     tails: float = np.inf
     """Degrees of freedom of Student's t of seed x cell; normal if infinite."""
     margin: float = 0.0
@@ -130,7 +130,7 @@ def simulate(
 
 @attrs.frozen
 class Outcome:
-    """What was decided in one study."""
+    """The decisions of one study."""
 
     wrong: bool
     """Whether a claim was wrong."""
@@ -265,7 +265,7 @@ def require_variances_of_the_product() -> None:
 def by_hand(
     study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float
 ) -> Outcome:
-    """Stop what a paired t-test over the seeds so far, against the best mean, calls worse."""
+    """Stop each cell that a paired t-test over the seeds so far finds worse than the best mean."""
     at_work = list(range(len(scenario.means)))
     runs = done = 0
     wrong = False

@@ -12,7 +12,6 @@ with `--all`, those of all eight.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from common import parser_of, write_figures
 from sentbed.tools import Recipe, RunContext, execute, load_plugins, load_recipe
 from sentbed_common import CACHE_VARIABLE
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
@@ -60,7 +60,7 @@ def cells(precision: str, tasks: Sequence[str] | None) -> list[Recipe]:
 
 
 def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
-    """Run cells one after the other into an empty store; returns the seconds and the scores of each."""
+    """Run cells one after the other into an empty store; return the seconds and the scores of each."""
     plugins = load_plugins()
     seconds, scores = [], []
     with tempfile.TemporaryDirectory() as place:
@@ -87,9 +87,7 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument(
         "--precision",
@@ -102,9 +100,6 @@ def main() -> None:
     )
     parser.add_argument(
         "--all", action="store_true", help="compare the scores of all eight cells"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
     )
     options = parser.parse_args()
     figures: dict[str, Any] = {"threads": torch.get_num_threads()}
@@ -140,8 +135,7 @@ def main() -> None:
             f"{precision}: scores of {len(alone) - len(differ)} of {len(alone)} cells equal those alone"
         )
         figures[precision] = {"rounds": rounds, "ratio": ratio, "differ": differ}
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
     if any(figures[precision]["differ"] for precision in options.precision):
         raise SystemExit("a score depends on what was encoded beside it")
 

@@ -82,7 +82,7 @@ class Setting:
     """One a cell, in points; by default all are equal."""
     margin: float = 0.0
     seed_factors: tuple[float, ...] = ()
-    """Factors of the standard deviation of seed x cell, one a cell; by default 1."""
+    """Factors of the standard deviation of seed x cell, one per cell; by default 1."""
     item_factor: float = HARDLY
     """Factor of the standard deviations of item x cell and item x seed x cell."""
     rest_factor: float = 1.0
@@ -238,7 +238,7 @@ def _standard(setting: Setting, shape: tuple[int, ...], rng: Generator) -> np.nd
 
 @attrs.frozen
 class Outcome:
-    """What was decided in one study."""
+    """The decisions of one study."""
 
     wrong: bool
     found: bool

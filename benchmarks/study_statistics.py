@@ -47,7 +47,7 @@ from sentbed_studies.spending import shares
 
 Generator: TypeAlias = np.random.Generator
 Study: TypeAlias = Callable[[Generator], bool]
-"""Simulates one study; returns whether what is counted has happened."""
+"""Simulates one study, and returns whether the event that is counted occurred."""
 
 
 # --- tests against a baseline ------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def score_of(
     clusters: np.ndarray | None = None,
     split: str = "test",
 ) -> Score:
-    """Return a score that is the mean of `values`, one an item."""
+    """Return a score that is the mean of `values`, one per item."""
     items = Items("mean", values, scale=1.0, clusters=clusters)
     protocol = {"encoder": {}, "evaluator": {"id": "p", "split": split}}
     return Score(task, "accuracy", float(values.mean()), protocol, "en", "e", items)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import statistics
 import tempfile
 import time
@@ -45,6 +44,8 @@ from common import (
     matmul_peak,
     memory_bandwidth,
     native_precisions,
+    parser_of,
+    write_figures,
 )
 from sentbed import Encoder, SentbedError
 from sentbed.protocols import Head, Trainer, Training
@@ -406,9 +407,7 @@ def listed(of: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print its tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--runtime", default="cpu", help="by its name in a recipe")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--families", type=listed(str), default=["bert", "t5", "opt"])
@@ -441,9 +440,6 @@ def main(arguments: list[str] | None = None) -> None:
         help="beyond all caches of the machine",
     )
     parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
-    )
-    parser.add_argument(
         "--plot", type=Path, default=None, help="also draw them here (.svg, .png)"
     )
     options = parser.parse_args(arguments)
@@ -467,8 +463,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(str(error)) from error
     for path in filter(None, (options.json, options.plot)):
         path.parent.mkdir(parents=True, exist_ok=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
     if options.plot is not None:
         for path in plot.draw(figures, options.plot):
             print(path)

@@ -25,10 +25,8 @@ products with weights of forward and backward pass.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
-import json
 import statistics
 import tempfile
 import time
@@ -46,7 +44,7 @@ import sentbed
 import sentence_transformers
 import torch
 import transformers
-from common import DTYPES, matmul_peak, native_precisions
+from common import DTYPES, matmul_peak, native_precisions, parser_of, write_figures
 from numpy.typing import NDArray
 from sentbed import locate
 from sentbed.helpers import data_root
@@ -342,9 +340,7 @@ def compare_losses(case: Case, sides: Sequence[Any]) -> dict[str, float]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--steps", type=int, default=20, help="steps of a run that are timed"
@@ -358,9 +354,6 @@ def main() -> None:
         "--texts", nargs="+", choices=tuple(MAX_LENGTH), default=["nli", "full"]
     )
     parser.add_argument("--batch", type=int, default=64, help="pairs of a step")
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
-    )
     options = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     datasets.disable_progress_bars()
@@ -446,8 +439,7 @@ def main() -> None:
                 }
             found["matmul_peak_tflops"] = max(peaks)
             figures[f"{texts} {precision}"] = found
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

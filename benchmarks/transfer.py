@@ -12,17 +12,14 @@ their files are missing, and marked.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from common import matmul_peak
+from common import matmul_peak, parser_of, write_figures
 from encode import encoder
 from numpy.typing import NDArray
 from sentbed._run.manifest import peak_memory_gib
@@ -113,9 +110,7 @@ def load(task: str, files: TaskFiles) -> tuple[dict[str, Examples], bool]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--tasks", nargs="+", default=list(PAPERS), choices=list(TRANSFER)
     )
@@ -124,9 +119,6 @@ def main() -> None:
         type=int,
         default=2,
         help="classifiers of each task trained one by one",
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="also write the figures here"
     )
     options = parser.parse_args()
     files = find_files(None)
@@ -202,9 +194,8 @@ def main() -> None:
     print(
         f"peak memory {memory:.2f} GiB, the model that encodes included; fp32 product {peak:.2f} TFLOP/s"
     )
-    if options.json:
-        figure = {"tasks": figures, "peak_memory_gib": memory, "fp32_tflops": peak}
-        options.json.write_text(json.dumps(figure, indent=2) + "\n")
+    result = {"tasks": figures, "peak_memory_gib": memory, "fp32_tflops": peak}
+    write_figures(result, options.json)
 
 
 if __name__ == "__main__":

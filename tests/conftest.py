@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
+import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-import sentbed
-from hub_replicas.server import local_hub
-
-if TYPE_CHECKING:
-    pass
+from hub_replicas.server import READER, local_hub
+from sample_sentences import in_chinese_characters, sample_sentences
+from sentbed_common import source_code_hashes as sources
 
 
 @pytest.fixture
@@ -30,24 +27,14 @@ def data_directory(monkeypatch):
     return found
 
 
-READER = "token-of-a-reader"
-"""A token with which the gated repositories of `hub` are read."""
-
-LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
-
-
 @pytest.fixture(scope="session")
 def zoo(tmp_path_factory):
     """Replicas of the hub's repositories; their tokenizers are trained on the bundled sample."""
     from hub_replicas.build import Zoo
 
-    with sentbed.locate("pkg:sentbed_data/sample/triplets.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        sentences = [row["sent0"] for row in csv.DictReader(file)]
-    # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
-    signs = [sentence.lower().translate(LETTERS) for sentence in sentences[:100]]
-    return Zoo(tmp_path_factory.mktemp("replicas"), (*sentences, *signs))
+    sentences = sample_sentences()
+    texts = (*sentences, *map(in_chinese_characters, sentences[:100]))
+    return Zoo(tmp_path_factory.mktemp("replicas"), texts)
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +52,37 @@ def hub_home(tmp_path_factory):
 
 @pytest.fixture
 def connected(hub, hub_home, monkeypatch):
-    """The hub of the session for huggingface-hub, asked by somebody who has accepted all licences."""
+    """The hub of the session for huggingface-hub, with the token of a user who accepted all licences."""
     monkeypatch.setenv("SENTBED_CACHE", str(hub_home / "sentbed"))
     with hub.connected(hub_home, READER):
         yield hub
+
+
+@pytest.fixture(scope="session")
+def decoders(tmp_path_factory):
+    """Decoders of transformers with random weights, each saved with its tokenizer."""
+    from random_decoders import random_decoders
+
+    return random_decoders(tmp_path_factory.mktemp("decoders"))
+
+
+@pytest.fixture
+def unchanged_sources(monkeypatch):
+    """Fingerprint encoders even if their source code changes while the tests run."""
+    monkeypatch.setattr(sources, "STARTED", math.inf)
+
+
+@pytest.fixture
+def encoded_batches(monkeypatch):
+    """Record each batch that an encoder of torch encodes."""
+    from sentbed_hardware._torch.placed_encoder import TorchEncoder
+
+    batches = []
+    encode = TorchEncoder.encode
+
+    def record(encoder, batch):
+        batches.append(batch)
+        return encode(encoder, batch)
+
+    monkeypatch.setattr(TorchEncoder, "encode", record)
+    return batches

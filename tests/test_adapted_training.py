@@ -122,29 +122,6 @@ def test_a_quantised_model_without_adapter_has_nothing_to_train(model):
         trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
-def test_weights_below_fp32_are_not_trained(model):
-    engine = Cpu().build()
-    backbone = Opt(model=sentbed.ModelId(model), dtype="bf16")
-    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
-    with pytest.raises(
-        sentbed.RunError, match=r"held in torch.bfloat16.*`dtype = \"fp32\"`"
-    ):
-        trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
-
-
-def test_fp16_weights_are_not_trained_under_bf16(model):
-    engine = Cpu(precision="auto").build()
-    if engine.describe()["precision"] != "bf16":
-        pytest.skip("needs a processor with bf16 instructions")
-    backbone = Opt(model=sentbed.ModelId(model), dtype="fp16", lora=LoRA(r=4))
-    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
-    with pytest.raises(
-        sentbed.RunError,
-        match=r"held in fp16 cannot be trained in bf16; set `dtype = \"bf16\"`",
-    ):
-        trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
-
-
 def test_an_export_goes_into_a_new_directory_only(model, tmp_path):
     backbone = Opt(model=sentbed.ModelId(model), lora=LoRA(r=4))
     encoder = Encoder.build(

@@ -8,14 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 import venv
-from pathlib import Path
 from typing import Any
 
 import pytest
+from distributions import ROOT, project
 
-ROOT = Path(__file__).parent.parent
 PLUGINS = sorted(
     path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml")
 )
@@ -54,12 +52,9 @@ def test_there_are_eighteen_distributions_beside_core():
 
 def needs(plugin):
     """Return a plugin's directory and those of our distributions that it needs."""
-    about = tomllib.loads((ROOT / "plugins" / plugin / "pyproject.toml").read_text())[
-        "project"
-    ]
     ours = [
         line.partition("==")[0]
-        for line in about["dependencies"]
+        for line in project(ROOT / "plugins" / plugin)["dependencies"]
         if line.startswith("sentbed-")
     ]
     found = [
@@ -281,11 +276,7 @@ def test_release_5_of_sentence_transformers_loads_exported_folders(
 ):
     """This environment has release 6."""
     import numpy as np
-    from sentbed._document.structuring import structure
-    from sentbed._document.toml import Document
-    from sentbed._encoder.encoder import Encoder
-    from sentbed._recipe.recipe import EncoderRecipe
-    from sentbed._registry.registry import load_plugins
+    from random_encoders import random_encoder
     from sentbed_interop.export_and_import import export_encoder
     from sentbed_testing import SENTENCES
 
@@ -308,15 +299,7 @@ def test_release_5_of_sentence_transformers_loads_exported_folders(
     for name, table in ENCODERS.items():
         backbone = {"use": name, "init": "random", "size": "tiny", "vocab_size": 600}
         whole = {"backbone": backbone, "max_length": 60, **table}
-        recipe, problems = structure(
-            whole, EncoderRecipe, Document({}), load_plugins(), tmp_path
-        )
-        assert not problems
-        encoder = Encoder.build(
-            recipe,
-            load_plugins().find("runtime", "cpu").cls().build(),
-            lambda: SENTENCES,
-        )
+        encoder = random_encoder(whole, SENTENCES)
         encoder.save(tmp_path / name)
         export_encoder(tmp_path / name, tmp_path / f"{name}-5", "sentence-transformers")
         expected[name] = encoder.encode(SENTENCES)

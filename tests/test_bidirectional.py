@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import sentbed
+from run_logs import finished_steps
 from sentbed import Encoder
 from sentbed._recipe.prompts import Prompt
 from sentbed._recipe.recipe import EncoderRecipe
@@ -146,12 +146,7 @@ batch_size = 8
 steps = 8
 """)
     sentbed.run(sentbed.load_recipe(file), tmp_path / "run")
-    log = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    losses = [
-        line["loss"]
-        for line in map(json.loads, log)
-        if line["event"] == "step_finished"
-    ]
+    losses = [step["loss"] for step in finished_steps(tmp_path / "run")]
     assert losses[-1] < losses[0]
     encoder = Encoder.load(tmp_path / "run" / "encoder")
     module = encoder.placed.module

@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import io
 import shutil
-import tomllib
 import warnings
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import sentbed
 from blocks import ROOT, blocks, pages
 from click.testing import CliRunner
+from distributions import project
 from fragments import command_fault, commands, python_fault, toml_faults
 from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
@@ -40,9 +40,7 @@ def plugins():
     with pytest.MonkeyPatch.context() as patch:
         for file in ROOT.glob("examples/*/pyproject.toml"):
             patch.syspath_prepend(str(file.parent / "src"))
-            named = tomllib.loads(file.read_text("utf-8"))["project"]["entry-points"][
-                "sentbed"
-            ]
+            named = project(file.parent)["entry-points"]["sentbed"]
             points += [
                 EntryPoint(name, value, "sentbed") for name, value in named.items()
             ]

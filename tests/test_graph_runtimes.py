@@ -11,9 +11,10 @@ import attrs
 import numpy as np
 import pytest
 import torch
+from random_encoders import random_encoder
 from sentbed import Encoder, ModelError, RecipeError, RunError, load_recipe
 from sentbed.protocols import Head, Pooler
-from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
+from sentbed.tools import load_plugins
 from sentbed_common import fingerprint_of
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino
@@ -83,14 +84,7 @@ def saved(tmp_path):
     """Return what builds, fits and saves the encoder of a table `[encoder]`."""
 
     def make(table):
-        plugins = load_plugins()
-        recipe, problems = structure(
-            dict(table), EncoderRecipe, Document({}), plugins, Path.cwd()
-        )
-        assert not problems, problems
-        engine = plugins.find("runtime", "cpu").cls(threads=1).build()
-        engine.seed(8)
-        encoder = Encoder.build(recipe, engine, lambda: SENTENCES).fit_transform()
+        encoder = random_encoder(dict(table), SENTENCES).fit_transform()
         encoder.save(tmp_path / "encoder")
         return SavedEncoder(encoder, tmp_path / "encoder")
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import sentbed
 from hub_replicas.layouts import read_layouts
+from hub_replicas.server import READER
 from sentbed._recipe.load import read_document
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import BuildContext
 from sentbed_backbones.model_file_checks import is_local
 from sentbed_studies.study import read_study
 
-if TYPE_CHECKING:
-    pass
-
-READER = "token-of-a-reader"
 RECIPES = Path(__file__).parent.parent / "recipes"
 LAYOUTS = read_layouts()
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
+from functools import partial
 
 import pytest
 import sentbed
 import torch
 from sentbed.protocols import BuildContext
 from sentbed_backbones.opt import Opt
+from sentbed_processes import finish, kill, start, wait_until
 from sentbed_studies.demonstration_search_config import Search
 
 RECIPE = """\
@@ -71,33 +67,16 @@ def test_a_search_that_was_killed_half_way_does_not_do_the_first_half_again(
     recipe, tmp_path, data_directory
 ):
     out = tmp_path / "search"
-    command = [
-        Path(sys.executable).with_name("sentbed"),
-        "search",
-        str(recipe),
-        "--out",
-        str(out),
-    ]
-    environment = {**os.environ, "SENTBED_DATA": str(data_directory)}
-    first = subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    search = partial(start, "search", recipe, "--out", out, directory=tmp_path)
+    first = search()
     # A header, the prompt without a demonstration, and ten of the twenty candidates.
-    end = time.monotonic() + 300
-    while len(journal(out)) < 12 and time.monotonic() < end and first.poll() is None:
-        time.sleep(0.05)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
+    wait_until(lambda: len(journal(out)) >= 12, first)
+    kill(first)
     half = [line for line in journal(out) if line.endswith(b"\n")]
     assert 12 <= len(half) < 22
 
-    second = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True
-    )
-    assert (
-        f"taken over from {out / 'search.jsonl'}: {len(half) - 1} of 21"
-        in second.stderr
-    )
+    _, errors = finish(search())
+    assert f"taken over from {out / 'search.jsonl'}: {len(half) - 1} of 21" in errors
     whole = journal(out)
     assert whole[: len(half)] == half
     assert len(whole) == 22

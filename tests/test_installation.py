@@ -5,37 +5,18 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 from blocks import pages
+from distributions import DIRECTORIES, EXTRAS, PROJECTS, ROOT, WORKSPACE, project
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-ROOT = Path(__file__).parent.parent
-DIRECTORIES = [
-    ROOT / "core",
-    *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")),
-]
-
-
-def project(directory):
-    return tomllib.loads((directory / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def lines_of(name):
     """Return the lines of a file in `requirements/`, without comments."""
     lines = (ROOT / "requirements" / name).read_text("utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
-
-
-WORKSPACE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-PROJECTS = {project(directory)["name"]: directory for directory in DIRECTORIES}
-EXTRAS = {
-    name: set(project(path).get("optional-dependencies", {}))
-    for name, path in PROJECTS.items()
-}
 
 
 # --- uv and pip -------------------------------------------------------------------------------------------

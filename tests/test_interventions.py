@@ -20,8 +20,6 @@ from sentbed._registry.registry import load_plugins
 from sentbed.helpers import pad
 from sentbed.protocols import BuildContext
 from sentbed_common import bf16_instructions, fingerprint_of
-from sentbed_common import source_code_hashes as sources
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
@@ -258,39 +256,29 @@ def test_a_placeholder_goes_to_the_sentence_and_not_to_a_demonstration():
     )
 
 
-@pytest.fixture
-def passes(monkeypatch):
-    """Each batch that is encoded."""
-    seen = []
-    encode = TorchEncoder.encode
-
-    def count(encoder, batch):
-        seen.append(batch)
-        return encode(encoder, batch)
-
-    monkeypatch.setattr(TorchEncoder, "encode", count)
-    return seen
-
-
-def test_a_shared_prefix_ends_before_the_placeholder(passes):
+def test_a_shared_prefix_ends_before_the_placeholder(encoded_batches):
     encoder = built("opt", TP)
     encoder.encode(TEXTS)
     token = encoder.backbone.tokenizer.placeholder_id
     before = built("opt", None).tokenizer().original.encode(["This sentence :"], 99).ids
     assert all(
-        batch.prefix.tolist()[: len(before)] == before.tolist() for batch in passes
+        batch.prefix.tolist()[: len(before)] == before.tolist()
+        for batch in encoded_batches
     )
-    assert not any(token in batch.prefix for batch in passes)
-    assert all((batch.input_ids == token).sum(1).min() == 1 for batch in passes)
-
-
-def test_every_row_has_its_own_auxiliary_prompt(passes):
-    built("opt", NS).encode(TEXTS)
-    assert sum(len(batch.input_ids) for batch in passes) == len(TEXTS)
+    assert not any(token in batch.prefix for batch in encoded_batches)
     assert all(
-        len(batch.auxiliary.input_ids) == len(batch.input_ids) for batch in passes
+        (batch.input_ids == token).sum(1).min() == 1 for batch in encoded_batches
     )
-    assert all(batch.prefix is not None for batch in passes)
+
+
+def test_every_row_has_its_own_auxiliary_prompt(encoded_batches):
+    built("opt", NS).encode(TEXTS)
+    assert sum(len(batch.input_ids) for batch in encoded_batches) == len(TEXTS)
+    assert all(
+        len(batch.auxiliary.input_ids) == len(batch.input_ids)
+        for batch in encoded_batches
+    )
+    assert all(batch.prefix is not None for batch in encoded_batches)
 
 
 def test_several_prompts_and_an_intervention_are_the_mean_of_each(
@@ -343,8 +331,8 @@ def test_other_formats_refuse_it(to, tmp_path):
         export_encoder(tmp_path / "e", tmp_path / "out", to)
 
 
-def test_the_store_tells_settings_apart(monkeypatch):
-    monkeypatch.setattr(sources, "STARTED", math.inf)
+@pytest.mark.usefixtures("unchanged_sources")
+def test_the_store_tells_settings_apart():
     settings = (None, TP, {**TP, "exit": 2}, NS, NR)
     spaces = [fingerprint_of(built("opt", one)) for one in settings]
     assert None not in spaces
@@ -478,7 +466,7 @@ def test_what_cannot_work_is_a_problem_of_the_recipe(
         RECIPE.replace("INTERVENTION", intervention) + (rest or EVALUATE)
     )
     with pytest.raises(RecipeError, match=message):
-        check(load_recipe(tmp_path / "r.toml", sets), load_plugins())
+        load_recipe(tmp_path / "r.toml", sets)
 
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers" / "prompts"

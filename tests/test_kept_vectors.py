@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import attrs
 import pytest
 import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed_common import bf16_instructions, fingerprint_of
-from sentbed_common import source_code_hashes as sources
 from sentbed_evaluators.mteb import as_mteb_model
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_workbench.cache_contents import contents
 from sentbed_workbench.vector_cache import VectorCache
 
@@ -46,25 +42,7 @@ ENCODERS = {
     "opt": ('use = "opt", init = "random", vocab_size = 320', "prompt-eol"),
 }
 
-
-@pytest.fixture(autouse=True)
-def _code_as_it_was_loaded(monkeypatch):
-    """Sources may be written while tests run; what is loaded stays as it is."""
-    monkeypatch.setattr(sources, "STARTED", math.inf)
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """The number of texts in each batch that is encoded."""
-    rows = []
-    encode = TorchEncoder.encode
-
-    def count(encoder, batch):
-        rows.append(len(batch.input_ids))
-        return encode(encoder, batch)
-
-    monkeypatch.setattr(TorchEncoder, "encode", count)
-    return rows
+pytestmark = pytest.mark.usefixtures("unchanged_sources")
 
 
 @pytest.fixture
@@ -100,12 +78,12 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
     kind,
     precision,
     recipe,
-    passes,
+    encoded_batches,
     tmp_path,
 ):
     results, counts = [], []
     for name, switch in (("off", "false"), ("cold", "true"), ("warm", "true")):
-        passes.clear()
+        encoded_batches.clear()
         loaded = recipe(
             kind,
             f"run.cache={switch}",
@@ -113,7 +91,7 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
             "runtime.deterministic=true",
         )
         results.append(run(loaded, tmp_path / name))
-        counts.append(sum(passes))
+        counts.append(sum(len(batch.input_ids) for batch in encoded_batches))
     off, cold, warm = results
     assert [score.value for score in off.scores] == [
         score.value for score in cold.scores
@@ -127,22 +105,22 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
 
 
 def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
-    recipe, passes, tmp_path
+    recipe, encoded_batches, tmp_path
 ):
     loaded = recipe("bert")
     result = run(loaded, tmp_path / "run")
     encoder = Encoder.load(tmp_path / "run" / "encoder", loaded.runtime)
-    passes.clear()
+    encoded_batches.clear()
     store = VectorCache()
     again = encoder.evaluate(loaded.evaluate[0].evaluator, "encoder", store=store)
-    assert passes == []
+    assert encoded_batches == []
     last = [score.value for score in result.scores if score.encoder == "encoder"]
     assert [score.value for score in again.scores] == last
     with torch.no_grad():
         next(encoder.backbone.module.parameters()).add_(1e-3)
     encoder.placed.weights_changed()
     encoder.evaluate(loaded.evaluate[0].evaluator, "encoder", store=store)
-    assert passes != []
+    assert encoded_batches != []
 
 
 def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import sentbed
 import torch
 import transformers
 from paper_runs import local
+from run_logs import finished_steps
 from sentbed import Encoder
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import Head, Training
@@ -333,13 +333,9 @@ def test_a_stage_of_contrast_goes_on_with_the_weights_of_the_prediction(
     file.write_text(RECIPE.format(backbone=backbone, runtime="cpu"))
     rate = ["stage.mntp.optimizer.lr=0.02"] if lora else []
     sentbed.run(sentbed.load_recipe(file, rate), tmp_path / "run")
-    lines = [
-        json.loads(line)
-        for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    ]
-    steps = [line for line in lines if line["event"] == "step_finished"]
-    assert [line["stage"] for line in steps] == ["mntp"] * 12 + ["contrast"] * 2
-    first = [line["loss"] for line in steps[:12]]
+    steps = finished_steps(tmp_path / "run")
+    assert [step["stage"] for step in steps] == ["mntp"] * 12 + ["contrast"] * 2
+    first = [step["loss"] for step in steps[:12]]
     assert np.mean(first[-4:]) < np.mean(first[:4])
     encoder = Encoder.load(tmp_path / "run" / "encoder")
     start = placed("llama", directory)
@@ -366,15 +362,7 @@ def test_llm2vecs_recipe_runs_on_a_small_llama(save_whole, tmp_path):
     ]
     recipe = sentbed.load_recipe(file, settings)
     result = sentbed.run(recipe, tmp_path / "run")
-    lines = [
-        json.loads(line)
-        for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    ]
-    steps = [
-        (line["stage"], line["step"])
-        for line in lines
-        if line["event"] == "step_finished"
-    ]
+    steps = [(step["stage"], step["step"]) for step in finished_steps(result.directory)]
     assert steps == [("mntp", 1), ("mntp", 2), ("simcse", 1), ("simcse", 2)]
     assert {score.protocol["encoder"]["attention"] for score in result.scores} == {
         "bidirectional"

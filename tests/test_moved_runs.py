@@ -59,17 +59,18 @@ def project(put):
     return put("project/study.toml", study).parent
 
 
+def run_of(project, out, plugins):
+    """Run the recipe of the project."""
+    return run(load_recipe(project / "recipe.toml", plugins=plugins), out, plugins)
+
+
 @pytest.fixture
 def stopped(project):
     """A run of the project's recipe that was stopped after five steps."""
     plugins = load_plugins()
     plugins.manager.register(StopAtFifthStep())
     with pytest.raises(KeyboardInterrupt):
-        run(
-            load_recipe(project / "recipe.toml", plugins=plugins),
-            project / "runs" / "stopped",
-            plugins,
-        )
+        run_of(project, project / "runs" / "stopped", plugins)
     assert list((project / "runs" / "stopped" / "states").iterdir())
     return project / "runs" / "stopped"
 
@@ -95,11 +96,7 @@ def files_with(directory, text):
 
 
 def test_no_file_of_a_run_names_a_place_of_this_machine(project, stopped, plugins):
-    whole = run(
-        load_recipe(project / "recipe.toml", plugins=plugins),
-        project / "runs" / "whole",
-        plugins,
-    )
+    whole = run_of(project, project / "runs" / "whole", plugins)
     for directory in (stopped, whole.directory):
         assert (
             'path = "../../data/pairs.csv"' in (directory / "resolved.toml").read_text()
@@ -167,11 +164,7 @@ def test_runs_of_a_recipe_at_two_depths_of_a_moved_project_have_no_other_recipe(
 def test_a_finished_run_that_was_moved_with_its_project_gives_its_scores_again(
     project, tmp_path, plugins
 ):
-    before = run(
-        load_recipe(project / "recipe.toml", plugins=plugins),
-        project / "runs" / "one",
-        plugins,
-    )
+    before = run_of(project, project / "runs" / "one", plugins)
     shutil.move(project, tmp_path / "elsewhere")
     resolved = tmp_path / "elsewhere" / "runs" / "one" / "resolved.toml"
     after = run(load_recipe(resolved, plugins=plugins), tmp_path / "again", plugins)
@@ -183,11 +176,7 @@ def test_a_finished_run_that_was_moved_with_its_project_gives_its_scores_again(
 def test_a_stopped_run_that_was_moved_with_its_project_goes_on(
     project, stopped, tmp_path, plugins
 ):
-    run(
-        load_recipe(project / "recipe.toml", plugins=plugins),
-        tmp_path / "whole",
-        plugins,
-    )
+    run_of(project, tmp_path / "whole", plugins)
     shutil.move(project, tmp_path / "elsewhere")
     moved = tmp_path / "elsewhere" / "runs" / "stopped"
     resume(moved, plugins=plugins)

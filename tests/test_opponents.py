@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sentbed import Encoder
+from random_encoders import random_encoder
 from sentbed.protocols import Evaluation, Prepared, Score, Texts
-from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 TEXTS = [
@@ -41,14 +40,7 @@ def encoder():
         "head": {"normalize": True},
         "max_length": 32,
     }
-    plugins = load_plugins()
-    recipe, problems = structure(
-        table, EncoderRecipe, Document({}), plugins, Path.cwd()
-    )
-    assert not problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
-    engine.seed(0)
-    return Encoder.build(recipe, engine, lambda: TEXTS)
+    return random_encoder(table, TEXTS)
 
 
 @pytest.mark.parametrize("budget", [1, 24, 4096])

@@ -7,10 +7,10 @@ import math
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import sentbed
+from hub_replicas.server import READER
 from paper_runs import SAMPLE, local, require_packages, runs_small, short
 from sentbed._document.overrides import apply_overrides
 from sentbed._recipe.checks import check
@@ -20,10 +20,6 @@ from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.study import read_study
 
-if TYPE_CHECKING:
-    pass
-
-READER = "token-of-a-reader"
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
 RECIPES = [
     path.relative_to(PAPERS).as_posix()

@@ -14,6 +14,7 @@ import sentbed
 import tomli
 import torch
 from click.testing import CliRunner
+from run_logs import finished_steps
 from sentbed import DataError, build_encoder, locate
 from sentbed._cli.main import main
 from sentbed.protocols import LABEL, BuildContext, DataSource, Training
@@ -181,17 +182,8 @@ def test_steps_are_those_of_the_run(tmp_path):
     found = planned(SCRATCH, *settings).stages[0]
     recipe = sentbed.load_recipe(SCRATCH, settings)
     sentbed.run(recipe, tmp_path / "run")
-    log = [
-        json.loads(line)
-        for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    ]
-    steps = [
-        entry["step"]
-        for entry in log
-        if entry.get("event") == "step_finished" or "loss" in entry
-    ]
     assert found.rows == 70
-    assert found.steps == max(steps) == 6
+    assert found.steps == finished_steps(tmp_path / "run")[-1]["step"] == 6
 
 
 @pytest.mark.slow

@@ -122,32 +122,68 @@ def site(tmp_path):
     return Site(tmp_path / "site")
 
 
-def test_one_that_raises_at_import(site):
-    file = site.install(
-        "raising-plugin",
-        "def load():\n    raise RuntimeError('no GPU here')\n\n\nload()\n",
+def test_each_broken_plugin_is_listed_with_its_reason_and_stops_no_recipe(site):
+    sources = {
+        "raising": "def load():\n    raise RuntimeError('no GPU here')\n\n\nload()\n",
+        "leaving": "import sys\n\nsys.exit(3)\n",
+        "asked": POOLER.replace("    return [Mean]", "    return [Mean][1:][0]"),
+        "misspelt": POOLER.replace("def poolers", "def poolres"),
+    }
+    files = {
+        name: site.install(f"{name}-plugin", source) for name, source in sources.items()
+    }
+    early = site.install(
+        "early-plugin", "from sentbed import tomorrow\n", "sentbed>=0.9", "attrs"
     )
-    assert site.said_of("raising_plugin") == [
-        "raising_plugin – raising-plugin 1.2 broken",
-        f"RuntimeError: no GPU here @ {file}:2",
-    ]
+    reasons = {
+        "raising": f"RuntimeError: no GPU here @ {files['raising']}:2",
+        "leaving": f"SystemExit: 3 @ {files['leaving']}:3",
+        "asked": f"IndexError: list index out of range @ {files['asked']}:18",
+        "misspelt": f"there is no hook `poolres`. Did you mean `poolers`? @ {files['misspelt']}:16",
+    }
+    lines = site.plugins()
+    for name, reason in reasons.items():
+        assert line_and_reason(lines, f"{name}_plugin") == [
+            f"{name}_plugin – {name}-plugin 1.2 broken",
+            reason,
+        ]
+    line, reason = line_and_reason(lines, "early_plugin")
+    assert line.endswith(" broken")
+    assert reason.startswith(
+        "ImportError: cannot import name 'tomorrow' from 'sentbed'"
+    )
+    assert reason.endswith(
+        f"; it asks for sentbed>=0.9, and this is sentbed {__version__}: install the sentbed that it asks "
+        f"for, or another release of `early-plugin` @ {early}:1"
+    )
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
-def test_one_that_ends_the_process_at_import(site):
-    file = site.install("leaving-plugin", "import sys\n\nsys.exit(3)\n")
-    assert site.said_of("leaving_plugin")[1] == f"SystemExit: 3 @ {file}:3"
+def test_plugins_for_a_newer_api_are_refused(site):
+    reasons = {}
+    for name, api in (("major", "4.0"), ("minor", "3.1")):
+        pooler = POOLER.replace('"mean"', f'"{name}"')
+        site.install(f"{name}-plugin", f'sentbed_api = "{api}"\n{pooler}')
+        reasons[name] = (
+            f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; "
+            "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of "
+            f"`{name}-plugin` for API 3"
+        )
+    lines = site.plugins()
+    for name, reason in reasons.items():
+        assert line_and_reason(lines, f"{name}_plugin") == [
+            f"{name}_plugin – {name}-plugin 1.2 refused",
+            reason,
+        ]
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
-
-
-def test_one_whose_hook_raises(site):
-    source = POOLER.replace("    return [Mean]", "    return [Mean][1:][0]")
-    file = site.install("asked-plugin", source)
+    code, output = site.sentbed(
+        "check", QUICKSTART, "--set", "encoder.pooler.use=major"
+    )
+    assert code == 2
     assert (
-        site.said_of("asked_plugin")[1]
-        == f"IndexError: list index out of range @ {file}:18"
+        f"the pooler `major` belongs to `major-plugin`, which is refused: {reasons['major']}"
+        in output
     )
-    assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
 BUSY = "import time\n\nend = time.process_time() + 0.7\nwhile time.process_time() < end:\n    pass\n"
@@ -198,56 +234,6 @@ def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(
     assert output.startswith(
         f"{FINE}hint: the pooler `late` of `late-plugin` 1.2 takes 0."
     )
-
-
-def test_one_that_misspells_a_hook(site):
-    file = site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))
-    assert site.said_of("misspelt_plugin") == [
-        "misspelt_plugin – misspelt-plugin 1.2 broken",
-        f"there is no hook `poolres`. Did you mean `poolers`? @ {file}:16",
-    ]
-    assert site.sentbed("check", QUICKSTART) == (0, FINE)
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("api", ["4.0", "3.1"])
-def test_one_that_needs_a_newer_api(api, site):
-    site.install(
-        "newer-plugin", f'sentbed_api = "{api}"\n' + POOLER.replace('"mean"', '"newer"')
-    )
-    reason = (
-        f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; "
-        "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `newer-plugin` for API 3"
-    )
-    assert site.said_of("newer_plugin") == [
-        "newer_plugin – newer-plugin 1.2 refused",
-        reason,
-    ]
-    assert site.sentbed("check", QUICKSTART) == (0, FINE)
-    code, output = site.sentbed(
-        "check", QUICKSTART, "--set", "encoder.pooler.use=newer"
-    )
-    assert code == 2
-    assert (
-        f"the pooler `newer` belongs to `newer-plugin`, which is refused: {reason}"
-        in output
-    )
-
-
-def test_one_that_imports_what_only_a_newer_sentbed_has(site):
-    file = site.install(
-        "early-plugin", "from sentbed import tomorrow\n", "sentbed>=0.9", "attrs"
-    )
-    line, reason = site.said_of("early_plugin")
-    assert line.endswith(" broken")
-    assert reason.startswith(
-        "ImportError: cannot import name 'tomorrow' from 'sentbed'"
-    )
-    assert reason.endswith(
-        f"; it asks for sentbed>=0.9, and this is sentbed {__version__}: install the sentbed that it asks "
-        f"for, or another release of `early-plugin` @ {file}:1"
-    )
-    assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 import pytest
 import torch
-from sentbed import protocols
+from faulty_poolers import Attend
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
 from sentbed_poolers.mean import Mean
@@ -16,40 +16,8 @@ from sentbed_poolers.weighted_mean import WeightedMean
 from sentbed_testing import ConformanceError, check_component, component_rules
 
 
-class Pooling(torch.nn.Module):
-    def __init__(self, fault):
-        super().__init__()
-        self.fault = fault
-
-    def forward(self, states):
-        hidden, mask = states.last_hidden_state, states.attention_mask
-        if mask is None:
-            return hidden.mean(1)
-        if self.fault == "shape by number":
-            rows = [
-                row[kept.bool()].mean(0) for row, kept in zip(hidden, mask, strict=True)
-            ]
-            return torch.stack(rows)
-        pooled = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
-        return pooled - pooled.mean(0) if self.fault == "batch mean" else pooled
-
-
-@attrs.frozen
-class Pooler(protocols.Pooler):
-    """A mean, with a fault."""
-
-    name: ClassVar[str] = "faulty-mean"
-
-    fault: str = ""
-    """What is wrong with it."""
-
-    def build(self, width):
-        """Return the module."""
-        return Pooling(self.fault)
-
-
-def said_of(cls, rule, **options):
-    """Return what one rule says; nothing where it holds."""
+def finding(cls, rule, **options):
+    """The fault that one rule finds; empty where the rule holds."""
     try:
         component_rules(cls, **options)[rule]()
     except ConformanceError as error:
@@ -58,13 +26,13 @@ def said_of(cls, rule, **options):
 
 
 def test_a_pooler_that_mixes_rows_breaks_gradient_caching():
-    said = said_of(Pooler, "grad-cache", example={"fault": "batch mean"})
+    found = finding(Attend, "grad-cache", example={"fault": "centred on the batch"})
     assert (
-        "\n  grad-cache: bert/faulty-mean/info-nce: the loss is not the whole batch's"
-        in said
+        "\n  grad-cache: bert/attend/info-nce: the loss is not the whole batch's"
+        in found
     )
-    assert "compute each row from its own states" in said
-    assert said_of(Pooler, "grad-cache") == ""
+    assert "compute each row from its own states" in found
+    assert finding(Attend, "grad-cache") == ""
 
 
 @pytest.mark.jax
@@ -78,9 +46,9 @@ def test_under_jax_a_pooler_has_the_gradient_of_one_processor(
 
 @pytest.mark.jax
 def test_under_jax_a_shape_that_depends_on_numbers_is_a_fault():
-    assert said_of(Pooler, "jax", jax=True) == ""
-    said = said_of(Pooler, "jax", jax=True, example={"fault": "shape by number"})
-    assert "jax: raised" in said
+    assert finding(Attend, "jax", jax=True) == ""
+    faulty = {"fault": "boolean index"}
+    assert "jax: raised" in finding(Attend, "jax", jax=True, example=faulty)
 
 
 class Longer:
@@ -181,9 +149,9 @@ class Backbone(Bert):
 )
 def test_a_fault_of_a_backbone_breaks_its_rule(fault, rule, what):
     example = {"init": "random", "vocab_size": 512, "fault": fault}
-    assert what in said_of(Backbone, rule, kind="backbone", example=example)
+    assert what in finding(Backbone, rule, kind="backbone", example=example)
     assert (
-        said_of(Backbone, rule, kind="backbone", example={**example, "fault": ""}) == ""
+        finding(Backbone, rule, kind="backbone", example={**example, "fault": ""}) == ""
     )
 
 
@@ -230,8 +198,8 @@ class Predictor(Opt):
 )
 def test_a_fault_of_a_head_breaks_its_rule(fault, what):
     example = {"init": "random", "vocab_size": 512, "fault": fault}
-    assert what in said_of(Predictor, "logits", kind="backbone", example=example)
+    assert what in finding(Predictor, "logits", kind="backbone", example=example)
     assert (
-        said_of(Predictor, "logits", kind="backbone", example={**example, "fault": ""})
+        finding(Predictor, "logits", kind="backbone", example={**example, "fault": ""})
         == ""
     )

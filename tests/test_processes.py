@@ -8,20 +8,21 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pytest
 import sentbed
+import sentbed_processes
 import torch
+from run_logs import finished_steps
 from sentbed._recipe.load import component_of
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Backbone, BuildContext
+from sentbed_processes import finish, wait_until
 from sentbed_testing import SENTENCES
 
 pytestmark = [
@@ -31,7 +32,6 @@ pytestmark = [
     ),
 ]
 
-SENTBED = Path(sys.executable).with_name("sentbed")
 SOON = 60
 """Seconds within which everything has ended."""
 
@@ -118,38 +118,12 @@ losses = [
 ]
 """
 
-Start: TypeAlias = Callable[..., subprocess.Popen[str]]
-
 
 @pytest.fixture
 def start(tmp_path):
     """Start `sentbed run` with these arguments in a process of its own."""
     (tmp_path / "shared.toml").write_text(RECIPE)
-
-    def run(*arguments):
-        command = [str(SENTBED), "run", *map(str, arguments)]
-        return subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    return run
-
-
-def finish(process):
-    _, printed = process.communicate(timeout=300)
-    assert process.returncode == 0, printed
-    return printed
-
-
-def steps_of(run):
-    log = run / "log.jsonl"
-    lines = log.read_text().splitlines() if log.exists() else []
-    events = [json.loads(line) for line in lines if line.endswith("}")]
-    return [event for event in events if event["event"] == "step_finished"]
+    return partial(sentbed_processes.start, "run", directory=tmp_path)
 
 
 def member(launcher, rank):
@@ -167,11 +141,7 @@ def member(launcher, rank):
 
 def in_training(process, run):
     """Wait until a run has taken some steps."""
-    deadline = time.monotonic() + 200
-    while len(steps_of(run)) < 4:
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: len(finished_steps(run)) >= 4, process)
 
 
 def ended(process):
@@ -194,7 +164,7 @@ def test_the_result_is_that_of_one_process(start, tmp_path):
         assert "Warning" not in finish(start("shared.toml", "--out", name, *arguments))
         report = json.loads((tmp_path / name / "report.json").read_text())
         found[name] = (
-            [step["loss"] for step in steps_of(tmp_path / name)],
+            [step["loss"] for step in finished_steps(tmp_path / name)],
             [score["value"] for score in report["scores"]],
             sentbed.Encoder.load(tmp_path / name / "encoder").encode(texts),
         )
@@ -283,7 +253,7 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
         finish(start("all.toml", "--out", name, *arguments))
         found[name] = [
             step["metrics"] | {"loss": step["loss"]}
-            for step in steps_of(tmp_path / name)
+            for step in finished_steps(tmp_path / name)
         ]
     assert len(found["one"]) == 4
     assert found["one"][0].keys() >= {
@@ -325,12 +295,12 @@ def test_a_signal_ends_the_run_with_its_state(start, tmp_path, asked):
     if asked == "the launcher":
         # The first process heard of it in a step, or in between, where it ends at once.
         return
-    done = steps_of(run)[-1]["step"]
+    done = finished_steps(run)[-1]["step"]
     assert f"SIGTERM to process 1: the state after step {done} is saved" in printed
     assert (run / "states" / f"00-{done:08d}").is_dir()
     more = ("--allow-changes", "--devices", 2, "--set", f"stage.0.steps={done + 3}")
     finish(start("shared.toml", "--resume", run, *more))
-    assert [step["step"] for step in steps_of(run)] == list(range(1, done + 4))
+    assert [step["step"] for step in finished_steps(run)] == list(range(1, done + 4))
 
 
 @pytest.mark.parametrize(("rank", "parallel"), [(0, "ddp"), (1, "ddp"), (1, "fsdp")])
@@ -362,6 +332,11 @@ def test_a_process_that_is_killed_leaves_none_hanging(start, tmp_path, rank, par
     assert json.loads((run / "manifest.json").read_text())["status"] == "finished"
 
 
+def has_passed(run, step):
+    steps = finished_steps(run)
+    return bool(steps) and steps[-1]["step"] > step
+
+
 def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
     start, tmp_path
 ):
@@ -369,7 +344,7 @@ def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
     sets = ("--set", "stage.0.steps=100", "--set", "stage.0.validate.every=50")
     options = ("--devices", 2, *sets)
     finish(start("shared.toml", "--out", "whole", *options))
-    expected = steps_of(tmp_path / "whole")
+    expected = finished_steps(tmp_path / "whole")
     run = tmp_path / "killed"
     generator = random.Random(0)
     seconds = []
@@ -377,11 +352,7 @@ def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
     for moment in range(10):
         # The log of a run that goes on is cut at its state.
         more_than = 9 * moment + generator.randrange(9)
-        deadline = time.monotonic() + 200
-        while not steps_of(run) or steps_of(run)[-1]["step"] <= more_than:
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(partial(has_passed, run, more_than), process)
         time.sleep(generator.random() / 5)
         rank = generator.randrange(2)
         os.kill(member(process, rank), signal.SIGKILL)
@@ -393,7 +364,7 @@ def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
     finish(process)
     print("seconds until the run has ended:", [round(some, 1) for some in seconds])
     assert max(seconds) < 30
-    assert [(step["step"], step["loss"]) for step in steps_of(run)] == [
+    assert [(step["step"], step["loss"]) for step in finished_steps(run)] == [
         (step["step"], step["loss"]) for step in expected
     ]
     weights = [
@@ -422,8 +393,8 @@ def test_two_machines_with_two_commands_are_one_run(start, tmp_path, monkeypatch
     manifest = json.loads((tmp_path / written / "manifest.json").read_text())
     assert manifest["engine"]["processes"] == 2
     np.testing.assert_allclose(
-        [step["loss"] for step in steps_of(tmp_path / written)],
-        [step["loss"] for step in steps_of(tmp_path / "one")],
+        [step["loss"] for step in finished_steps(tmp_path / written)],
+        [step["loss"] for step in finished_steps(tmp_path / "one")],
         rtol=1e-4,
     )
 

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
 
 import pytest
 import sentbed
+from distributions import DIRECTORIES, ROOT, WORKSPACE, project
 
-ROOT = Path(__file__).parent.parent
-DISTRIBUTIONS = [
-    ROOT / "core",
-    *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")),
-]
 FRAGMENT = re.compile(r"\+[a-z-]+\.(\w+)\.md")
 
 
-def project(directory):
-    return tomllib.loads((directory / "pyproject.toml").read_text())["project"]
-
-
-@pytest.mark.parametrize("directory", DISTRIBUTIONS, ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: path.name)
 def test_a_distribution_has_the_version_and_the_licence_of_the_project(
     directory,
 ):
@@ -46,13 +36,13 @@ def test_the_citation_and_the_changelog_speak_of_this_version():
         sentbed.__version__,
         "Apache-2.0",
     )
-    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+    tool = WORKSPACE["tool"]["towncrier"]
     assert tool["version"] == sentbed.__version__
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
 def test_every_fragment_of_the_changelog_is_of_a_kind_that_is_printed():
-    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+    tool = WORKSPACE["tool"]["towncrier"]
     kinds = {kind["directory"] for kind in tool["type"]}
     names = sorted(path.name for path in (ROOT / "changes").iterdir())
     assert names
@@ -93,15 +83,13 @@ def test_standard_is_every_distribution_but_the_conformance_kit_and_runtimes_on_
         "sentbed-testing",
         "sentbed-tpu",
     }
-    names = {f"sentbed-{path.name}" for path in DISTRIBUTIONS[1:]} - left_out
+    names = {f"sentbed-{path.name}" for path in DIRECTORIES[1:]} - left_out
     assert extra == sorted(f"{name}=={sentbed.__version__}" for name in names)
 
 
 def circle_contract():
     """The contract of import-linter that forbids circles."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
-        "importlinter"
-    ]["contracts"]
+    contracts = WORKSPACE["tool"]["importlinter"]["contracts"]
     (contract,) = (
         contract for contract in contracts if contract["type"] == "acyclic_siblings"
     )
@@ -112,10 +100,10 @@ def test_nothing_is_exempt_from_the_contract_against_circles():
     assert "ignore_imports" not in circle_contract()
     packages = {
         path.name
-        for directory in DISTRIBUTIONS
+        for directory in DIRECTORIES
         for path in (directory / "src").glob("sentbed*")
     }
-    assert len(packages) == len(DISTRIBUTIONS)
+    assert len(packages) == len(DIRECTORIES)
     assert packages <= set(circle_contract()["ancestors"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,16 +14,13 @@ import transformers
 from random_encoders import EVALUATE, STAGE, random_encoder
 from sentbed import Encoder, ModelError, RecipeError
 from sentbed._encoder import batching
-from sentbed._recipe.checks import check
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import TokenIds, Training
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_common import fingerprint_of
-from sentbed_common import source_code_hashes as sources
 from sentbed_corpus.encode_lines import encode_lines
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_interop.export_and_import import export_encoder
@@ -125,22 +121,6 @@ def by_a_loop(
     return np.stack(rows)
 
 
-@pytest.fixture
-def passes(monkeypatch):
-    """Rows, and tokens of the shared prefix, of each batch that is encoded."""
-    seen = []
-    encode = TorchEncoder.encode
-
-    def count(encoder, batch):
-        seen.append(
-            (len(batch.input_ids), 0 if batch.prefix is None else len(batch.prefix))
-        )
-        return encode(encoder, batch)
-
-    monkeypatch.setattr(TorchEncoder, "encode", count)
-    return seen
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transformers(
@@ -174,21 +154,23 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
     kind,
     prompts,
     layers,
-    passes,
+    encoded_batches,
     tmp_path,
 ):
     encoder = built(kind, prompts, layers)
     found = encoder.encode(TEXTS)
-    counted = list(passes)
+    batches = list(encoded_batches)
     read = [-1] if layers == "last" else layers
     expected = by_a_loop(
         encoder, [(TEMPLATES[one["template"]], read) for one in prompts], tmp_path
     )
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-    assert sum(rows for rows, _ in counted) == len(prompts) * len(TEXTS)
-    # Every prompt has a prefix of its own, which its rows share.
-    assert len({shared for _, shared in counted}) > 1
-    assert min(shared for _, shared in counted) >= 4
+    rows = sum(len(batch.input_ids) for batch in batches)
+    assert rows == len(prompts) * len(TEXTS)
+    # The rows of one prompt share its prefix.
+    shared = {len(batch.prefix) for batch in batches}
+    assert len(shared) > 1
+    assert min(shared) >= 4
 
 
 @pytest.mark.sweep(1)
@@ -426,10 +408,8 @@ def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
     assert loaded.protocol()["prompt"] == expected
 
 
-def test_the_store_tells_encoders_with_other_prompts_apart(
-    monkeypatch,
-):
-    monkeypatch.setattr(sources, "STARTED", math.inf)
+@pytest.mark.usefixtures("unchanged_sources")
+def test_the_store_tells_encoders_with_other_prompts_apart():
     more = [
         (CK, {}),
         (CK[::-1], {}),
@@ -512,4 +492,4 @@ def test_prompts_that_cannot_work_are_problems_of_the_recipe(
 ):
     (tmp_path / "r.toml").write_text(RECIPE.replace("PROMPT", prompt) + rest)
     with pytest.raises(RecipeError, match=message):
-        check(load_recipe(tmp_path / "r.toml"), load_plugins())
+        load_recipe(tmp_path / "r.toml")

@@ -43,19 +43,26 @@ def generate(table, *options, recipes=None):
     return subprocess.run([*command, *where], capture_output=True, text=True)
 
 
+def map_tables(paper, mapping):
+    (paper / "p" / "published.toml").write_text(mapping, "utf-8")
+
+
+def generated(paper, name):
+    file = paper / "p" / "published" / f"{name}.toml"
+    return tomllib.loads(file.read_text("utf-8"))
+
+
 @pytest.fixture
 def paper(tmp_path):
     (tmp_path / "table.csv").write_text(HEAD + ROWS, "utf-8")
     (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "published.toml").write_text(MAPPING, "utf-8")
+    map_tables(tmp_path, MAPPING)
     return tmp_path
 
 
 def test_a_row_becomes_a_cell_with_the_keys_of_scores(paper):
     assert generate(paper / "table.csv", recipes=paper).returncode == 0
-    written = tomllib.loads(
-        (paper / "p" / "published" / "table-2.toml").read_text("utf-8")
-    )
+    written = generated(paper, "table-2")
     assert written == {
         "study": {
             "expected": {
@@ -79,12 +86,10 @@ def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhe
     (paper / "table.csv").write_text(HEAD + ROWS + rows, "utf-8")
     first = '[table-1]\ncolumns = { MR = "MR" }\nstudies.more = { tolerance = 1.0, rows = { C = "c" } }\n'
     second = '[table-2.elsewhere]\nD = "q/table-1: d"\n[table-2.studies.more.rows]\nC = "c"\n'
-    (paper / "p" / "published.toml").write_text(MAPPING + first + second, "utf-8")
+    map_tables(paper, MAPPING + first + second)
     outcome = generate(paper / "table.csv", recipes=paper)
     assert outcome.stderr == ""
-    written = tomllib.loads(
-        (paper / "p" / "published" / "more.toml").read_text("utf-8")
-    )
+    written = generated(paper, "more")
     assert written["study"]["expected"] == {
         "table 1": {"tolerance": 1.0, "cells": {"c": {"MR": 1.0}}},
         "table 2": {"cells": {"c": {"STSB": 2.0}}},
@@ -97,11 +102,9 @@ def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhe
 
 def test_the_cells_of_a_contradicted_row_say_why(paper):
     contradicted = '[table-2.contradicted]\n"A | NLI" = "table 1 of \\"q\\" has 70"\n'
-    (paper / "p" / "published.toml").write_text(MAPPING + contradicted, "utf-8")
+    map_tables(paper, MAPPING + contradicted)
     assert generate(paper / "table.csv", recipes=paper).stderr == ""
-    written = tomllib.loads(
-        (paper / "p" / "published" / "table-2.toml").read_text("utf-8")
-    )
+    written = generated(paper, "table-2")
     reason = 'table 1 of "q" has 70'
     expected = written["study"]["expected"]["table 2"]
     assert expected["contradicted"] == {"mean, a+b": reason, "mean, again": reason}
@@ -109,9 +112,7 @@ def test_the_cells_of_a_contradicted_row_say_why(paper):
 
 
 def test_a_contradicted_row_without_a_cell_is_refused(paper):
-    (paper / "p" / "published.toml").write_text(
-        MAPPING + '[table-2.contradicted]\nB = "x"\n', "utf-8"
-    )
+    map_tables(paper, MAPPING + '[table-2.contradicted]\nB = "x"\n')
     outcome = generate(paper / "table.csv", recipes=paper)
     assert outcome.returncode == 1
     assert (
@@ -128,11 +129,9 @@ def test_a_column_that_a_row_has_twice_is_told_apart_by_the_one_before_it(
         '[table-1]\nrows = { A = "a" }\n[table-1.columns]\nMR = "MR"\nSTS-B = "STSB"\n'
     )
     mapping += 'Avg = { MR = "AVG/accuracy", STS-B = "AVG/spearman" }\n'
-    (paper / "p" / "published.toml").write_text(mapping, "utf-8")
+    map_tables(paper, mapping)
     assert generate(paper / "table.csv", recipes=paper).stderr == ""
-    written = tomllib.loads(
-        (paper / "p" / "published" / "table-1.toml").read_text("utf-8")
-    )
+    written = generated(paper, "table-1")
     (cells,) = (table["cells"] for table in written["study"]["expected"].values())
     assert cells == {
         "a": {"MR": 1.0, "AVG/accuracy": 2.0, "STSB": 3.0, "AVG/spearman": 4.0}
@@ -147,18 +146,14 @@ def test_the_rows_of_a_system_in_several_tables_become_one_reference(
     second = (
         '[table-2.references]\nfigure-1 = { B = "BERT" }\ntable-2 = { B = "BERT" }\n'
     )
-    (paper / "p" / "published.toml").write_text(MAPPING + first + second, "utf-8")
+    map_tables(paper, MAPPING + first + second)
     assert generate(paper / "table.csv", recipes=paper).stderr == ""
-    both = tomllib.loads(
-        (paper / "p" / "published" / "figure-1.toml").read_text("utf-8")
-    )
+    both = generated(paper, "figure-1")
     scores = {"MR": 1.0, "STSB": -3.0}
     assert both["study"]["references"] == {
         "BERT": {"source": "table 2, table 1", "scores": scores}
     }
-    beside = tomllib.loads(
-        (paper / "p" / "published" / "table-2.toml").read_text("utf-8")
-    )
+    beside = generated(paper, "table-2")
     assert beside["study"]["references"] == {
         "BERT": {"source": "table 2", "scores": {"STSB": -3.0}}
     }
@@ -225,9 +220,8 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper):
     ],
 )
 def test_what_does_not_fit_together_is_refused(paper, old, new, message):
-    mapping = paper / "p" / "published.toml"
     assert old in MAPPING
-    mapping.write_text(MAPPING.replace(old, new), "utf-8")
+    map_tables(paper, MAPPING.replace(old, new))
     found = generate(paper / "table.csv", recipes=paper)
     assert message in found.stderr
     assert (found.returncode, (paper / "p" / "published").exists()) == (

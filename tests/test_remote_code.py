@@ -8,12 +8,10 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
+from random_encoders import random_encoder
 from sentbed import Encoder, ModelError, resume
 from sentbed._cli.main import main
 from sentbed.tools import (
-    EncoderRecipe,
-    component_of,
-    load_plugins,
     load_recipe,
     resolved_toml,
 )
@@ -44,12 +42,9 @@ def plain(tmp_path_factory):
     directory = tmp_path_factory.mktemp("plain") / "encoder"
     backbone = {"use": "bert", "init": "random", "size": "tiny"}
     table = {"backbone": backbone, "pooler": {"use": "mean"}, "max_length": 16}
-    plugins = load_plugins()
-    recipe = component_of(EncoderRecipe, table, plugins, "encoder")
-    engine = plugins.find("runtime", "cpu").cls().build()
-    Encoder.build(
-        recipe, engine, lambda: ["one sentence", "two of them", "three are more"] * 9
-    ).save(directory)
+    random_encoder(table, ["one sentence", "two of them", "three are more"] * 9).save(
+        directory
+    )
     return directory
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
-import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 import sentbed
+import sentbed_processes
+from run_logs import events, finished_steps
 from sentbed.tools import load_plugins
+from sentbed_processes import finish, kill, wait_until
 
 ROOT = Path(__file__).parent.parent
-SENTBED = Path(sys.executable).with_name("sentbed")
 
 RECIPE = """\
 schema = 1
@@ -95,44 +96,17 @@ def start(tmp_path, monkeypatch):
     (tmp_path / "survivor.toml").write_text(RECIPE)
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
 
-    def run(*arguments):
-        command = [str(SENTBED), "run", *map(str, arguments)]
-        return subprocess.Popen(
-            command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-
-    return run
+    return partial(sentbed_processes.start, "run", directory=tmp_path)
 
 
-def finish(process):
-    _, printed = process.communicate(timeout=300)
-    assert process.returncode == 0, printed.decode()
-    return printed.decode()
-
-
-def events(run):
+def comparable_events(run):
     """The log without what differs from process to process."""
-    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     own = ("run_started", "run_resumed", "run_finished", "stage_started")
     return [
-        {k: v for k, v in line.items() if k not in ("time", "path")}
-        for line in lines
-        if line["event"] not in own
+        {k: v for k, v in event.items() if k not in ("time", "path")}
+        for event in events(run)
+        if event["event"] not in own
     ]
-
-
-def steps_of(run):
-    log = run / "log.jsonl"
-    return log.read_text().count('"step_finished"') if log.exists() else 0
-
-
-def kill_at(process, moment):
-    deadline = time.monotonic() + 120
-    while process.poll() is None and not moment():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
 
 
 @pytest.mark.slow
@@ -140,11 +114,22 @@ def kill_at(process, moment):
 def test_a_run_that_was_killed_ends_bit_identical(start, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     process = start("survivor.toml", "--out", broken)
-    kill_at(process, lambda: steps_of(broken) > 2)
+    wait_until(lambda: len(finished_steps(broken)) > 2, process, 0.002)
+    kill(process)
     assert process.returncode == -signal.SIGKILL
     sentbed.resume(broken)
     sentbed.run(sentbed.load_recipe(tmp_path / "survivor.toml"), whole)
     assert_identical(whole, broken)
+
+
+def has_passed(run, steps, writes):
+    """Whether a run has taken more steps and, if asked, is writing a checkpoint.
+
+    The directory of a checkpoint has its name only when it is whole.
+    """
+    if writes and not any((run / "states").glob(".*")):
+        return False
+    return len(finished_steps(run)) > steps
 
 
 @pytest.mark.slow
@@ -154,19 +139,14 @@ def test_a_run_that_was_killed_ten_times_ends_bit_identical(start, tmp_path):
     finish(start("survivor.toml", "--out", whole))
     chance = random.Random(0)
     process, writing = start("survivor.toml", "--out", broken), 0
-    for kill in range(10):
-        states, before = broken / "states", steps_of(broken)
-        if kill % 2:
-            # While a checkpoint is being written: its directory has its name only when it is whole.
-            def is_writing(before=before, states=states):
-                return any(states.glob(".*")) and steps_of(broken) > before
-
-            kill_at(process, is_writing)
-            writing += any(states.glob(".*"))
-        else:
-            pause = chance.uniform(0, 0.5)
-            kill_at(process, lambda: steps_of(broken) > before)  # noqa: B023
-            time.sleep(pause)
+    for number in range(10):
+        writes = number % 2 == 1
+        reached = partial(has_passed, broken, len(finished_steps(broken)), writes)
+        wait_until(reached, process, 0.002)
+        if not writes:
+            time.sleep(chance.uniform(0, 0.5))
+        kill(process)
+        writing += writes and any((broken / "states").glob(".*"))
         assert process.returncode == -signal.SIGKILL
         process = start("--resume", broken)
     finish(process)
@@ -185,7 +165,7 @@ def assert_identical(whole, broken):
         assert any(path.suffix == ".safetensors" for path in files)
         for path in files:
             assert (whole / path).read_bytes() == (broken / path).read_bytes(), path
-    assert events(whole) == events(broken)
+    assert comparable_events(whole) == comparable_events(broken)
 
 
 TRAINED_TOKENIZER = """\

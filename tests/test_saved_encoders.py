@@ -13,9 +13,9 @@ import torch
 from damage import damages
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_encoders import random_encoder
 from safetensors.torch import load_file, save_file
 from sentbed import Encoder, ModelError, RecipeError, SentbedError
-from sentbed.tools import EncoderRecipe, component_of, load_plugins
 
 TEXTS = ["one sentence", "two of them are more than one"]
 Weights = dict[str, torch.Tensor]
@@ -31,10 +31,7 @@ def saved(tmp_path_factory):
         "head": {"projection": 8},
         "max_length": 16,
     }
-    plugins = load_plugins()
-    recipe = component_of(EncoderRecipe, table, plugins, "encoder")
-    engine = plugins.find("runtime", "cpu").cls().build()
-    Encoder.build(recipe, engine, lambda: TEXTS * 20).save(directory)
+    random_encoder(table, TEXTS * 20).save(directory)
     return directory
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 import tomli
+from run_logs import finished_steps
 from sentbed_workbench.scaffold import TEMPLATES
 
 pytestmark = pytest.mark.alone
@@ -201,10 +202,7 @@ def require_used(kind, name, directory):
     distributions = {one["distribution"]: one["version"] for one in manifest["plugins"]}
     assert distributions[f"sentbed-{name}"] == "0.1.0"
     scores = json.loads((directory / "report.json").read_text("utf-8"))["scores"]
-    lines = (directory / "log.jsonl").read_text("utf-8").splitlines()
-    steps = [
-        event for event in map(json.loads, lines) if event["event"] == "step_finished"
-    ]
+    steps = finished_steps(directory)
     assert len(steps) == 2
     match kind:
         case "backbone":

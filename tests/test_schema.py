@@ -162,10 +162,6 @@ def test_a_mistake_is_refused_where_it_stands(name, judge):
     assert place in {".".join(map(str, error.absolute_path)) for error in errors}
 
 
-def test_at_least_twenty_mistakes_are_tried():
-    assert len(MISTAKES) >= 20
-
-
 @pytest.mark.slow
 def test_what_the_documentation_shows_is_what_the_commands_print(
     tmp_path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import pytest
@@ -16,7 +15,6 @@ from sentbed._run.runner import execute
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
 from sentbed_common import fingerprint_of
-from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.cpu import Cpu
@@ -60,11 +58,7 @@ POOLERS = {
     "opt, prompt": ["prompt-eol"],
 }
 TEXTS = ["one text", "another, longer text", "a third one"]
-
-
-@pytest.fixture(autouse=True)
-def _code_as_it_was_loaded(monkeypatch):
-    monkeypatch.setattr(sources, "STARTED", math.inf)
+pytestmark = pytest.mark.usefixtures("unchanged_sources")
 
 
 @pytest.fixture(autouse=True)

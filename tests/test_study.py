@@ -6,7 +6,6 @@ import json
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -15,7 +14,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+import sentbed_processes
+from run_logs import events
 from sentbed._registry.registry import load_plugins
+from sentbed_processes import kill, wait_until
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
@@ -110,33 +112,18 @@ def start(recipe, tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
     def run(*arguments, recipe=recipe, out="study"):
-        command = [
-            sys.executable,
-            "-m",
-            "sentbed",
-            "study",
-            str(recipe),
-            "--out",
-            out,
-            *arguments,
-        ]
-        return subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        return sentbed_processes.start(
+            "study", recipe, "--out", out, *arguments, directory=tmp_path
         )
 
     return run
 
 
 def finish(process):
-    """Wait for a study; returns what it said of its cells."""
-    printed, said = process.communicate(timeout=600)
-    assert process.returncode == 0, said
-    assert Path(printed.splitlines()[-1]).name == "report.html"
-    return said.splitlines()
+    """Wait for a study, and return what it prints on its cells."""
+    output, errors = sentbed_processes.finish(process, 600)
+    assert Path(output.splitlines()[-1]).name == "report.html"
+    return errors.splitlines()
 
 
 def runs(directory):
@@ -151,12 +138,18 @@ def is_finished(run):
     )
 
 
+def finished_cells(study):
+    """Directories of the cells that are finished."""
+    return [run for run in runs(study) if is_finished(run)]
+
+
 def times_started(run):
-    events = [
-        json.loads(line)["event"]
-        for line in (run / "log.jsonl").read_text().splitlines()
-    ]
-    return Counter(event for event in events if event in ("run_started", "run_resumed"))
+    names = [event["event"] for event in events(run)]
+    return Counter(name for name in names if name in ("run_started", "run_resumed"))
+
+
+def has_finished(study, cells):
+    return len(finished_cells(study)) >= cells
 
 
 @pytest.mark.slow
@@ -166,24 +159,19 @@ def test_a_study_killed_twice_ends_with_the_table_of_one_that_was_not(
 ):
     study, chance = tmp_path / "study", random.Random(0)
     before = {}
-    for kill in range(2):
+    for number in range(2):
         process = start()
         wanted = len(before) + chance.randint(1, 3)
-        while sum(map(is_finished, runs(study))) < wanted:
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.01)
+        wait_until(partial(has_finished, study, wanted), process, 0.01)
         time.sleep(chance.uniform(0, 0.3))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        kill(process)
         assert all(
             (run / "log.jsonl").read_bytes() == log for run, log in before.items()
         )
         before = {
-            run: (run / "log.jsonl").read_bytes()
-            for run in runs(study)
-            if is_finished(run)
+            run: (run / "log.jsonl").read_bytes() for run in finished_cells(study)
         }
-        assert wanted <= len(before) < CELLS, kill
+        assert wanted <= len(before) < CELLS, number
     said = finish(start())
     assert sum("was finished" in line for line in said if " of 12: " in line) == len(
         before
@@ -229,9 +217,7 @@ def test_the_cell_of_a_worker_that_was_killed_is_done_again(
         "--executor", executor, "--workers", "2", "--set", "study.seeds=[1, 2]"
     )
     study = tmp_path / "study"
-    while sum(map(is_finished, runs(study))) < 2:
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.01)
+    wait_until(lambda: has_finished(study, 2), process, 0.01)
     children = psutil.Process(process.pid).children(recursive=True)
     workers = [child for child in children if name in " ".join(child.cmdline())]
     assert len(workers) == 2
@@ -299,23 +285,15 @@ def test_a_study_that_stops_cells_decides_the_same_killed_with_two_workers_and_o
     assert len(runs(tmp_path / "whole")) < 9
     finish(stopping("--workers", "2", "--executor", "ray", out="ray"))
     assert decisions("ray") == decisions("whole")
+    killed = tmp_path / "killed"
     chance = random.Random(int(pytestconfig.getoption("--seed")))
     for _ in range(2):
         process = stopping("--workers", "1", out="killed")
-        done = (
-            sum(map(is_finished, runs(tmp_path / "killed")))
-            if (tmp_path / "killed").is_dir()
-            else 0
-        )
-        wanted = done + chance.randint(1, 3)
-        while (
-            process.poll() is None
-            and sum(map(is_finished, runs(tmp_path / "killed"))) < wanted
-        ):
+        wanted = len(finished_cells(killed)) + chance.randint(1, 3)
+        while process.poll() is None and not has_finished(killed, wanted):
             time.sleep(0.01)
         time.sleep(chance.uniform(0, 0.5))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        kill(process)
     finish(stopping("--workers", "2", out="killed"))
     assert decisions("killed") == decisions("whole")
-    assert scores(tmp_path / "killed") == scores(tmp_path / "whole")
+    assert scores(killed) == scores(tmp_path / "whole")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentbed
+from run_logs import finished_steps
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
@@ -179,14 +180,8 @@ def test_an_epoch_over_real_sentences_compiles_no_more_shapes_than_there_are_buc
         "evaluate.0.at=['end']",
         "evaluate.1.at=['end']",
     )
-    lines = [
-        json.loads(line)
-        for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    ]
     steps = [
-        line["metrics"]["compiled_shapes"]
-        for line in lines
-        if line["event"] == "step_finished"
+        step["metrics"]["compiled_shapes"] for step in finished_steps(tmp_path / "run")
     ]
     assert len(steps) == -(-len(rows) // 64) == 90
     buckets = Buckets((8, 16, 32), 1024)

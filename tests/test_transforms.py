@@ -1,21 +1,16 @@
-"""Transforms of the head in whole runs: against transformers' own models, on JAX, after training, refused."""
+"""Transforms of the head in whole runs: against transformers' own decoders, on JAX, after training, refused."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 import torch
-import transformers
 from sentbed import DataError, Encoder, ModelError, RecipeError, load_recipe, run
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed.tools import load_plugins
 from sentbed_common import fingerprint_of
-from sentbed_testing import SENTENCES
 
 TEXTS = ("A jockey riding a horse.", "Rain falls", 'He said "no"?')
 PROMPTS = ("A jockey riding a horse.", "Rain falls.", "He said 'no'.")
@@ -40,56 +35,6 @@ path = "pkg:sentbed_data/sample/sts-dev.tsv"
 WHITENING = '{ use = "whitening", dimensions = 7, data = { use = "sample", kind = "sentences", limit = 150 } }'
 
 
-@attrs.frozen
-class Model:
-    """A model with random weights, as transformers has it."""
-
-    directory: Path
-    whole: Any
-    tokenizer: Any
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """OPT, OPT with an embedding narrower than its states, and LLaMA, whose head is not tied."""
-    root = tmp_path_factory.mktemp("models")
-    put = root / "recipe.toml"
-    put.write_text(
-        RECIPE.replace("MODEL", "x").replace(
-            'use = "KIND", model = "x"', 'use = "opt", init = "random"'
-        )
-    )
-    recipe = load_recipe(put, ["encoder.backbone.vocab_size=500"]).encoders["encoder"]
-    engine = load_plugins().find("runtime", "cpu").cls().build()
-    tokenizer = Encoder.build(
-        recipe, engine, lambda: SENTENCES
-    ).backbone.tokenizer.original
-    shape = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-    }
-    torch.manual_seed(0)
-    opt, llama = transformers.OPTConfig, transformers.LlamaConfig
-    configs = {
-        "opt": opt(**shape, ffn_dim=64, word_embed_proj_dim=32),
-        "opt-350m": opt(
-            **shape, ffn_dim=64, word_embed_proj_dim=16, do_layer_norm_before=False
-        ),
-        "causal": llama(**shape, intermediate_size=64, tie_word_embeddings=False),
-    }
-    found = {}
-    for kind, config in configs.items():
-        model = transformers.AutoModelForCausalLM.from_config(config)
-        for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
-        model.save_pretrained(root / kind)
-        tokenizer.save_pretrained(root / kind)
-        found[kind] = Model(root / kind, model.eval(), tokenizer)
-    return found
-
-
 @pytest.fixture
 def recipe_of(tmp_path):
     def load(kind, model, *overrides):
@@ -110,7 +55,7 @@ def states_of(model):
         prompt = TEMPLATES["prompt-eol"].replace("{text}", text)
         ids = torch.tensor([model.tokenizer(prompt)["input_ids"]])
         rows.append(
-            model.whole.model(input_ids=ids).last_hidden_state[0, -1].double().numpy()
+            model.network.model(input_ids=ids).last_hidden_state[0, -1].double().numpy()
         )
     return np.stack(rows)
 
@@ -121,11 +66,11 @@ def states_of(model):
 def test_filtered_vectors_are_those_of_a_loop_over_transformers(
     kind,
     tau,
-    models,
+    decoders,
     recipe_of,
     tmp_path,
 ):
-    model = models[kind]
+    model = decoders[kind]
     projecting = (
         "encoder.head.transform.reduce=false",
         f"encoder.head.transform.tau={tau}",
@@ -133,7 +78,7 @@ def test_filtered_vectors_are_those_of_a_loop_over_transformers(
     run(recipe_of(kind, model.directory, *projecting), tmp_path / "out")
     encoder = Encoder.load(tmp_path / "out" / "encoder")
     states = states_of(model)
-    head = model.whole.lm_head.weight.detach().double().numpy()
+    head = model.network.lm_head.weight.detach().double().numpy()
     directions = np.linalg.svd(head)[2]
     width = states.shape[1]
     kept = width // tau
@@ -161,10 +106,10 @@ def test_filtered_vectors_are_those_of_a_loop_over_transformers(
 
 
 def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
-    models, recipe_of, tmp_path
+    decoders, recipe_of, tmp_path
 ):
     transform = f"encoder.head.transform={WHITENING}"
-    model = models["causal"]
+    model = decoders["causal"]
     run(
         recipe_of("causal", model.directory, transform, "encoder.head.normalize=false"),
         tmp_path / "out",
@@ -195,7 +140,7 @@ def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
 )
 def test_jax_fits_and_computes_what_the_processor_does(
     transform,
-    models,
+    decoders,
     recipe_of,
     tmp_path,
 ):
@@ -207,7 +152,7 @@ def test_jax_fits_and_computes_what_the_processor_does(
     for name, runtime in (("cpu", ()), ("tpu", (tpu,))):
         recipe = recipe_of(
             "opt",
-            models["opt"].directory,
+            decoders["opt"].directory,
             f"encoder.head.transform={transform}",
             *runtime,
         )
@@ -222,8 +167,8 @@ def test_jax_fits_and_computes_what_the_processor_does(
     np.testing.assert_allclose(found["tpu"], found["cpu"], rtol=0, atol=1e-5)
 
 
-def test_the_store_of_vectors_tells_an_encoder_from_its_transform(models, recipe_of):
-    recipe = recipe_of("opt", models["opt"].directory).encoders["encoder"]
+def test_the_store_of_vectors_tells_an_encoder_from_its_transform(decoders, recipe_of):
+    recipe = recipe_of("opt", decoders["opt"].directory).encoders["encoder"]
     engine = load_plugins().find("runtime", "cpu").cls().build()
     encoder = Encoder.build(recipe, engine)
     before = fingerprint_of(encoder)
@@ -251,9 +196,9 @@ steps = 2
 
 
 def test_after_training_the_filter_is_that_of_the_trained_embedding(
-    models, recipe_of, tmp_path
+    decoders, recipe_of, tmp_path
 ):
-    recipe_of("opt", models["opt"].directory)
+    recipe_of("opt", decoders["opt"].directory)
     file = tmp_path / "recipe.toml"
     file.write_text(file.read_text() + STAGE)
     run(load_recipe(file), tmp_path / "out")
@@ -264,7 +209,7 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
     matrix = encoder.placed.module.transform.weight.detach().double().numpy()
     np.testing.assert_allclose(np.abs(np.diag(matrix @ directions.T)), 1, atol=1e-5)
     untrained = np.linalg.svd(
-        models["opt"].whole.lm_head.weight.detach().double().numpy()
+        decoders["opt"].network.lm_head.weight.detach().double().numpy()
     )[2][8:24]
     assert np.abs(np.abs(np.diag(matrix @ untrained.T)) - 1).max() > 1e-5
 
@@ -320,11 +265,11 @@ def test_what_cannot_work_is_refused_by_check(
     overrides,
     path,
     said,
-    models,
+    decoders,
     recipe_of,
 ):
     with pytest.raises(RecipeError) as caught:
-        recipe_of("opt", models["opt"].directory, *overrides)
+        recipe_of("opt", decoders["opt"].directory, *overrides)
     problems = caught.value.problems
     assert any(
         problem.path.startswith(path) and said in problem.message
@@ -333,12 +278,14 @@ def test_what_cannot_work_is_refused_by_check(
 
 
 def test_what_only_the_model_or_the_data_can_tell_is_refused_before_training(
-    models, recipe_of, tmp_path
+    decoders, recipe_of, tmp_path
 ):
     few = WHITENING.replace("150", "9")
     with pytest.raises(DataError, match="32 wide is fitted on 9 different texts"):
         run(
-            recipe_of("opt", models["opt"].directory, f"encoder.head.transform={few}"),
+            recipe_of(
+                "opt", decoders["opt"].directory, f"encoder.head.transform={few}"
+            ),
             tmp_path / "few",
         )
     wide = WHITENING.replace("7", "40")
@@ -346,7 +293,9 @@ def test_what_only_the_model_or_the_data_can_tell_is_refused_before_training(
         ModelError, match="keeps 40 dimensions of vectors that are 32 wide"
     ):
         run(
-            recipe_of("opt", models["opt"].directory, f"encoder.head.transform={wide}"),
+            recipe_of(
+                "opt", decoders["opt"].directory, f"encoder.head.transform={wide}"
+            ),
             tmp_path / "wide",
         )
     assert not (tmp_path / "few" / "encoder").exists()

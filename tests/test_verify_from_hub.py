@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import sentbed
 from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed_studies.verification import INCOMPLETE
-
-if TYPE_CHECKING:
-    pass
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
 ROWS = 40

@@ -72,7 +72,9 @@ def page(parts: list[str]) -> str:
 def fields(cls: type[Any], heading: str = "") -> list[str]:
     """Return the table of the fields of an attrs class, below a heading of this level where one is given."""
     documented, hints = field_docs(cls), hints_of(cls)
-    found = [field for field in attrs.fields(cls) if not field.metadata.get("skip")]
+    shown_fields = [
+        field for field in attrs.fields(cls) if not field.metadata.get("skip")
+    ]
     rows = (
         [
             f"`{field.metadata.get('key', field.name)}`",
@@ -80,10 +82,10 @@ def fields(cls: type[Any], heading: str = "") -> list[str]:
             _shown(default_text(field)),
             cell(inspect.cleandoc(documented.get(field.name, ""))),
         ]
-        for field in found
+        for field in shown_fields
     )
     shown = table(["field", "type", "default", "meaning"], rows)
-    return [f"{heading} Fields" if heading else "", shown] if found else []
+    return [f"{heading} Fields" if heading else "", shown] if shown_fields else []
 
 
 def _shown(default: str) -> str:

@@ -32,14 +32,14 @@ def included() -> dict[str, Path]:
         "CONTRIBUTING.md": "contributing.md",
         "CHANGELOG.md": "changelog.md",
     }
-    found = {page: ROOT / name for name, page in names.items()}
+    sources = {page: ROOT / name for name, page in names.items()}
     for readme in sorted(
         [*ROOT.glob("core/README.md"), *ROOT.glob("plugins/*/README.md")]
     ):
-        found[f"distributions/{readme.parent.name}.md"] = readme
+        sources[f"distributions/{readme.parent.name}.md"] = readme
     for readme in sorted(ROOT.glob("examples/*/README.md")):
-        found[f"distributions/example-{readme.parent.name}.md"] = readme
-    return found
+        sources[f"distributions/example-{readme.parent.name}.md"] = readme
+    return sources
 
 
 @cache
@@ -61,9 +61,9 @@ def missing(site: Path, plugins: Plugins) -> list[str]:
     """Return the pages that a built site lacks: one for each hook and each component of `plugins`."""
     from docs_reference import hooks
 
-    wanted = [f"reference/hooks/{name}" for name in hooks()]
-    wanted += [f"reference/{kind}/{name}" for kind, name in plugins.components]
-    return [page for page in wanted if not (site / page / "index.html").is_file()]
+    expected = [f"reference/hooks/{name}" for name in hooks()]
+    expected += [f"reference/{kind}/{name}" for kind, name in plugins.components]
+    return [page for page in expected if not (site / page / "index.html").is_file()]
 
 
 def relink(text: str, source: Path, page: str) -> str:
@@ -118,32 +118,34 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _expand(nav: list[Any], pages: list[str]) -> list[Any]:
-    found: list[Any] = []
+    expanded: list[Any] = []
     for entry in nav:
         if isinstance(entry, str) and entry.endswith("/*"):
-            found += _section(entry.removesuffix("*"), pages)
+            expanded += _section(entry.removesuffix("*"), pages)
         elif isinstance(entry, dict):
-            found.append(
+            expanded.append(
                 {
                     title: _expand(part, pages) if isinstance(part, list) else part
                     for title, part in entry.items()
                 }
             )
         else:
-            found.append(entry)
-    return found
+            expanded.append(entry)
+    return expanded
 
 
 def _section(prefix: str, pages: list[str]) -> Iterator[Any]:
-    """Yield the pages below `prefix`, index first, then those of its directories, a section each."""
-    here = [page for page in pages if page.startswith(prefix)]
-    yield from sorted(
-        (page for page in here if "/" not in page[len(prefix) :]),
-        key=lambda p: (not p.endswith("index.md"), p),
-    )
-    for directory in dict.fromkeys(
-        page[len(prefix) :].partition("/")[0]
-        for page in here
-        if "/" in page[len(prefix) :]
-    ):
+    """Yield the pages below `prefix`, the index first, then a section for each directory."""
+    files: list[str] = []
+    directories: dict[str, None] = {}
+    for page in pages:
+        if not page.startswith(prefix):
+            continue
+        directory, separator, _ = page[len(prefix) :].partition("/")
+        if separator:
+            directories[directory] = None
+        else:
+            files.append(page)
+    yield from sorted(files, key=lambda page: (not page.endswith("index.md"), page))
+    for directory in directories:
         yield {directory: list(_section(f"{prefix}{directory}/", pages))}

@@ -80,7 +80,7 @@ def hooks() -> dict[str, Any]:
 
 
 def component(info: ComponentInfo) -> str:
-    """Return a component's page: what it is, what it says of itself, its fields, an example."""
+    """Return the page of a component: its docstring, its traits, its fields and an example."""
     kind = f"[{info.kind}](index.md)"
     parts = [
         f"# {info.name}",
@@ -132,10 +132,10 @@ def _front(plugins: Plugins) -> str:
 
 
 def _kind(kind: str, plugins: Plugins) -> str:
-    found = [plugins.find(kind, name) for name in plugins.names(kind)]
+    infos = [plugins.find(kind, name) for name in plugins.names(kind)]
     rows = (
         [f"[{info.name}]({info.name}.md)", cell(info.summary), f"`{info.distribution}`"]
-        for info in found
+        for info in infos
     )
     protocol, hook = KINDS[kind].base.__name__, KINDS[kind].hook
     return page(
@@ -144,7 +144,7 @@ def _kind(kind: str, plugins: Plugins) -> str:
             f"Offered by the hook [{hook}](../hooks/{hook}.md), as classes that inherit from "
             f"[{protocol}](../protocols.md#{protocol.lower()}).",
             table(["name", "what it is", "distribution"], rows)
-            if found
+            if infos
             else "None is installed.",
         ]
     )

@@ -58,8 +58,8 @@ PLACES = {
 }
 VERIFY = "verify"
 """Name of a paper's recipe with its rows that need no training."""
-SAID = ("tolerance", "source", "hardware", "hours", "note")
-"""What a table says besides its cells, in this order."""
+SETTINGS = ("tolerance", "source", "hardware", "hours", "note")
+"""Keys that a table passes on to its study, in the order of the output."""
 
 
 class Number(NamedTuple):
@@ -87,21 +87,14 @@ def read_numbers(path: Path) -> Tables:
     with path.open(encoding="utf-8", newline="") as file:
         for i, line in enumerate(csv.DictReader(file), start=2):
             try:
+                row, column, value = line["row"], line["column"], float(line["value"])
                 table = tables.setdefault(line["paper"], {}).setdefault(
                     line["table"], []
                 )
-                before = (
-                    table[-1].column if table and table[-1].row == line["row"] else ""
-                )
-                table.append(
-                    Number(
-                        line["row"],
-                        line["column"],
-                        float(line["value"]),
-                        line["note"] or "",
-                        before,
-                    )
-                )
+                before = ""
+                if table and table[-1].row == row:
+                    before = table[-1].column
+                table.append(Number(row, column, value, line["note"] or "", before))
             except (KeyError, TypeError, ValueError) as error:
                 message = f"{path}:{i}: expected paper, table, row, column, a number and a note, found {line!r}"
                 raise FaultsError(message) from error
@@ -111,43 +104,39 @@ def read_numbers(path: Path) -> Tables:
 def fragments(
     numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return the name of each study's file -> its content. Raises `FaultsError` with all that is wrong."""
+    """Return the content of each study's file by its name. Raises `FaultsError` with every fault."""
     written: dict[str, list[str]] = {}
     references: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     faults: list[str] = []
-    for table, found in numbers.items():
+    for table, of_table in numbers.items():
         name = table.replace(" ", "-")
         if name not in mapping:
             faults.append(f"there is no `[{name}]`")
             continue
+
         own = {**mapping[name], **_columns(mapping, mapping[name])}
-        wrong = list(_faults(found, own))
-        faults += [f"`[{name}]`: {fault}" for fault in wrong]
-        if not wrong:
-            for study, said in {
-                name: own,
-                **own.get("studies", {}),
-                **_verified(own),
-            }.items():
-                written.setdefault(f"{study}.toml", []).append(
-                    _fragment(table, found, {**said, "columns": own["columns"]})
-                )
-            for study, rows in own.get("references", {}).items():
-                systems = references.setdefault(study, {})
-                for _, system, key, value, _ in _scores(
-                    found, {"rows": rows, "columns": own["columns"]}
-                ):
-                    systems.setdefault(system, {}).setdefault(table, {})[key] = value
+        faults_of_table = [f"`[{name}]`: {fault}" for fault in _faults(of_table, own)]
+        if faults_of_table:
+            faults += faults_of_table
+            continue
+
+        columns = own["columns"]
+        studies = {name: own, **own.get("studies", {}), **_verified(own)}
+        for study, settings in studies.items():
+            part = _fragment(table, of_table, {**settings, "columns": columns})
+            written.setdefault(f"{study}.toml", []).append(part)
+        for study, rows in own.get("references", {}).items():
+            systems = references.setdefault(study, {})
+            scores = _scores(of_table, {"rows": rows, "columns": columns})
+            for _, system, key, value, _ in scores:
+                systems.setdefault(system, {}).setdefault(table, {})[key] = value
+
     for study, systems in references.items():
         parts = written.setdefault(f"{study}.toml", [])
         parts += (_reference(system, tables) for system, tables in systems.items())
-    known = {table.replace(" ", "-") for table in numbers} | {
-        "columns",
-        "left_out_columns",
-    }
-    faults += [
-        f"`[{name}]` is no table of the paper" for name in mapping if name not in known
-    ]
+    known = {table.replace(" ", "-") for table in numbers} | set(PLACES["column"])
+    unknown = [name for name in mapping if name not in known]
+    faults += [f"`[{name}]` is no table of the paper" for name in unknown]
     if faults:
         raise FaultsError(*faults)
     head = f"# Written by tools/published.py from ../{MAPPING} and the published numbers: change those.\n"
@@ -157,23 +146,21 @@ def fragments(
 def _columns(
     paper: Mapping[str, Any], table: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return `columns` and `left_out_columns`, those of the table before those of the paper."""
-    taken, left = table.get("columns", {}), table.get("left_out_columns", {})
-    return {
-        "columns": {k: v for k, v in paper.get("columns", {}).items() if k not in left}
-        | taken,
-        "left_out_columns": {
-            k: v for k, v in paper.get("left_out_columns", {}).items() if k not in taken
-        }
-        | left,
-    }
+    """Return `columns` and `left_out_columns`; those of the table override those of the paper."""
+    result = {}
+    for place, other in (PLACES["column"], PLACES["column"][::-1]):
+        of_table, overridden = table.get(place, {}), table.get(other, {})
+        of_paper = paper.get(place, {}).items()
+        inherited = {key: value for key, value in of_paper if key not in overridden}
+        result[place] = inherited | of_table
+    return result
 
 
 def rows_of(own: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the places of a table -> their rows: `rows`, `elsewhere`, `left_out`, and each of `studies`."""
     places = {place: set(own.get(place, {})) for place in PLACES["row"]}
     return places | {
-        f"studies.{name}": set(said.get("rows", {})) for name, said in _studies(own)
+        f"studies.{name}": set(study.get("rows", {})) for name, study in _studies(own)
     }
 
 
@@ -187,63 +174,77 @@ def _studies(own: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
-    known = (
-        *SAID,
-        *PLACES["row"],
-        *PLACES["column"],
-        "contradicted",
-        "studies",
-        "references",
-        VERIFY,
-    )
-    yield from (f"unknown key `{key}`" for key in own if key not in known)
-    for name, study in _studies(own):
-        for key in study:
-            if key not in (*SAID, "rows", "contradicted"):
-                yield f"unknown key `studies.{name}.{key}`"
-    for key in own.get(VERIFY, {}):
-        if key not in (*SAID, "rows", "contradicted"):
-            yield f"unknown key `{VERIFY}.{key}`"
-    for place in (own, *own.get("studies", {}).values(), *_verified(own).values()):
-        for row in place.get("contradicted", {}):
-            if row not in place.get("rows", {}):
-                yield f"the row {row!r} of `contradicted` is not in the `rows` beside it"
-    rows, columns = (
-        dict.fromkeys(n.row for n in numbers),
-        dict.fromkeys(n.column for n in numbers),
-    )
-    names_of = {place: set(own.get(place, {})) for place in PLACES["column"]}
-    for what, names, places in (
-        ("row", rows, rows_of(own)),
-        ("column", columns, names_of),
-    ):
-        *most, last = (f"`{place}`" for place in places)
-        for name in names:
-            having = [f"`{place}`" for place, there in places.items() if name in there]
-            if len(having) != 1:
-                found = (
-                    f"both {' and '.join(having)}"
-                    if having
-                    else f"none of {', '.join(most)} and {last}"
-                )
-                yield f"the {what} {name!r} is in {found}"
-    named = [*rows_of(own).values(), *map(set, own.get("references", {}).values())]
-    named += [set(verified.get("rows", {})) for verified in _verified(own).values()]
-    yield from (
-        f"there is no row {n!r}" for there in named for n in there if n not in rows
-    )
+    yield from _unknown_keys(own)
+    yield from _contradictions_without_row(own)
+    yield from _misplaced_names(numbers, own)
+    yield from _unknown_rows(numbers, own)
+
     for number in numbers:
         keys = own["columns"].get(number.column, "")
         if not isinstance(keys, str) and number.before not in keys:
             yield f"{number.column!r} of {number.row!r} is after {number.before!r}, and has no key for it"
             return
-    values: dict[tuple[str, str, str], float] = {}
-    for name, said in (("", own), *_studies(own), *_verified(own).items()):
-        for row, cell, key, value, _ in _scores(
-            numbers, {**said, "columns": own["columns"]}
-        ):
-            if values.setdefault((name, cell, key), value) != value:
-                yield f"{cell!r} has {key!r} {values[name, cell, key]} and, in the row {row!r}, {value}"
+
+    yield from _unequal_values(numbers, own)
+
+
+def _unknown_keys(own: Mapping[str, Any]) -> Iterator[str]:
+    lists = (*PLACES["row"], *PLACES["column"])
+    known = (*SETTINGS, *lists, "contradicted", "studies", "references", VERIFY)
+    tables = [("", own, known)]
+    of_a_study = (*SETTINGS, "rows", "contradicted")
+    tables += [(f"studies.{name}.", study, of_a_study) for name, study in _studies(own)]
+    tables.append((f"{VERIFY}.", own.get(VERIFY, {}), of_a_study))
+    for prefix, table, names in tables:
+        for key in table:
+            if key not in names:
+                yield f"unknown key `{prefix}{key}`"
+
+
+def _contradictions_without_row(own: Mapping[str, Any]) -> Iterator[str]:
+    for table in (own, *own.get("studies", {}).values(), *_verified(own).values()):
+        for row in table.get("contradicted", {}):
+            if row not in table.get("rows", {}):
+                yield f"the row {row!r} of `contradicted` is not in the `rows` beside it"
+
+
+def _misplaced_names(
+    numbers: Sequence[Number], own: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the rows and the columns that are not in exactly one place."""
+    rows = dict.fromkeys(number.row for number in numbers)
+    columns = dict.fromkeys(number.column for number in numbers)
+    places_of_columns = {place: set(own.get(place, {})) for place in PLACES["column"]}
+    for what, names, places in (
+        ("row", rows, rows_of(own)),
+        ("column", columns, places_of_columns),
+    ):
+        *most, last = (f"`{place}`" for place in places)
+        for name in names:
+            taken = [f"`{place}`" for place, there in places.items() if name in there]
+            if not taken:
+                yield f"the {what} {name!r} is in none of {', '.join(most)} and {last}"
+            elif len(taken) > 1:
+                yield f"the {what} {name!r} is in both {' and '.join(taken)}"
+
+
+def _unknown_rows(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
+    rows = {number.row for number in numbers}
+    mapped = [*rows_of(own).values(), *own.get("references", {}).values()]
+    mapped += [table.get("rows", {}) for table in _verified(own).values()]
+    for names in mapped:
+        yield from (f"there is no row {name!r}" for name in names if name not in rows)
+
+
+def _unequal_values(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the cells to which two rows give different values of one score."""
+    for study in (own, *own.get("studies", {}).values(), *_verified(own).values()):
+        values: dict[tuple[str, str], float] = {}
+        table = {**study, "columns": own["columns"]}
+        for row, cell, key, value, _ in _scores(numbers, table):
+            first = values.setdefault((cell, key), value)
+            if first != value:
+                yield f"{cell!r} has {key!r} {first} and, in the row {row!r}, {value}"
 
 
 def key_of(columns: Mapping[str, Any], column: str, before: str) -> str | None:
@@ -255,7 +256,7 @@ def key_of(columns: Mapping[str, Any], column: str, before: str) -> str | None:
 def _scores(
     numbers: Sequence[Number], own: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, str, float, str]]:
-    """Yield row, cell, key, value and note of each number that the recipes are to have."""
+    """Yield row, cell, key, value and note of each number for the recipes."""
     for number in numbers:
         cells = own.get("rows", {}).get(number.row, [])
         key = key_of(own["columns"], number.column, number.before)
@@ -267,7 +268,7 @@ def _scores(
 def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> str:
     lines = [
         f"[study.expected.{_text(table)}]",
-        *(f"{key} = {_value(own[key])}" for key in SAID if key in own),
+        *(f"{key} = {_value(own[key])}" for key in SETTINGS if key in own),
     ]
     cells: dict[str, dict[str, float]] = {}
     notes: dict[str, dict[str, None]] = {}
@@ -290,7 +291,7 @@ def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> 
 
 
 def _contradicted(own: Mapping[str, Any]) -> dict[str, str]:
-    """Return cell -> why it is not to meet the numbers of its row."""
+    """Return the reasons why cells need not reproduce the numbers of their rows."""
     reasons = {}
     for row, reason in own.get("contradicted", {}).items():
         cells = own["rows"][row]
@@ -300,7 +301,7 @@ def _contradicted(own: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _reference(system: str, tables: Mapping[str, Mapping[str, float]]) -> str:
-    """Return what a study has of a system: table -> key of a score -> number."""
+    """Return the table of a system that a study shows beside its cells."""
     name = f"study.references.{_text(system)}"
     lines = [
         f"[{name}]",
@@ -329,7 +330,7 @@ def _value(value: Any) -> str:
 
 
 def main() -> int:
-    """Write or compare the files of every paper; 1 where something does not fit."""
+    """Write or compare the files of every paper; return 1 if there are faults."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("csv", type=Path, help="the published numbers")
     parser.add_argument(
@@ -377,17 +378,14 @@ def main() -> int:
 
 
 def _put(directory: Path, written: Mapping[str, str], check: bool) -> list[str]:
-    """Write the files of one paper and take away those of no table, or return what differs."""
+    """Write the files of one paper and delete those of no table, or return the files that differ."""
     there = {path.name: path.read_text("utf-8") for path in directory.glob("*.toml")}
     if check:
-        differ = [
-            name
-            for name in {**written, **there}
-            if written.get(name) != there.get(name)
-        ]
+        names = {**written, **there}
         return [
             f"{directory / name} is not what the table gives; run this without --check"
-            for name in differ
+            for name in names
+            if written.get(name) != there.get(name)
         ]
     directory.mkdir(exist_ok=True)
     for name in there.keys() - written.keys():

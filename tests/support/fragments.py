@@ -16,6 +16,7 @@ import attrs
 import click
 import pytest
 from blocks import ROOT
+from distributions import EXTRAS, WORKSPACE
 from sentbed._cli.main import main
 from sentbed._document.toml import Document, parse
 from sentbed._recipe.load import structure_recipe
@@ -275,23 +276,10 @@ def _names_fault(command, given, plugins):
     return None
 
 
-def our_extras():
-    """Return the extras of every distribution of this project, by its name."""
-    extras = {}
-    for file in [
-        ROOT / "core" / "pyproject.toml",
-        *ROOT.glob("plugins/*/pyproject.toml"),
-    ]:
-        project = tomllib.loads(file.read_text("utf-8"))["project"]
-        extras[project["name"]] = set(project.get("optional-dependencies", {}))
-    return extras
-
-
 def pip_fault(words):
     """Return what is wrong with `pip install`: files, distributions and extras of this project."""
     if words[:1] != ["install"]:
         return f"`pip {' '.join(words[:1])}` is not what these pages need"
-    extras_of = our_extras()
     for word in words[1:]:
         name, _, extras = word.rstrip("]").partition("[")
         name = name.removeprefix("./").rstrip("/")
@@ -303,12 +291,12 @@ def pip_fault(words):
         distribution = {"core": "sentbed"}.get(
             name, name.replace("plugins/", "sentbed-")
         )
-        if distribution not in extras_of:
+        if distribution not in EXTRAS:
             if name.startswith(("plugins/", "core/")):
                 return f"there is no distribution in `{name}`"
             continue
         for extra in filter(None, extras.split(",")):
-            if extra not in extras_of[distribution]:
+            if extra not in EXTRAS[distribution]:
                 return f"`{name}` has no extra `{extra}`"
     return None
 
@@ -319,14 +307,10 @@ def uv_fault(words):
         return pip_fault(words[1:])
     if words[:1] != ["sync"]:
         return f"`uv {' '.join(words[:1])}` is not what these pages need"
-    extras_of = our_extras()
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))[
-        "dependency-groups"
-    ]
     names = {
-        "--group": set(groups),
-        "--package": set(extras_of),
-        "--extra": set().union(*extras_of.values()),
+        "--group": set(WORKSPACE["dependency-groups"]),
+        "--package": set(EXTRAS),
+        "--extra": set().union(*EXTRAS.values()),
     }
     options = iter(words[1:])
     for option in options:

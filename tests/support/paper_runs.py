@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -10,10 +9,11 @@ import math
 import numpy as np
 import pytest
 import sentbed
+from run_logs import events, finished_steps
+from sample_sentences import in_chinese_characters, sample_sentences
 
 SAMPLE = "pkg:sentbed_data/sample"
 STEPS = 2
-LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
 
 
 def local(table, directory, pairs=SAMPLE):
@@ -24,15 +24,9 @@ def local(table, directory, pairs=SAMPLE):
     development = f'{{ use = "sts", path = "{pairs}/sts-dev.tsv", split = "dev" }}'
     text = directory / "sentences.txt"
     other = directory / "translations.txt"
-    with sentbed.locate(f"{SAMPLE}/triplets.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        sentences = [row["sent0"] for row in csv.DictReader(file)]
+    sentences = sample_sentences()
     text.write_text("\n".join(sentences), "utf-8")
-    # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
-    other.write_text(
-        "\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8"
-    )
+    other.write_text("\n".join(map(in_chinese_characters, sentences)), "utf-8")
     # Each premise has an entailment and a contradiction, of which triplets are made.
     labels = ("entailment", "neutral", "contradiction")
     rows = [
@@ -198,23 +192,18 @@ def short(table):
 def runs_small(recipe, directory):
     """Run a recipe, and look at what it has done step by step."""
     run = sentbed.run(recipe, directory / "run")
-    events = [
-        json.loads(line)
-        for line in (run.directory / "log.jsonl").read_text("utf-8").splitlines()
-    ]
-    steps = [(e["stage"], e["step"]) for e in events if e["event"] == "step_finished"]
-    assert steps == [
+    steps = finished_steps(run.directory)
+    assert [(step["stage"], step["step"]) for step in steps] == [
         (stage.name, step) for stage in recipe.stage for step in range(1, STEPS + 1)
     ]
-    assert all(
-        math.isfinite(e["loss"]) for e in events if e["event"] == "step_finished"
-    )
-    validated = [e["stage"] for e in events if e["event"] == "validated"]
+    assert all(math.isfinite(step["loss"]) for step in steps)
+    log = events(run.directory)
+    validated = [e["stage"] for e in log if e["event"] == "validated"]
     # Before the first step and after the last one.
     assert validated == [
         name for name in stages_with_validation(recipe) for _ in range(2)
     ]
-    watched = [e["stage"] for e in events if e["event"] == "observed"]
+    watched = [e["stage"] for e in log if e["event"] == "observed"]
     assert watched == [
         stage.name for stage in recipe.stage for _ in range(2 * len(stage.watch))
     ]

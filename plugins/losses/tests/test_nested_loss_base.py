@@ -134,6 +134,10 @@ def test_traits_are_those_of_the_losses_together():
             WeightedSum((Momentum(), InfoNCE())),
             "the loss `momentum` has a moving average encode `positive`",
         ),
+        (
+            WeightedSum((Queue(), SpreadOut())),
+            "the loss `queue` remembers the positives",
+        ),
         (WeightedSum((InfoNCE(),), weights=(1.0, 2.0)), "2 number(s) for 1 loss(es)"),
         (
             WeightedSum(

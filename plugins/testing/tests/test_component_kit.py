@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -49,10 +50,10 @@ OF_FIELDS = {
 }
 
 
-def broken(cls, kind, only=None, **fields):
-    """Return the rules that a class breaks, with what is said of each."""
+def broken(cls, only=None, **fields):
+    """Run the rules of a class, and return the message of each that it breaks."""
     found = {}
-    for name, rule in component_rules(cls, kind=kind, example=fields).items():
+    for name, rule in component_rules(cls, example=fields).items():
         if only is not None and name not in only:
             continue
         try:
@@ -116,7 +117,7 @@ def broken(cls, kind, only=None, **fields):
     ],
 )
 def test_a_fault_of_a_class_breaks_its_rules(name, rules, said):
-    found = broken(getattr(classes, name), "pooler", OF_A_CLASS | OF_FIELDS)
+    found = broken(getattr(classes, name), OF_A_CLASS | OF_FIELDS)
     assert found.keys() == rules
     assert re.search(said, "\n".join(found.values())), found
 
@@ -155,14 +156,14 @@ class Repeating(Enclosing):
     ],
 )
 def test_a_component_is_held_to_the_one_in_its_field(cls, said):
-    found = broken(cls, "pooler", {"inner"}, inner={"use": "mean"})
+    found = broken(cls, {"inner"}, inner={"use": "mean"})
     assert said in found.get("inner", "")
     assert bool(found) == bool(said)
 
 
 def test_a_name_that_an_installed_part_has_is_refused():
     pytest.importorskip("sentbed_poolers")
-    said = broken(classes.Taken, "pooler", OF_A_CLASS)["named"]
+    said = broken(classes.Taken, OF_A_CLASS)["named"]
     assert (
         "the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
         in said
@@ -182,7 +183,7 @@ def test_a_name_that_is_claimed_twice_already_is_refused(
     clash = Clash("pooler", "mean", claims, None, "two offer it; choose one")
     found = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
     monkeypatch.setattr(rules_component_class, "installed", lambda: found)
-    said = broken(classes.Taken, "pooler", {"named"})["named"]
+    said = broken(classes.Taken, {"named"})["named"]
     assert (
         said
         == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
@@ -196,7 +197,7 @@ def test_a_lazy_component_that_is_listed_as_something_else_is_refused(
     info = ComponentInfo("pooler", classes.Good.name, lazy, "mine", "1.0")
     found = attrs.evolve(load_plugins(()), components={("pooler", info.name): info})
     monkeypatch.setattr(rules_component_class, "installed", lambda: found)
-    said = broken(classes.Good, "pooler", {"documented"})["documented"]
+    said = broken(classes.Good, {"documented"})["documented"]
     first = (classes.Good.__doc__ or "").strip().partition("\n")[0]
     assert (
         f"it is listed as 'The best of all.', and its docstring begins with {first!r}"
@@ -241,8 +242,8 @@ class Saying(classes.Last):
     ],
 )
 def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(fields, said):
-    assert broken(Saying, "pooler", {"protocol"}) == {}
-    assert said in broken(Saying, "pooler", {"protocol"}, **fields)["protocol"]
+    assert broken(Saying, {"protocol"}) == {}
+    assert said in broken(Saying, {"protocol"}, **fields)["protocol"]
 
 
 def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters():
@@ -253,308 +254,118 @@ def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters():
     assert set(names.POOLING) == set(get_args(Pooling))
 
 
-OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
-    (
-        parts.Nine,
-        "data",
-        "other columns",
-        {"columns"},
-        "of what `open` returns \\('anchor', 'positive'\\)",
-    ),
-    (parts.Nine, "data", "sorted rows", {"rows"}, "in the order of the indices"),
-    (
-        parts.Nine,
-        "data",
-        "unsaid numbers",
-        {"rows"},
-        "`positive` has 1.5, which is no string; give strings, or say",
-    ),
-    (parts.Nine, "data", "each row once", {"rows"}, "give one value for each index"),
-    (
-        parts.Nine,
-        "data",
-        "changes with the epoch",
-        {"rows", "texts"},
-        "say so: `varies = True`",
-    ),
-    (
-        parts.Nine,
-        "data",
-        "changes with the call",
-        {"rows", "texts"},
-        "draw from \\(seed, epoch, row\\) only",
-    ),
-    (
-        parts.Nine,
-        "data",
-        "changes with the batch",
-        {"rows", "texts"},
-        "asked for one by one",
-    ),
-    (
-        parts.Nine,
-        "data",
-        "one column of texts",
-        {"texts"},
-        "leaves out 9 texts of `positive`, such as 'text 0 ag",
-    ),
-    (
-        parts.Nine,
-        "data",
-        "fingerprint of an address",
-        {"fingerprint"},
-        "two fingerprints",
-    ),
-    (
-        parts.Nine,
-        "data",
-        "goes round",
-        {"bad-index"},
-        "row 9 of 9 is given; raise IndexError",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "not finite",
-        {"scores", "repeatable"},
-        "the score nine/size is nan; give a finite",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "one half",
-        {"lists"},
-        "`prepare` returns method; return `Prepared`",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "two sides",
-        {"lists"},
-        "the list `all` has a second side; say",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "one more",
-        {"lists"},
-        "the vectors of the list `more` are not used",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "other texts",
-        {"lists", "repeatable"},
-        "it prepares other texts the second time; draw from a `seed`",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "no protocol",
-        {"scores"},
-        "the protocol of nine/size has no `id`",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "twice",
-        {"scores"},
-        "two scores have the same task, metric and protocol",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "an iterator",
-        {"scores"},
-        "it encodes tuple_iterator; give `encode` a list",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "by chance",
-        {"repeatable"},
-        "the second time; draw from a `seed`",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "a score is no item",
-        {"items"},
-        "mean of 1 value.s., of which every text decides",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "folds are no items",
-        {"items"},
-        "decides at least 100 %: they are no items; give",
-    ),
-    (parts.Size, "evaluator", "other items", {"items"}, "and its items give"),
-    (
-        parts.Size,
-        "evaluator",
-        "texts of fewer items",
-        {"items"},
-        "`item_texts` has 8 items of nine/size, and the score has 9",
-    ),
-    (
-        parts.Size,
-        "evaluator",
-        "texts of no list",
-        {"items"},
-        "has an item of nine with a text that no list has",
-    ),
-    (parts.Descent, "optimizer", "ascends", {"descends"}, "after 5 steps the loss is"),
-    (
-        parts.Descent,
-        "optimizer",
-        "forgets scalars",
-        {"descends"},
-        "the parameter `temperature` does not move",
-    ),
-    (
-        parts.Descent,
-        "optimizer",
-        "another rate",
-        {"rate"},
-        "`lr` is 0.01, and its groups have \\[0.02\\]",
-    ),
-    (
-        parts.Descent,
-        "optimizer",
-        "decays apart",
-        {"rate"},
-        "with the rate 0 a step moves weights",
-    ),
-    (
-        parts.Descent,
-        "optimizer",
-        "counts apart",
-        {"resume"},
-        "keep all that decides a step in `state`",
-    ),
-    (
-        parts.Listener,
-        "tracker",
-        "misspelt",
-        {"hooks"},
-        "no hook `stage_finnished` of a run. Did you mean `stage_fin",
-    ),
-    (
-        parts.Listener,
-        "tracker",
-        "unmarked",
-        {"hooks"},
-        "`run_finished` is named like a hook and is none",
-    ),
-    (
-        parts.Listener,
-        "tracker",
-        "argument",
-        {"hooks"},
-        "the hook `step_finished` has no argument `number`",
-    ),
-    (
-        parts.Listener,
-        "tracker",
-        "one for all",
-        {"apart"},
-        "make a new one for each run",
-    ),
-    (
-        parts.Next,
-        "sampler",
-        "again",
-        {"choice"},
-        "with 1 of 19 cells chosen it returns .0. for 1; return as many",
-    ),
-    (
-        parts.Next,
-        "sampler",
-        "more",
-        {"choice"},
-        "with 0 of 19 cells chosen it returns .0, 1. for 1",
-    ),
-    (
-        parts.Next,
-        "sampler",
-        "keeps to scores",
-        {"choice"},
-        "none of which is in `scores`",
-    ),
-    (
-        parts.Next,
-        "sampler",
-        "by chance",
-        {"repeats"},
-        "a second call gives other cells; draw from a generator",
-    ),
-    (parts.Next, "sampler", "writes", {"repeats"}, "it changes `scores`; make a copy"),
-    (parts.Nowhere, "runtime", "variants", {"variants"}, "has 'nowhere'"),
-    (parts.Nowhere, "runtime", "no budget", {"engine"}, "`token_budget` is 0"),
-    (parts.Nowhere, "runtime", "no precision", {"engine"}, "at least `precision`"),
-    (
-        parts.Nowhere,
-        "runtime",
-        "words",
-        {"engine"},
-        "the counter `device_memory_gib` is 'much'",
-    ),
-    (
-        parts.Nowhere,
-        "runtime",
-        "no trainer",
-        {"engine"},
-        "the engine has no method `trainer`",
-    ),
-]
-
-
-def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer():
-    report = check_component(
-        parts.Nowhere, kind="runtime", example={"fault": "only encodes"}
-    )
-    assert "engine" in report.passed
-
-
-@pytest.mark.sweep(12)
-@pytest.mark.parametrize(
-    ("cls", "kind", "fault", "rules", "said"),
-    OF_KINDS,
-    ids=[case[2] for case in OF_KINDS],
-)
-def test_a_fault_of_a_kind_breaks_its_rules(cls, kind, fault, rules, said):
-    found = broken(cls, kind, None, fault=fault)
-    assert found.keys() == rules
-    assert re.search(said, "\n".join(found.values())), found
-
-
-def test_a_schedule_stays_between_0_and_1():
-    found = broken(parts.Ramp, "schedule", None, top=2.0)
-    assert found.keys() == {"factor"}
-    assert (
-        "step 0 of 1 has the multiplier 2.0; return a number in [0, 1]"
-        in found["factor"]
-    )
-    assert (
-        "all 1000 steps have the multiplier 0"
-        in broken(parts.Ramp, "schedule", None, top=0.0)["factor"]
-    )
-
-
-def test_a_transform_that_keeps_its_contract_passes_every_rule():
-    assert {"texts", "fit", "equal-vectors", "tried"} < set(
-        check_component(parts.Shift).passed
-    )
-
-
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize(
-    ("fault", "rules", "said"),
-    [
+OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
+    parts.Nine: [
+        (
+            "other columns",
+            {"columns"},
+            "of what `open` returns \\('anchor', 'positive'\\)",
+        ),
+        ("sorted rows", {"rows"}, "in the order of the indices"),
+        (
+            "unsaid numbers",
+            {"rows"},
+            "`positive` has 1.5, which is no string; give strings, or say",
+        ),
+        ("each row once", {"rows"}, "give one value for each index"),
+        ("changes with the epoch", {"rows", "texts"}, "say so: `varies = True`"),
+        (
+            "changes with the call",
+            {"rows", "texts"},
+            "draw from \\(seed, epoch, row\\) only",
+        ),
+        ("changes with the batch", {"rows", "texts"}, "asked for one by one"),
+        (
+            "one column of texts",
+            {"texts"},
+            "leaves out 9 texts of `positive`, such as 'text 0 ag",
+        ),
+        ("fingerprint of an address", {"fingerprint"}, "two fingerprints"),
+        ("goes round", {"bad-index"}, "row 9 of 9 is given; raise IndexError"),
+    ],
+    parts.Size: [
+        (
+            "not finite",
+            {"scores", "repeatable"},
+            "the score nine/size is nan; give a finite",
+        ),
+        ("one half", {"lists"}, "`prepare` returns method; return `Prepared`"),
+        ("two sides", {"lists"}, "the list `all` has a second side; say"),
+        ("one more", {"lists"}, "the vectors of the list `more` are not used"),
+        (
+            "other texts",
+            {"lists", "repeatable"},
+            "it prepares other texts the second time; draw from a `seed`",
+        ),
+        ("no protocol", {"scores"}, "the protocol of nine/size has no `id`"),
+        ("twice", {"scores"}, "two scores have the same task, metric and protocol"),
+        ("an iterator", {"scores"}, "it encodes tuple_iterator; give `encode` a list"),
+        ("by chance", {"repeatable"}, "the second time; draw from a `seed`"),
+        (
+            "a score is no item",
+            {"items"},
+            "mean of 1 value.s., of which every text decides",
+        ),
+        (
+            "folds are no items",
+            {"items"},
+            "decides at least 100 %: they are no items; give",
+        ),
+        ("other items", {"items"}, "and its items give"),
+        (
+            "texts of fewer items",
+            {"items"},
+            "`item_texts` has 8 items of nine/size, and the score has 9",
+        ),
+        (
+            "texts of no list",
+            {"items"},
+            "has an item of nine with a text that no list has",
+        ),
+    ],
+    parts.Descent: [
+        ("ascends", {"descends"}, "after 5 steps the loss is"),
+        ("forgets scalars", {"descends"}, "the parameter `temperature` does not move"),
+        ("another rate", {"rate"}, "`lr` is 0.01, and its groups have \\[0.02\\]"),
+        ("decays apart", {"rate"}, "with the rate 0 a step moves weights"),
+        ("counts apart", {"resume"}, "keep all that decides a step in `state`"),
+    ],
+    parts.Listener: [
+        (
+            "misspelt",
+            {"hooks"},
+            "no hook `stage_finnished` of a run. Did you mean `stage_fin",
+        ),
+        ("unmarked", {"hooks"}, "`run_finished` is named like a hook and is none"),
+        ("argument", {"hooks"}, "the hook `step_finished` has no argument `number`"),
+        ("one for all", {"apart"}, "make a new one for each run"),
+    ],
+    parts.Next: [
+        (
+            "again",
+            {"choice"},
+            "with 1 of 19 cells chosen it returns .0. for 1; return as many",
+        ),
+        ("more", {"choice"}, "with 0 of 19 cells chosen it returns .0, 1. for 1"),
+        ("keeps to scores", {"choice"}, "none of which is in `scores`"),
+        (
+            "by chance",
+            {"repeats"},
+            "a second call gives other cells; draw from a generator",
+        ),
+        ("writes", {"repeats"}, "it changes `scores`; make a copy"),
+    ],
+    parts.Nowhere: [
+        ("variants", {"variants"}, "has 'nowhere'"),
+        ("no budget", {"engine"}, "`token_budget` is 0"),
+        ("no precision", {"engine"}, "at least `precision`"),
+        ("words", {"engine"}, "the counter `device_memory_gib` is 'much'"),
+        ("no trainer", {"engine"}, "the engine has no method `trainer`"),
+    ],
+    parts.Shift: [
         ("numbers", {"texts"}, r"returned \[1, 2\]; return a list of strings"),
         ("drawn texts", {"texts"}, "a second call of `texts` gives others"),
-        ("no width", {"fit", "equal-vectors"}, r"`output_width\(8\)` is 0"),
+        ("no width", {"fit"}, r"`output_width\(8\)` is 0"),
         ("nothing", {"fit", "equal-vectors"}, "returned no mean and matrix"),
         (
             "narrow",
@@ -569,15 +380,52 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule():
             "all equal, `fit` returned NaN or infinite values",
         ),
     ],
+}
+"""A class -> its faults, the rules that each breaks, and what they say."""
+
+
+def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer():
+    report = check_component(
+        parts.Nowhere, kind="runtime", example={"fault": "only encodes"}
+    )
+    assert "engine" in report.passed
+
+
+@pytest.mark.sweep(12)
+@pytest.mark.parametrize(
+    ("cls", "fault", "rules", "message"),
+    [
+        pytest.param(cls, *case, id=f"{deduce_kind(cls)}, {case[0]}")
+        for cls, cases in OF_KINDS.items()
+        for case in cases
+    ],
 )
-def test_a_fault_of_a_transform_is_found(fault, rules, said):
-    found = broken(parts.Shift, "transform", None, fault=fault)
-    assert found.keys() == rules - ({"equal-vectors"} if fault == "no width" else set())
-    assert re.search(said, "\n".join(found.values())), found
+def test_a_fault_of_a_kind_breaks_its_rules(cls, fault, rules, message):
+    found = broken(cls, fault=fault)
+    assert found.keys() == rules
+    assert re.search(message, "\n".join(found.values())), found
+
+
+def test_a_schedule_stays_between_0_and_1():
+    found = broken(parts.Ramp, top=2.0)
+    assert found.keys() == {"factor"}
+    assert (
+        "step 0 of 1 has the multiplier 2.0; return a number in [0, 1]"
+        in found["factor"]
+    )
+    assert (
+        "all 1000 steps have the multiplier 0" in broken(parts.Ramp, top=0.0)["factor"]
+    )
+
+
+def test_a_transform_that_keeps_its_contract_passes_every_rule():
+    assert {"texts", "fit", "equal-vectors", "tried"} < set(
+        check_component(parts.Shift).passed
+    )
 
 
 def test_an_importer_does_not_take_what_it_cannot_read():
-    found = broken(parts.Anything, "importer", None, recognised=True)
+    found = broken(parts.Anything, recognised=True)
     assert found.keys() == {"recognises"}
     assert "of an empty directory `recognises` says True" in found["recognises"]
 
@@ -618,7 +466,7 @@ def test_a_heavy_import_is_named_with_its_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "heavy_part", module)
     spec.loader.exec_module(module)
     line = source.splitlines().index("import numpy as np") + 1
-    said = broken(module.Good, "pooler", {"light"})["light"]
+    said = broken(module.Good, {"light"})["light"]
     assert (
         f"the library `numpy` is loaded before anything is built, at {tmp_path / 'heavy_part.py'}:{line}; "
         in said
@@ -731,11 +579,6 @@ def test_a_kind_that_cannot_be_seen_has_to_be_said():
         check_component(classes.Good, kind="poolr")
 
 
-@parametrize_with_rules([parts.Ramp])
-def test_each_rule_can_be_a_test_of_its_own(rule):
-    rule()
-
-
 TESTS = """
 import attrs
 from sentbed_testing import component_rules, parametrize_with_rules
@@ -775,30 +618,34 @@ def test_fields(rule):
 """
 
 
-def test_pytest_shows_a_rule_that_is_not_run_with_its_reason(tmp_path):
-    (tmp_path / "test_mine.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-rsf", "-p", "no:cacheprovider"]
-    command += ["--rootdir", ".", "test_mine.py"]
+def pytest_output(source, directory):
+    """Run the tests in `source`, and return what pytest prints."""
+    (directory / "test_mine.py").write_text(source)
+    command = [sys.executable, "-m", "pytest", "-rsf", "-p", "no:cacheprovider"]
     path = os.pathsep.join([str(Path(parts.__file__).parent), *sys.path])
-    done = subprocess.run(
-        command,
+    return subprocess.run(
+        [*command, "--rootdir", ".", "test_mine.py"],
         check=False,
-        cwd=tmp_path,
+        cwd=directory,
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
-    )
-    lines = done.stdout.splitlines()
+    ).stdout
+
+
+def test_pytest_shows_a_rule_that_is_not_run_with_its_reason(tmp_path):
+    output = pytest_output(TESTS, tmp_path)
+    lines = output.splitlines()
     skipped = [line for line in lines if line.startswith("SKIPPED")]
     for reason in ("it warms up beyond", "not here", "the file is missing; add it"):
-        assert any(reason in line for line in skipped), done.stdout
+        assert any(reason in line for line in skipped), output
     failed = [line for line in lines if line.startswith("FAILED")]
     assert [line.split()[1] for line in failed] == [
         "test_mine.py::test_required[schedule/wanting/factor]",
         "test_mine.py::test_fields[schedule/ramp/factor]",
     ]
-    assert "it could not be run: the component's `check` says" in done.stdout
-    assert "has the multiplier 2.0" in done.stdout
+    assert "it could not be run: the component's `check` says" in output
+    assert "has the multiplier 2.0" in output
 
 
 def test_a_list_without_a_component_is_no_test():
@@ -809,15 +656,6 @@ def test_a_list_without_a_component_is_no_test():
 def test_a_file_of_another_package_is_not_the_components_own():
     assert is_own(classes.__file__, classes.Good)
     assert not is_own(parts.__file__, classes.Good)
-
-
-def test_the_kit_loads_no_library_before_a_rule_needs_it():
-    code = (
-        "import sentbed_testing, sys\n"
-        "sys.exit(', '.join({'torch', 'numpy', 'pytest'} & set(sys.modules)) or 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_states_are_the_same_wherever_the_padding_is(
@@ -859,22 +697,9 @@ def test_what_fails_shows_the_users_test_and_not_the_kits_source(
     tests = (
         f"\n\ndef test_{number}():\n    {call}\n" for number, call in enumerate(CALLS)
     )
-    (tmp_path / "test_mine.py").write_text(head + "".join(tests))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        ".",
-        "test_mine.py",
-    ]
-    done = subprocess.run(
-        command, check=False, cwd=tmp_path, capture_output=True, text=True
-    )
-    assert f"{len(CALLS)} failed" in done.stdout
+    output = pytest_output(head + "".join(tests), tmp_path)
+    assert f"{len(CALLS)} failed" in output
     assert [
-        line[1:].strip() for line in done.stdout.splitlines() if line.startswith(">")
+        line[1:].strip() for line in output.splitlines() if line.startswith(">")
     ] == CALLS
-    assert "raise " not in done.stdout
+    assert "raise " not in output

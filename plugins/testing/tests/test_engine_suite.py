@@ -65,59 +65,46 @@ def pair():
     )
 
 
+LABELS = a_case(Sort(), ("anchor", "positive", "label"))
+NUMBERS = a_case(Grade(), ("anchor", "positive", "score"))
+
+
 @pytest.mark.parametrize(
-    "check",
+    ("check", "case"),
     [
-        testing.check_encode,
-        testing.check_saved,
-        testing.check_transform,
-        testing.check_loss_and_gradients,
-        testing.check_uneven_batch,
-        testing.check_frozen_columns,
-        testing.check_towers,
-        testing.check_derivative,
-        testing.check_clipping,
-        testing.check_moving_average,
-        testing.check_steps,
-        testing.check_momentum_and_queue,
-        testing.check_not_finite,
+        (testing.check_encode, a_case()),
+        (testing.check_saved, a_case()),
+        (testing.check_transform, a_case()),
+        (testing.check_loss_and_gradients, a_case()),
+        (testing.check_loss_and_gradients, LABELS),
+        (testing.check_loss_and_gradients, NUMBERS),
+        (testing.check_uneven_batch, a_case()),
+        (testing.check_uneven_batch, NUMBERS),
+        (testing.check_frozen_columns, a_case()),
+        (testing.check_towers, a_case()),
+        (testing.check_derivative, a_case()),
+        (testing.check_clipping, a_case()),
+        (testing.check_moving_average, a_case()),
+        (testing.check_steps, a_case()),
+        (testing.check_momentum_and_queue, a_case()),
+        (testing.check_momentum_and_queue, a_case(Chase())),
+        (testing.check_not_finite, a_case()),
+        (testing.check_dropout_advances, a_case(Pull(noise=0.1))),
+        (testing.check_state, a_case(Pull(noise=0.1, memory=0.5))),
     ],
 )
-def test_the_toy_engine_keeps_the_contract(pair, check):
-    check(pair, a_case())
-
-
-def test_the_toy_engine_draws_and_goes_on(pair):
-    testing.check_dropout_advances(pair, a_case(Pull(noise=0.1)))
-    testing.check_state(pair, a_case(Pull(noise=0.1, memory=0.5)))
-
-
-def test_the_toy_engine_averages_and_reads_labels(pair):
-    testing.check_momentum_and_queue(pair, a_case(Chase()))
-    testing.check_loss_and_gradients(
-        pair, a_case(Sort(), ("anchor", "positive", "label"))
-    )
-
-
-def test_the_toy_engine_reads_numbers(pair):
-    case = a_case(Grade(), ("anchor", "positive", "score"))
-    assert case.texts == ("anchor", "positive")
-    score = batch(case, pair.shared(case, pair.engine))["score"]
-    assert (score.dtype, score.shape) == (np.float32, (6,))
-    testing.check_loss_and_gradients(pair, case)
-    testing.check_uneven_batch(pair, case)
+def test_the_toy_engine_keeps_the_contract(pair, check, case):
+    check(pair, case)
 
 
 def test_the_toy_engine_describes_itself(pair):
     testing.check_counters_and_describe(pair)
 
 
-def test_an_engine_without_dropout_is_found(pair):
-    with pytest.raises(
-        AssertionError,
-        match=r"^dropout: characters/average/pull: .*: there is no dropout",
-    ):
-        testing.check_dropout_advances(pair, a_case(Pull()))
+def test_a_column_of_numbers_is_no_text(pair):
+    assert NUMBERS.texts == ("anchor", "positive")
+    score = batch(NUMBERS, pair.shared(NUMBERS, pair.engine))["score"]
+    assert (score.dtype, score.shape) == (np.float32, (6,))
 
 
 @pytest.mark.parametrize(
@@ -148,9 +135,7 @@ def test_a_description_that_no_manifest_can_hold_is_found(
 def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(
     pair,
 ):
-    case = attrs.evolve(
-        a_case(Sort(), ("anchor", "positive", "label")), fixed=frozenset({"positive"})
-    )
+    case = attrs.evolve(LABELS, fixed=frozenset({"positive"}))
     encoder = pair.shared(case, pair.engine)
     columns = batch(case, encoder)
     anchor = columns["anchor"]

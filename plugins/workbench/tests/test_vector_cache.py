@@ -103,13 +103,15 @@ def passes(encoder):
 
 
 def drawn(texts):
-    """A vector a text, another one with every call."""
+    """Random vectors, others with every call."""
     drawn.calls.append(list(texts))
-    return (
-        np.random.default_rng(len(drawn.calls))
-        .standard_normal((len(texts), 3))
-        .astype(np.float32)
-    )
+    generator = np.random.default_rng(len(drawn.calls))
+    return generator.standard_normal((len(texts), 3)).astype(np.float32)
+
+
+def kept(store, texts, space=SPACE):
+    """The vectors that a store has of texts, or that it draws and keeps."""
+    return store.encode(space, texts, drawn, 3)
 
 
 @pytest.fixture(autouse=True)
@@ -165,9 +167,9 @@ class _Point:
 
 
 def test_vectors_are_exactly_those_that_were_encoded(store, calls):
-    cold = store.encode(SPACE, TEXTS, drawn, 3)
+    cold = kept(store, TEXTS)
     assert calls == [["one", "two and three", "", "a longer sentence"]]
-    warm = VectorCache(store.root).encode(SPACE, TEXTS, drawn, 3)
+    warm = kept(VectorCache(store.root), TEXTS)
     assert len(calls) == 1
     assert warm.dtype == np.float32
     np.testing.assert_array_equal(warm, cold)
@@ -181,30 +183,30 @@ def test_vectors_are_exactly_those_that_were_encoded(store, calls):
 def test_infinite_and_missing_numbers_come_back_as_they_were(store):
     odd = np.array([[np.nan, np.inf, -0.0]], np.float32)
     store.encode(SPACE, ["x"], lambda _: odd, 3)
-    again = store.encode(SPACE, ["x"], drawn, 3)
+    again = kept(store, ["x"])
     assert again.tobytes() == odd.tobytes()
 
 
 def test_a_list_with_another_text_is_encoded_whole(store, calls):
     # A vector depends in its last bits on what it is encoded with.
-    store.encode(SPACE, ["a", "b"], drawn, 3)
-    mixed = store.encode(SPACE, ["b", "c"], drawn, 3)
+    kept(store, ["a", "b"])
+    mixed = kept(store, ["b", "c"])
     assert calls == [["a", "b"], ["b", "c"]]
-    np.testing.assert_array_equal(mixed, store.encode(SPACE, ["b", "c"], drawn, 3))
+    np.testing.assert_array_equal(mixed, kept(store, ["b", "c"]))
     assert len(calls) == 2
 
 
 def test_long_lists_go_a_window_at_a_time(store, calls, monkeypatch):
     monkeypatch.setattr(vectors, "WINDOW", 2)
-    long = store.encode(SPACE, ["a", "b", "c", "d"], drawn, 3)
+    long = kept(store, ["a", "b", "c", "d"])
     assert calls == [["a", "b"], ["c", "d"]]
-    more = store.encode(SPACE, ["a", "b", "c", "d", "e"], drawn, 3)
+    more = kept(store, ["a", "b", "c", "d", "e"])
     assert calls[2:] == [["e"]]
     np.testing.assert_array_equal(more[:4], long)
 
 
 def test_no_texts_are_no_rows(encoder, store):
-    assert store.encode(SPACE, [], drawn, 3).shape == (0, 3)
+    assert kept(store, []).shape == (0, 3)
     assert segments(store) == []
 
 
@@ -398,47 +400,28 @@ def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
 # --- damage, full disks, size ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: b"",
-        lambda content: content[:20],
-        lambda content: content[:-4],
-        lambda content: content + b"\0\0\0\0",
-        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-        lambda content: b"x" + content[1:],
-    ],
-)
-def test_a_damaged_file_is_encoded_again_and_replaced(damage, store, calls):
-    store.encode(SPACE, ["a", "b"], drawn, 3)
-    (path,) = segments(store)
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    fresh = store.encode(SPACE, ["a", "b"], drawn, 3)
-    assert len(calls) == 2
-    np.testing.assert_array_equal(store.encode(SPACE, ["a", "b"], drawn, 3), fresh)
-    assert len(calls) == 2
-    assert [p.stat().st_size for p in segments(store)] == [len(whole)]
-
-
 @given(damage=damages())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_damage_changes_a_stored_vector(damage, store, calls):
-    before = store.encode(SPACE, ["a", "b"], drawn, 3)
+    before = kept(store, ["a", "b"])
     (path,) = segments(store)
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     intact, encoded = path.read_bytes() == whole, len(calls)
-    found = store.encode(SPACE, ["a", "b"], drawn, 3)
+    found = kept(store, ["a", "b"])
     assert (len(calls) == encoded) == intact
     assert np.array_equal(found, before) == intact
+    encoded = len(calls)
+    np.testing.assert_array_equal(kept(store, ["a", "b"]), found)
+    assert len(calls) == encoded
+    assert [path.stat().st_size for path in segments(store)] == [len(whole)]
 
 
 def test_files_that_were_exchanged_are_encoded_again(store, calls):
     spaces = EncoderFingerprint({"k": 1}, {}), EncoderFingerprint({"k": 2}, {})
     lists = ["a", "b"], ["c", "d"]
     pairs = [(space, texts) for space in spaces for texts in lists]
-    expected = [store.encode(space, texts, drawn, 3) for space, texts in pairs]
+    expected = [kept(store, texts, space) for space, texts in pairs]
     files = [store.path(space, list_digest(texts)) for space, texts in pairs]
     contents = [file.read_bytes() for file in files]
     for order in permutations(range(len(files))):
@@ -448,7 +431,7 @@ def test_files_that_were_exchanged_are_encoded_again(store, calls):
         for (space, texts), place, own in zip(
             pairs, order, range(len(pairs)), strict=True
         ):
-            found = store.encode(space, texts, drawn, 3)
+            found = kept(store, texts, space)
             assert np.array_equal(found, expected[own]) == (place == own)
         assert len(calls) - before == sum(
             place != own for own, place in enumerate(order)
@@ -456,16 +439,16 @@ def test_files_that_were_exchanged_are_encoded_again(store, calls):
 
 
 def test_a_damaged_file_is_removed_even_where_nothing_is_written(store):
-    store.encode(SPACE, ["a", "b"], drawn, 3)
+    kept(store, ["a", "b"])
     (path,) = segments(store)
     path.write_bytes(path.read_bytes()[:-2])
     store.limit = 0
-    store.encode(SPACE, ["a", "b"], drawn, 3)
+    kept(store, ["a", "b"])
     assert segments(store) == []
 
 
 def test_what_a_killed_writer_left_is_no_vector_and_goes(store, calls):
-    store.encode(SPACE, ["a"], drawn, 3)
+    kept(store, ["a"])
     (path,) = segments(store)
     old, new = (
         path.with_name(f".{path.name}.{end}") for end in ("abcdefgh", "hgfedcba")
@@ -476,7 +459,7 @@ def test_what_a_killed_writer_left_is_no_vector_and_goes(store, calls):
     os.utime(old, (0, 0))
     assert len(contents(store)) == 0
     fresh = VectorCache(store.root)
-    fresh.encode(SPACE, ["a"], drawn, 3)
+    kept(fresh, ["a"])
     assert len(calls) == 2
     # The other may be one that is being written.
     assert (old.exists(), new.exists()) == (False, True)
@@ -510,33 +493,33 @@ def test_what_was_used_least_recently_goes_first(store):
     size = vectors._HEADER.size + 12
     store.limit = 3 * size
     for number, text in enumerate("abc"):
-        store.encode(SPACE, [text], drawn, 3)
+        kept(store, [text])
         (path,) = {*segments(store)} - {
             p for p in segments(store) if p.stat().st_mtime < 1e9
         }
         os.utime(path, (number, number))
-    store.encode(SPACE, ["a"], drawn, 3)
+    kept(store, ["a"])
     assert (store.taken, store.encoded) == (1, 3)
-    store.encode(SPACE, ["d"], drawn, 3)
+    kept(store, ["d"])
     assert sum(p.stat().st_size for p in segments(store)) == 3 * size
     store.limit = 0
     taken = store.taken
     for text in "acd":
-        store.encode(SPACE, [text], drawn, 3)
+        kept(store, [text])
     assert store.taken == taken + 3
-    store.encode(SPACE, ["b"], drawn, 3)
+    kept(store, ["b"])
     assert store.taken == taken + 3
 
 
 def test_a_space_that_is_not_used_goes_for_one_that_is(store):
     other = EncoderFingerprint({"weights": "old"}, SPACE.about)
     for text in "ab":
-        store.encode(other, [text], drawn, 3)
+        kept(store, [text], other)
     for path in segments(store):
         os.utime(path, (1, 1))
     smaller = VectorCache(store.root, limit=2 * (vectors._HEADER.size + 12))
     for text in "ab":
-        smaller.encode(SPACE, [text], drawn, 3)
+        kept(smaller, [text])
     assert {path.parent.name for path in segments(store)} == {SPACE.name}
 
 
@@ -796,7 +779,7 @@ def test_info_says_place_size_limit_and_spaces(saved, monkeypatch):
 def test_clear_removes_what_is_old_or_everything_and_nothing_else():
     store = VectorCache()
     for text in "ab":
-        store.encode(SPACE, [text], drawn, 3)
+        kept(store, [text])
     store.encode(EncoderFingerprint({"weights": "other"}, SPACE.about), ["a"], drawn, 3)
     old = segments(store)[:2]
     for path in old:

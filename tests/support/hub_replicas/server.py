@@ -32,6 +32,8 @@ LFS_SUFFIXES = (
 
 DATE = "2023-03-01T12:00:00.000Z"
 PAGE = 50
+READER = "token-of-a-reader"
+"""A token with which gated repositories are read."""
 """Entries of a list that one answer has."""
 
 
@@ -269,6 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None if authorization is None else authorization.removeprefix("Bearer ")
 
     def _require_reader(self, repository):
+        """Refuse a gated repository to users who have not accepted its licence."""
         token = self._token()
         if repository.gated and token not in repository.readers:
             place = f"Access to model {repository.name} is restricted"
@@ -314,9 +317,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(self._discussions(repository, query))
         elif rest[0] == "refs":
             self._send_json(_reference_lists(repository))
-        elif rest[0] == "auth-check":
-            self._require_access(repository)
-            self._send_json({})
         elif rest[0] == "auth-check":
             self._require_reader(repository)
             self._send_json({})
@@ -393,20 +393,6 @@ class _Handler(BaseHTTPRequestHandler):
             matching.append(_discussion_entry(repository, discussion))
         shown = matching[page * PAGE : (page + 1) * PAGE]
         return {"discussions": shown, "count": len(matching), "start": page * PAGE}
-
-    def _require_access(self, repository):
-        """Refuse a gated repository to who has not accepted its licence."""
-        token = self._token()
-        if not repository.gated or token in repository.readers:
-            return
-        place = f"Access to model {repository.name} is restricted"
-        if token is None:
-            raise _RefusedError(
-                401, "GatedRepo", f"{place}. You must be authenticated to access it."
-            )
-        raise _RefusedError(
-            403, "GatedRepo", f"{place} and you are not in the authorized list."
-        )
 
     def _answer_resolve(self, repository, rest):
         if len(rest) < 3 or rest[0] != "resolve":

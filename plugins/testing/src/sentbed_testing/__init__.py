@@ -1,9 +1,9 @@
 """Test kit: checks components against their kind's rules, and engines against a reference engine.
 
-`parametrize_with_rules` makes a test for each rule of components, plugins and engines. `docs/plugins/testing.md`
-has the rules of components in words, `docs/engines.md` those of engines, which `engine_rules` returns; a
-`check_*` of an engine raises `AssertionError` with the rule, the case, figure and bound.
-Nothing here imports a tensor library, and `import sentbed` does not import this.
+`parametrize_with_rules` makes one pytest case per rule of components, plugins and engines.
+`docs/plugins/testing.md` explains the rules of components, `docs/engines.md` those of engines, which
+`engine_rules` returns. A `check_*` function of an engine raises `AssertionError` with rule, case, figure and
+bound. This module imports no tensor library, and `import sentbed` does not import it.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ def check_plugin(
     examples: tuple[tuple[str, str], ...],
     skipped: tuple[tuple[str, str, str], ...],
 ) -> None:
-    """Hold the plugin NAME to the rules of plugins, and each of its components to those of its kind.
+    """Check the plugin NAME, and each component that it offers, against the rules of their kind.
 
-    NAME is that of the plugin or of its distribution, as `sentbed plugins` lists them.
+    NAME is the name of a plugin or of its distribution, as `sentbed plugins` lists them.
     """
     from sentbed_testing import plugin_checks
     from sentbed_testing.conformance import ConformanceError

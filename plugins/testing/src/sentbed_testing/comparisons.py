@@ -1,4 +1,4 @@
-"""Distances between results, and assertions on them."""
+"""Distances between arrays of results, and assertions on them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
 
 NOTHING = 1e-5
-"""A gradient below this share of the whole one is rounding: that of the keys' biases, to which a softmax is
-blind, or of the weights of attention over one token."""
+"""Share of the norm of the whole gradient below which a parameter's gradient is only rounding: that of the
+keys' biases, which a softmax does not depend on, or of the weights of attention over one token."""
 FLOOR = 1e-2
-"""Least scale on which an array is compared, as a share of the norm of all."""
+"""Least scale for comparing an array, as a share of the norm of all arrays."""
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ class Comparison:
     case: str
 
     def require(self, is_right: bool, message: str) -> None:
-        """Raise `AssertionError` if something is not right."""
+        """Raise `AssertionError` with this message unless `is_right`."""
         if not is_right:
             raise AssertionError(f"{self.rule}: {self.case}: {message}")
 
@@ -42,7 +42,7 @@ class Comparison:
     def same_number(
         self, what: str, actual: float, expected: float, bound: float, advice: str = ""
     ) -> None:
-        """Compare numbers relative to `expected`, or to 1 if that is less."""
+        """Compare two numbers, relative to `expected` or absolutely if that is below 1."""
         difference = abs(actual - expected) / max(1.0, abs(expected))
         values = f"found {actual!r}, expected {expected!r}"
         self.at_most(what, difference, bound, "; ".join(filter(None, (values, advice))))
@@ -67,14 +67,14 @@ class Comparison:
         advice: str = "",
         floor: float = FLOOR,
     ) -> None:
-        """Compare arrays by their names, as `farthest` does."""
+        """Compare arrays of the same name, as `farthest` does."""
         worst, where = farthest(actual, expected, floor)
         place = f"the farthest is `{where}`"
         self.at_most(what, worst, bound, "; ".join(filter(None, (place, advice))))
 
 
 def apart(actual: NDArray[Any], reference: NDArray[Any]) -> float:
-    """Return the largest difference, as a share of the largest absolute value of `reference`."""
+    """Return the largest difference over the largest absolute value of `reference`; infinite for other shapes."""
     import numpy as np
 
     if actual.shape != reference.shape:
@@ -105,10 +105,10 @@ def differences(actual: Arrays, reference: Arrays) -> dict[str, NDArray[np.float
 
 
 def farthest(actual: Arrays, reference: Arrays, floor: float) -> tuple[float, str]:
-    """Return the largest `|actual - reference| / |reference|` over the names, in L2 norms, and where it is.
+    """Return the largest relative difference `|actual - reference| / |reference|` in L2 norms, and its name.
 
-    An array whose norm is below `floor` of that of all is measured by that share: there, what is left after
-    terms have cancelled is rounding. A name or shape that only one of them has is infinitely far.
+    The divisor is at least `floor` times the norm of all arrays: smaller arrays are often only rounding. A
+    name or shape that only one side has is infinitely far.
     """
     compared = differences(actual, reference)
     for name in sorted(actual.keys() | reference.keys()):
@@ -135,7 +135,7 @@ def without_gradient(gradients: Arrays) -> set[str]:
 
 
 def without(weights: Arrays, parameters: Collection[str]) -> dict[str, NDArray[Any]]:
-    """Return saved weights without those of `parameters`, whose names end in the names in the file."""
+    """Return saved weights without those of `parameters`, whose names end in the names used in the file."""
     kept = {}
     for key, value in weights.items():
         ending = f".{key.partition(':')[2]}"

@@ -22,23 +22,23 @@ class NotRunError(SkipTest):
 
 @attrs.define(eq=False)
 class Subject:
-    """Component's class with everything needed to test it."""
+    """The class of a component with everything needed to test it."""
 
     cls: type[Any]
     kind: str
     example: Mapping[str, Any]
-    """Fields of the tested instance."""
+    """Fields of the instance that is tested."""
     jax: bool = False
     width: int = 8
     """Width with which modules of poolers and losses are built."""
     kept: dict[str, Any] = attrs.field(factory=dict)
-    """Results that rules share."""
+    """Results shared between rules."""
     failures: dict[str, tuple[Any, ...]] = attrs.field(factory=dict)
     """Rule -> its failures, for rules that have run."""
     _part: Any = None
 
     def make(self) -> Any:
-        """Return the component with the example's fields; raises what its class raises."""
+        """Return the component with the example's fields; exceptions of its class pass through."""
         if self._part is None:
             try:
                 part, problems = structure(
@@ -56,7 +56,7 @@ class Subject:
         return self._part
 
     def change_example(self, example: Mapping[str, Any]) -> None:
-        """Test an instance with these fields from now on; results of others are dropped."""
+        """Test an instance with these fields from now on, and drop the results of the previous one."""
         if example != self.example:
             self.example = example
             self.kept.clear()

@@ -1,4 +1,4 @@
-"""Conformance tests of components: `check_component` runs every rule of the kind."""
+"""Conformance rules of components: `check_component` runs them all, `component_rules` returns them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sentbed_testing.component_under_test import NotRunError, Subject, deduce_ki
 from sentbed_testing.random_token_states import WIDTH
 
 Findings: TypeAlias = Iterator[tuple[str, str]]
-"""Findings of a rule: the fault, with figure and bound, and a clause with the remedy."""
+"""Findings of a rule, each a pair: the fault, with figure and bound, and a clause with the remedy."""
 
 Check: TypeAlias = Callable[[Subject], Findings]
 
@@ -54,7 +54,7 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Kind -> modules of its rules, besides those of every component."""
 
 TRIED = "tried"
-"""Name of the rule that some rule of the kind could be run."""
+"""Name of the rule that at least one rule of the kind must have been run."""
 
 GENERAL = ("rules_component_class", "rules_component_fields")
 """Modules of the rules of every component."""
@@ -171,8 +171,8 @@ def run_rules(
 class ComponentRule:
     """A rule of one component.
 
-    Called, it raises `ConformanceError` where the rule is broken, and `NotRunError`, which pytest takes for a
-    skip, where it cannot be tried or the component is exempt.
+    Calling it raises `ConformanceError` if the component breaks the rule, and `NotRunError`, which pytest
+    reports as a skip, if the rule cannot be run or the component is exempt.
     """
 
     name: str
@@ -180,10 +180,10 @@ class ComponentRule:
     check: Check = attrs.field(repr=False)
     exemption: str | None = None
     """Reason for which the rule does not apply to the component."""
-    awaited: Mapping[ComponentRule, str] = attrs.field(factory=dict, repr=False)
-    """Rules without which it would only repeat what they say -> why it is not tried then."""
+    prerequisites: Mapping[ComponentRule, str] = attrs.field(factory=dict, repr=False)
+    """Other rule -> reason for which this rule is not run if the other one has findings."""
     must_run: bool = False
-    """Whether it has failed where it cannot be tried."""
+    """Whether it fails if it cannot be run."""
 
     @property
     def component(self) -> type[Any]:
@@ -197,13 +197,13 @@ class ComponentRule:
         return f"{self.subject.kind}/{name}/{self.name}"
 
     def __call__(self, example: Mapping[str, Any] | None = None) -> None:
-        """Try the rule; `example` has other fields than those of `component_rules`, such as a test's files."""
+        """Run the rule; `example` replaces the fields given to `component_rules`, e.g. by files of a test."""
         __tracebackhide__ = True
         if self.exemption is not None:
             raise NotRunError(self.exemption)
         if example is not None:
             self.subject.change_example(example)
-        for rule, reason in self.awaited.items():
+        for rule, reason in self.prerequisites.items():
             if rule.has_findings():
                 raise NotRunError(reason)
         failures = self._required_failures() if self.must_run else self.failures()
@@ -211,7 +211,7 @@ class ComponentRule:
             raise ConformanceError(_title(self.component), failures)
 
     def has_findings(self) -> bool:
-        """Whether it has findings, other than that the component raises an error."""
+        """Whether the rule has findings besides exceptions that the component raised."""
         if self.exemption is not None:
             return False
         try:
@@ -263,9 +263,9 @@ def component_rules(
     width: int = WIDTH,
     must_run: bool = False,
 ) -> dict[str, ComponentRule]:
-    """Return the rules of a component by name, each to be called; arguments as of `check_component`.
+    """Return the rules of a component by name, each to be called; arguments as for `check_component`.
 
-    With `must_run`, a rule that cannot be tried has failed, unless `skip` has a reason.
+    With `must_run`, a rule that cannot be run fails, unless `skip` gives a reason.
     """
     __tracebackhide__ = True
     kind = kind or deduce_kind(cls)
@@ -281,11 +281,11 @@ def component_rules(
     skip = skip or {}
     subject = Subject(cls, kind, example or {}, jax, width)
     rules: dict[str, ComponentRule] = {}
-    awaited: dict[str, Mapping[str, str]] = {}
+    prerequisites: dict[str, Mapping[str, str]] = {}
     kind_rules: list[ComponentRule] = []
     for module_name in (*GENERAL, *MODULES.get(kind, ())):
         module = import_module(f"sentbed_testing.{module_name}")
-        awaited |= getattr(module, "AWAITED", {})
+        prerequisites |= getattr(module, "PREREQUISITES", {})
         for name, check in module.RULES.items():
             rule = ComponentRule(name, subject, check, skip.get(name))
             rules[name] = attrs.evolve(rule, must_run=must_run)
@@ -293,9 +293,9 @@ def component_rules(
                 kind_rules.append(rule)
 
     _require_reasons(cls, kind, skip, rules)
-    for name, reasons in awaited.items():
-        before = {rules[first]: reason for first, reason in reasons.items()}
-        rules[name] = attrs.evolve(rules[name], awaited=before)
+    for name, reasons in prerequisites.items():
+        earlier = {rules[other]: reason for other, reason in reasons.items()}
+        rules[name] = attrs.evolve(rules[name], prerequisites=earlier)
     if kind_rules or kind not in MODULES:
         check = partial(_any_is_tried, kind_rules=kind_rules)
         rules[TRIED] = ComponentRule(TRIED, subject, check, skip.get(TRIED))

@@ -16,10 +16,10 @@ from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, str
 ROWS = 6
 """Number of rows per batch."""
 MAX_LENGTH = 20
-"""Maximum tokens per sentence, without those of the prompt."""
+"""Maximum number of tokens per sentence, without those of the prompt."""
 
 Table: TypeAlias = Mapping[str, Any]
-"""Component as a recipe table: `use` and its fields."""
+"""A component as a table of a recipe: `use` and its fields."""
 
 BACKBONES: Mapping[str, Table] = MappingProxyType(
     {
@@ -30,7 +30,7 @@ BACKBONES: Mapping[str, Table] = MappingProxyType(
         "static": {"use": "static", "init": "random", "vocab_size": 512},
     }
 )
-"""Backbones in their smallest size. With a pooler that needs it, `t5` is encoder and decoder."""
+"""Backbones in their smallest size. With a pooler that needs a decoder, `t5` has one."""
 
 POOLERS: Mapping[str, Table] = MappingProxyType(
     {"cls-mlp-train": {"use": "cls-mlp", "mlp_only_train": True}}
@@ -103,7 +103,7 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
 
 OPTIMIZERS: Mapping[str, Table] = MappingProxyType(
     {
-        # With 1e-8, Adam divides rounding by rounding wherever a gradient is next to nothing.
+        # With `eps` 1e-8, Adam divides rounding errors by each other wherever a gradient is nearly 0.
         "adamw": {"use": "adamw", "lr": 3e-4, "eps": 1e-6, "weight_decay": 0.1},
         "adafactor": {"use": "adafactor", "lr": 3e-4},
     }
@@ -123,7 +123,7 @@ class Case:
     columns: tuple[str, ...]
     """Columns passed to the loss."""
     fixed: frozenset[str] = frozenset()
-    """Columns given as float32 vectors, as from a frozen tower."""
+    """Columns given as fp32 vectors, as from a frozen tower."""
     head: Head = attrs.field(factory=Head)
     prompt: Prompt | None = None
     """Prompt; None means the pooler's own."""
@@ -143,7 +143,7 @@ class Case:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Columns of texts encoded with gradient."""
+        """Columns of texts that are encoded with gradient."""
         others = {LABEL, *self.loss.traits.numbers, *self.fixed}
         return tuple(name for name in self.columns if name not in others)
 
@@ -160,10 +160,10 @@ def cases(
 
     Args:
         plugins: source of the parts.
-        backbones: by the name used in ids; by default `BACKBONES` with `dropout`, where they have it.
-        poolers: likewise; all that are installed and need no parameter, and `POOLERS`, where left out.
-        losses: likewise, each with the columns that it is given beside those that it needs; `LOSSES`, and
-            all others that are installed and need no parameter, where left out.
+        backbones: name in ids -> backbone; by default `BACKBONES`.
+        poolers: likewise; by default `POOLERS`, and all that are installed and have no required field.
+        losses: likewise, each with the optional columns that it is given; by default `LOSSES`, and all
+            others that are installed and have no required field.
         dropout: dropout of the default backbones.
         head: head of all encoders.
     """
@@ -196,7 +196,7 @@ def cases(
 
 
 def fixed_columns(loss: Any) -> frozenset[str] | None:
-    """Return the columns that a loss requires from a frozen tower, or None if no choice suits it."""
+    """Return the columns that a loss needs from a frozen tower, or None if no choice suits it."""
     for fixed in (frozenset[str](), frozenset({"positive"}), loss.traits.targets):
         if not any(loss.misfits(ROWS, fixed)):
             return fixed
@@ -206,8 +206,8 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
 def cover(candidates: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
     """Return a few cases that cover every combination of each group's parts in `candidates`.
 
-    A group is some of `backbone`, `pooler` and `loss`. The next case is the first of those with the most that
-    is new, so the choice is the same every time.
+    A group is some of `backbone`, `pooler` and `loss`. The next case is always the first one that adds most
+    combinations, so the choice is deterministic.
     """
     brings: list[frozenset[tuple[tuple[str, str], ...]]] = []
     for case in candidates:
@@ -228,7 +228,7 @@ def cover(candidates: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
 
 
 PAIRS = (("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss"))
-"""Groups for pairwise testing: every two compatible parts meet in some case, but not every three."""
+"""Groups for pairwise testing: every two compatible parts occur together in some case."""
 
 
 @attrs.frozen

@@ -61,7 +61,7 @@ EACH_PART = (("backbone",), ("loss",))
 
 @attrs.frozen(eq=False)
 class EngineRule:
-    """A rule of an engine in one case. Called, it raises `AssertionError` where the rule is broken."""
+    """A rule of an engine in one case. Calling it raises `AssertionError` if the engine breaks the rule."""
 
     runtime: str
     name: str
@@ -94,17 +94,16 @@ def engine_rules(
 ) -> dict[str, EngineRule]:
     """Return the rules of an engine's whole contract by name, each to be called.
 
-    Engines are built when the first rule is called, and shared by all. Of a runtime whose traits have
-    `untrainable`, there are only `describe`, `encode`, `transform` and `saved`. All cases fit its `misfits`:
-    where it takes no head with layers or no transform, there is none. What is tried with what:
+    Engines are built when the first rule is called, and shared by all rules. A runtime whose traits have
+    `untrainable` has only the rules `describe`, `encode`, `transform` and `saved`. Cases that the runtime's
+    `misfits` refuses are left out, such as those with a head or a transform. Rules and their cases:
 
-    - `encode`: every backbone with every pooler that fits, and one with a head;
-    - `gradients`: as few cases as bring every two parts together that `groups` names;
+    - `encode`: every backbone with every pooler that fits, and one case with a head;
+    - `gradients`: a few cases that cover every combination of the parts in `groups`;
     - `steps`: each backbone and each loss once, with every optimiser of `OPTIMIZERS`;
-    - `grad-cache` and `dropout`: each backbone once, the latter those that have some;
-    - `state`: each loss once, with the optimisers in turn, the first with dropout;
-    - `moving-average`: the average of the weights that a stage evaluates, for one combination;
-    - `momentum-and-queue`: every loss that has a state or an average, with one encoder;
+    - `grad-cache`: each backbone once; `dropout`: each backbone that has dropout once;
+    - `state`: each loss once, with the optimisers in turn, the first case with dropout;
+    - `momentum-and-queue`: every loss that has a memory or a moving average, with one encoder;
     - all others: the first case.
 
     Args:
@@ -113,11 +112,11 @@ def engine_rules(
         plugins: source of the parts; by default all installed plugins.
         groups: see `cover`; `[("backbone", "pooler", "loss")]` is every combination.
         tolerances: rule -> arguments of its check, such as `{"state": {"tolerance": 1e-6}}`.
-        parts: `backbone`, `pooler` or `loss` -> names, as in the ids of rules, to which the cases are
-            limited, such as `{"pooler": ["mean"]}`; by default all that are installed.
+        parts: `backbone`, `pooler` or `loss` -> names to which the cases are limited, as in the ids of
+            rules: `{"pooler": ["mean"]}`; by default all that are installed.
 
     Raises:
-        ValueError: if `parts` has a kind or a name of which there is no case, or no encoder fits the runtime.
+        ValueError: if no case has a kind or a name of `parts`, or no encoder fits the runtime.
     """
     plugins = plugins or load_plugins()
 
@@ -150,13 +149,13 @@ def engine_rules(
 
 @attrs.frozen
 class _Check:
-    """A check of a rule, in one case."""
+    """A check that a rule makes in one case."""
 
     rule: str
     function: Callable[..., None]
     case: Case | None = None
     suffix: str = ""
-    """What tells it from others of its rule and case."""
+    """Distinguishes it from other checks with the same rule and case."""
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
     @property
@@ -170,7 +169,7 @@ class _Check:
 
 
 def _with_head(plain: Sequence[Case], fits: Callable[[Case], bool]) -> list[Case]:
-    """Return the first case with a head, unless the runtime takes none."""
+    """Return the first case with a head, or nothing if the runtime takes none."""
     return list(filter(fits, [attrs.evolve(plain[0], head=LAYERS)]))
 
 
@@ -249,14 +248,14 @@ def remembers(case: Case) -> bool:
 
 
 def _mean_first(candidates: Sequence[Case]) -> list[Case]:
-    """Return the cases, with those in which padding matters most first."""
+    """Return the cases, those with the pooler `mean` first: padding matters most to it."""
     return sorted(candidates, key=lambda case: case.pooler_name != "mean")
 
 
 def _limited(
     candidates: Sequence[Case], parts: Mapping[str, Sequence[str]] | None
 ) -> list[Case]:
-    """Return the cases whose parts are named, or of a kind that is not named."""
+    """Return the cases whose parts are among those named in `parts`; kinds not in it are not limited."""
     parts = parts or {}
     kinds = ("backbone", "pooler", "loss")
     if unknown := sorted(set(parts) - set(kinds)):
@@ -290,7 +289,8 @@ def _with_state(candidates: Sequence[Case]) -> Case | None:
 def _trains(runtime: Runtime | Table, plugins: Plugins) -> bool:
     """Whether a runtime trains.
 
-    One that cannot be made, such as one that is not installed, is an error of each check, not of this list.
+    A runtime that cannot be created, for example because it is not installed, counts as one that does: the
+    error is raised when a rule is called.
     """
     try:
         return _runtime(runtime, plugins).traits.untrainable is None
@@ -299,7 +299,7 @@ def _trains(runtime: Runtime | Table, plugins: Plugins) -> bool:
 
 
 def _fitting(runtime: Runtime | Table, plugins: Plugins) -> Callable[[Case], bool]:
-    """Return the function that says whether the encoder of a case runs on a runtime; see `_trains`."""
+    """Return a function: whether the encoder of a case runs on the runtime. See `_trains` for errors."""
     try:
         tested = _runtime(runtime, plugins)
     except SentbedError:

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SOME = 8
+ROWS = 8
 """Number of sentences per batch, of 2 to 19 words."""
 
 
 def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
-    """Vectors are the reference's, and depend on nothing but their own text.
+    """Vectors are the reference's, and each depends only on its own text.
 
-    All are measured as the largest difference over the largest value of the reference's vectors: with padding
-    and without, one row alone, the rows turned round, a short text beside short and beside long ones; and all
-    sentences by `Encoder.encode`, which cuts batches and shares prefixes.
+    Batches with and without padding, single rows, the rows in reverse order, a short text beside long ones,
+    and `Encoder.encode`, which forms batches and shares prefixes. `tolerance` is relative to the largest
+    value of the reference's vectors.
     """
     import numpy as np
 
     compare = Comparison("encode", case.id)
     mine, theirs = pair.shared(case, pair.engine), pair.shared(case, pair.reference)
     tokens = theirs.tokenizer().encode(SENTENCES, MAX_LENGTH)
-    mixed = np.arange(SOME)
+    mixed = np.arange(ROWS)
     shortest = int(tokens.lengths[mixed].argmin())
     (usual, _), *_ = Counter(tokens.lengths.tolist()).most_common()
-    even = np.flatnonzero(tokens.lengths == usual)[:SOME]
+    even = np.flatnonzero(tokens.lengths == usual)[:ROWS]
 
     layouts = {
         "a batch with padding": mixed,
@@ -91,15 +91,15 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
 def _encode(
     encoder: Encoder, tokens: TokenIds, rows: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return the vectors of some rows, encoded as one batch."""
+    """Return the vectors of these rows, encoded as one batch."""
     batch = pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
     return encoder.placed.encode(batch)
 
 
 def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
-    """What the engine saves loads on either engine with the vectors it had, and its protocol is JSON.
+    """A saved encoder gives the same vectors on either engine, and its protocol can be written as JSON.
 
-    Vectors of two engines are compared as in `check_encode`, those of one engine to the bit.
+    Vectors of the two engines are compared as in `check_encode`, those of the same engine to the bit.
     """
     import numpy as np
 

@@ -22,11 +22,11 @@ Gradients = tuple[float, Mapping[str, "NDArray[Any]"]]
 def check_loss_and_gradients(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """Loss and gradients of a batch are the reference's, and asking for them changes nothing.
+    """Loss and gradients of a batch are the reference's, and computing them changes nothing.
 
-    `loss` is relative to the loss, or absolute where that is below 1. `gradient` is relative to the L2 norm
-    of each parameter's gradient, and of a hundredth of the whole gradient's where that is larger: the
-    gradient of the keys' biases is zero but for rounding, since a softmax is blind to them.
+    The tolerance `loss` is relative to the loss, or absolute if that is below 1. `gradient` is relative to
+    the L2 norm of each parameter's gradient, or to a hundredth of the whole gradient's norm if that is
+    larger: the gradient of the keys' biases is only rounding, since a softmax does not depend on them.
     """
     compare = Comparison("gradients", case.id)
     encoder = pair.shared(case, pair.engine)
@@ -48,7 +48,7 @@ def check_loss_and_gradients(
 def check_uneven_batch(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """Batches of 5 and 3 rows after one of 6, as end an epoch, have the reference's loss and gradient."""
+    """Smaller batches, as at the end of an epoch, have the reference's loss and gradient."""
     compare = Comparison("uneven-batch", case.id)
     encoder = pair.shared(case, pair.engine)
     mine = pair.trainer(case, pair.engine, encoder)
@@ -86,9 +86,9 @@ def check_derivative(
 ) -> None:
     """The loss falls along the gradient as fast as the gradient says, with the dropout of one seed.
 
-    A step of `r` times the gradient `g` is taken, and the loss of the same batch drawn again from the same
-    seed: `(before - after) / (r |g|^2)` is 1 in the limit. It is not where the backward pass drops others
-    than the forward pass, as gradient caching does that does not rewind its generators.
+    After a step of `r` times the gradient `g`, the loss of the same batch is computed again with the same
+    seed: `(before - after) / (r |g|^2)` is 1 in the limit. It is not if the backward pass has other dropout
+    masks than the forward pass, as in gradient caching that does not rewind the generators.
     """
     compare = Comparison("derivative", case.id)
     encoder = pair.fresh(case, pair.engine)
@@ -123,7 +123,7 @@ def check_derivative(
 def check_frozen_columns(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """A column may be float32 vectors, of a tower that is not trained: they enter the loss as they are."""
+    """A column may hold fp32 vectors of a frozen tower, which enter the loss unchanged."""
     compare = Comparison("frozen-columns", case.id)
     case = attrs.evolve(case, fixed=frozenset({"positive"}))
     encoder = pair.shared(case, pair.engine)
@@ -137,7 +137,7 @@ def check_frozen_columns(
 def check_towers(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """Two encoders in training have gradients of their own, each of its columns."""
+    """Two encoders that are trained together each have the gradient of their own columns."""
     first, *others = case.texts
     towers = {first: "left", **dict.fromkeys(others, "right")}
 
@@ -157,7 +157,7 @@ def check_towers(
 def check_prompts(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """An encoder with two prompts has one vector a row, also in parts: their mean, or the concatenation."""
+    """An encoder with two prompts has one vector per row, their mean or concatenation, also in micro-batches."""
 
     def gradients(
         engine: Engine, how: str, micro_batch: int | None = None

@@ -1,4 +1,4 @@
-"""Checks of an engine's random numbers, saving and resuming, which need no reference."""
+"""Checks of an engine's random numbers, states and bad batches, which need no reference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentbed_testing.rules_runtime import description_faults
 from sentbed_testing.sentences import SENTENCES
 
 STILL = 1e-12
-"""Learning rate that changes no float32 weight."""
+"""Learning rate too small to change an fp32 weight."""
 
 
 def check_state(
@@ -29,11 +29,11 @@ def check_state(
     steps: int = 3,
     tolerance: float = 0.0,
 ) -> None:
-    """A trainer that went on from a saved state takes the steps that the uninterrupted one took.
+    """A trainer that resumes from a saved state takes the same steps as an uninterrupted one.
 
-    Losses and weights agree to the bit, or to `tolerance` where the device's sums have no order. Another seed
-    is set before the state is loaded: with dropout in `case`, the generators' state counts. A state that does
-    not fit the trainer is refused with `ModelError`.
+    Losses and weights agree to the bit, or to `tolerance` if the device sums in no fixed order. Another seed
+    is set before the state is loaded, so that with dropout in `case` the state of the generators matters. The
+    state of another encoder is refused with `ModelError`.
     """
     compare = Comparison(f"state of {(optimizer or pair.optimizer).name}", case.id)
     options: Any = {"optimizer": optimizer, "ema": 0.5}
@@ -84,10 +84,10 @@ def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Array
 
 
 def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> None:
-    """Dropout is another with every batch and every step, the same from the same seed, and none in `encode`.
+    """Dropout masks change with every step, repeat with the same seed, and are not applied in `encode`.
 
-    `case` has dropout, and a loss without memory. Without `seeds` only steps are tried: one compilation, not
-    four.
+    `case` has dropout, and a loss without memory. Without `seeds`, only the change from step to step is
+    tested: one compilation in place of four.
     """
     compare = Comparison("dropout", case.id)
     encoder = pair.fresh(case, pair.engine)
@@ -130,9 +130,9 @@ def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> 
 
 
 def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> None:
-    """A step whose loss is not finite is told, and changes neither weights nor state.
+    """A step whose loss is not finite is reported, and changes neither weights nor state.
 
-    `case` has a loss with the columns `anchor` and `positive`; the latter is given as vectors, one infinite.
+    `case` has a loss with the columns `anchor` and `positive`; `positive` is given as vectors, one infinite.
     """
     compare = Comparison("not-finite", case.id)
     case = attrs.evolve(case, fixed=frozenset({"positive"}))
@@ -176,7 +176,7 @@ def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> N
 
 
 def check_counters_and_describe(pair: EnginePair) -> None:
-    """The engine says what it is and what it has used, in values that a manifest can hold."""
+    """`describe()` and `counters()` return values that a manifest can hold."""
     faults = [f"{what}; {fix}" for what, fix in description_faults(pair.engine)]
     Comparison("describe", "engine").require(not faults, "; ".join(faults))
 

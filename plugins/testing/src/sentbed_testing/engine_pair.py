@@ -39,14 +39,14 @@ SEED = 20
 WARM_UP = 20
 """Number of warm-up steps."""
 TOWER = "encoder"
-"""Name of the encoder in training."""
+"""Name of the encoder that is trained."""
 
-# The sentence paired with row `n` is `n * factor + shift`. Some texts occur twice in a batch.
+# Column -> (factor, shift): row `n` has the sentence `n * factor + shift`. Some occur twice in a batch.
 _TURNS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
 
 
 def _same(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
-    """Whether two encoders are of the same classes, by identity, with the same fields."""
+    """Whether two encoders have parts of the same class objects with equal fields."""
     if type(recipe.backbone) is not type(other.backbone):
         return False
     if type(recipe.pooler) is not type(other.pooler):
@@ -55,7 +55,7 @@ def _same(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
 
 
 def _replace_relu(path: Path) -> None:
-    """Replace the activation ReLU by GELU in the settings of a saved OPT or T5."""
+    """Replace ReLU by GELU in the configuration of a saved OPT or T5."""
     settings = read_json(path)
     for name in ("activation_function", "feed_forward_proj", "dense_act_fn"):
         if settings.get(name) == "relu":
@@ -78,15 +78,16 @@ class EnginePair:
     engine: Engine
     reference: Engine
     optimizer: Optimizer
-    """Optimiser for checks that do not test optimisers."""
+    """Optimiser of checks that do not test optimisers."""
     descent: Optimizer
-    """Optimiser whose steps are `descent_rate` times the gradient."""
+    """Gradient descent with the learning rate `descent_rate`."""
     descent_rate: float
     schedule: Schedule
     """Constant schedule."""
     warm_up: Loss | None = None
-    """Takes `WARM_UP` steps on the reference before an encoder is saved. To four digits, a random BERT's
-    first token is the same for all texts: half of the difference of two such vectors would be rounding."""
+    """Loss with which the reference takes `WARM_UP` steps before an encoder is saved. The first token of a
+    random BERT has nearly the same state in all texts (to four digits), so without these steps half of the
+    difference of two vectors would be rounding."""
     directory: Path = attrs.field(factory=_directory)
     _saved: list[tuple[EncoderRecipe, Path]] = attrs.field(factory=list, init=False)
     _shared: list[tuple[Engine, EncoderRecipe, Encoder]] = attrs.field(
@@ -99,7 +100,7 @@ class EnginePair:
     @classmethod
     def of(cls, engine: Engine, reference: Engine, plugins: Plugins) -> EnginePair:
         """Return a pair with the optimiser `adamw` and the schedule `constant`."""
-        # With `eps` far above every gradient, Adam without memory is gradient descent at the rate `lr / eps`.
+        # With `eps` far above every gradient and no moments, Adam is gradient descent at the rate `lr / eps`.
         plain = {"use": "adamw", "lr": 100.0, "eps": 1e3, "beta1": 0.0, "beta2": 0.0}
         adamw, descent = (
             part("optimizer", table, plugins) for table in (OPTIMIZERS["adamw"], plain)
@@ -141,11 +142,11 @@ class EnginePair:
         return Encoder.build(case.recipe, engine, saved=self.saved(case))
 
     def fresh_and_smooth(self, case: Case, engine: Engine) -> Encoder:
-        """Return a new encoder for training of many steps, with GELU where its settings say ReLU.
+        """Return a new encoder for training of many steps, with GELU in place of ReLU.
 
-        The derivative of ReLU jumps at zero. Among the million inputs that ten steps of a small OPT have, one
-        is so near to zero that rounding decides its sign, and with it whether a unit has the gradient of a
-        token or not: the way of the weights is then not a continuous function of what engines round.
+        The derivative of ReLU jumps at zero. Among the million inputs in ten steps of a small OPT, one is so
+        near to zero that rounding decides its sign, and with it a gradient: two correct engines would then
+        arrive at different weights.
         """
         saved = self.saved(case)
         smooth = saved.with_name(f"{saved.name}-smooth")
@@ -158,7 +159,7 @@ class EnginePair:
         return Encoder.build(case.recipe, engine, saved=smooth)
 
     def shared(self, case: Case, engine: Engine) -> Encoder:
-        """Return a shared encoder, which must not be changed."""
+        """Return an encoder that checks share and must not change."""
         for of, recipe, encoder in self._shared:
             if of is engine and _same(recipe, case.recipe):
                 return encoder
@@ -182,7 +183,7 @@ class EnginePair:
         ensembles: Mapping[str, Any] | None = None,
         steps: int = 10,
     ) -> Trainer:
-        """Seed the engine and return a trainer of one encoder, or of several by their names in `towers`."""
+        """Seed the engine and return a trainer of one encoder, or of several named as in `towers`."""
         encoders = {TOWER: encoders} if isinstance(encoders, Encoder) else encoders
         training = Training(
             loss=loss or case.loss,
@@ -200,7 +201,7 @@ class EnginePair:
         return cast(TrainingEngine, engine).trainer(placed, training)
 
     def weights(self, encoder: Encoder) -> Arrays:
-        """Return an encoder's weights as saved."""
+        """Return the arrays in an encoder's saved files."""
         path = Path(tempfile.mkdtemp(dir=self.directory))
         try:
             encoder.save(path)
@@ -210,7 +211,7 @@ class EnginePair:
 
 
 def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Columns:
-    """Return a batch of a case: sentences of different lengths, the rows after those of the batch before."""
+    """Return batch `number` of a case, of sentences of different lengths; each batch continues the last."""
     import numpy as np
 
     places = [(number * ROWS + row) % len(SENTENCES) for row in range(rows)]

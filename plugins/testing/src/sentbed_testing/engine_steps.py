@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SMALL = 1e-2
-"""A tensor whose norm is below this share of all weights' is measured by that share: biases start at zero."""
+"""Least scale for comparing a tensor, as a share of the norm of all weights: biases start at zero."""
 
 
 def check_steps(
@@ -37,14 +37,14 @@ def check_steps(
     tolerance: float = 1e-4,
     movement: float = 1e-3,
 ) -> None:
-    """After `steps` steps the weights are the reference's, and so was each step's loss, norm and rate.
+    """After `steps` steps the weights are the reference's, as are each step's loss, norm and learning rate.
 
-    Weights are compared by tensor in L2, relative to the tensor, to `tolerance`; and all together, relative
-    to the way that training moved them, to `movement`: where steps are small, weights would agree even if
-    nothing had been learned. Both optimisers divide a gradient by its own size, and of a gradient that is
-    nothing but rounding (`measures.NOTHING` of the whole one, on the reference, before and after) they make
-    steps of full length in a random direction. Such tensors change no vector, and are left out of both. The
-    encoder has no ReLU; see `EnginePair.fresh_and_smooth`.
+    Weights are compared twice: each tensor in L2 relative to its norm, to `tolerance`; and all together,
+    relative to the distance that training moved them, to `movement`: after small steps, weights would agree
+    even if nothing had been learned. Both optimisers divide a gradient by its size, so a gradient that is
+    only rounding (below `comparisons.NOTHING` of the whole, on the reference, before and after) makes steps
+    of full length in a random direction. Such tensors change no vector and are left out. The encoder has no
+    ReLU; see `EnginePair.fresh_and_smooth`.
     """
     compare = Comparison(f"steps of {(optimizer or pair.optimizer).name}", case.id)
     start = pair.weights(pair.fresh_and_smooth(case, pair.reference))
@@ -87,7 +87,7 @@ def _compare_step(
 ) -> None:
     what = f"of step {number} differs from the reference's"
     compare.same_number(f"`loss` {what}", result.loss, expected.loss, tolerance)
-    # A norm is not what is minimised: it follows rounding in the weights ten times as closely.
+    # Rounding in the weights changes the gradient's norm ten times as much as the loss.
     compare.same_number(
         f"`grad_norm` {what}", result.grad_norm, expected.grad_norm, 10 * tolerance
     )
@@ -100,7 +100,7 @@ def _compare_step(
 def check_momentum_and_queue(
     pair: EnginePair, case: Case, steps: int = 6, tolerance: float = 1e-4
 ) -> None:
-    """The memory of a loss and its moving average go on as the reference's: so do losses and metrics."""
+    """The memory of a loss and its moving average follow the reference's, as losses and metrics show."""
     compare = Comparison("momentum-and-queue", case.id)
     theirs = _train(pair, case, pair.reference, None, steps)
     mine = _train(pair, case, pair.engine, None, steps)
@@ -119,9 +119,9 @@ def check_momentum_and_queue(
 def check_moving_average(
     pair: EnginePair, case: Case, ema: float = 0.5, tolerance: float = 1e-5
 ) -> None:
-    """`swap_average` gives the encoder the average of its weights after each step, and gives them back.
+    """`swap_average` exchanges an encoder's weights for their moving average, and a second call restores them.
 
-    The average is computed here from the weights of two steps of plain descent, which needs no reference.
+    The expected average is computed here from the weights of two steps of gradient descent, without reference.
     """
     compare = Comparison("moving-average", case.id)
     encoder = pair.fresh(case, pair.engine)
@@ -152,10 +152,10 @@ def check_moving_average(
 
 
 def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> None:
-    """Gradients are clipped once, to `max_grad_norm` over all parameters; 0 leaves them as they are.
+    """Gradients are clipped once, to `max_grad_norm` over all parameters; 0 means no clipping.
 
-    Under plain descent the weights move by the rate times the clipped gradient, which needs no reference. The
-    loss of `case` has no weights of its own, and none of the encoder's are saved twice.
+    Under gradient descent the weights move by the learning rate times the clipped gradient, which needs no
+    reference. The loss of `case` has no weights, and none of the encoder's are saved twice.
     """
     compare = Comparison("clipping", case.id)
     shared = pair.shared(case, pair.engine)
@@ -184,14 +184,14 @@ def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> Non
 
 @attrs.frozen
 class _Trained:
-    """What training has left."""
+    """Results of training."""
 
     encoder: Encoder
     weights: Arrays
     results: list[StepResult]
-    """One for each step."""
+    """One per step."""
     without_gradient: set[str]
-    """Parameters whose gradient is rounding before and after, of the reference alone."""
+    """Parameters whose gradient is only rounding before and after training; empty but for the reference."""
 
 
 def _train(
@@ -202,7 +202,7 @@ def _train(
     steps: int,
 ) -> _Trained:
     encoder = pair.fresh_and_smooth(case, engine)
-    # What an engine keeps for encoding would be of before the first step.
+    # If the engine caches weights for encoding, this fills the cache before the first step.
     encoder.encode(SENTENCES[:1])
     trainer = pair.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)
     tiny: set[str] = set()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Mix(Transform):
-    """A transform of drawn numbers, to half the width."""
+    """A transform with random mean and matrix, which halves the width."""
 
     name: ClassVar[str] = "mix-to-half"
 
@@ -31,7 +31,7 @@ class Mix(Transform):
         return width // 2
 
     def fit(self, vectors: Any, backbone: Any) -> tuple[Any, Any]:
-        """Return drawn numbers."""
+        """Return a random mean and matrix."""
         import numpy as np
 
         rng, width = np.random.default_rng(3), vectors.shape[1]
@@ -39,13 +39,14 @@ class Mix(Transform):
 
 
 HEAD = Head(projection=18, bias=True, dimensions=7, normalize=True, transform=Mix())
-"""Head of the case of `check_transform`: every part that a head without hidden layers has."""
+"""Head of the encoder in `check_transform`: every part of a head but hidden layers."""
 
 
 def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
-    """A fitted transform, and what it is fitted on, are the reference's; saved and loaded they stay.
+    """A fitted transform gives the reference's vectors, also after saving and loading.
 
-    The encoder before the fit stays as it is. The case gets the head `HEAD`.
+    Its record of the texts is kept, and the encoder before the fit is not changed. The case gets the head
+    `HEAD`.
     """
     headed = attrs.evolve(case, head=HEAD)
     compare = Comparison("transform", case.id)
@@ -60,7 +61,7 @@ def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> No
 def _transformed(
     compare: Comparison, name: str, encoder: Encoder
 ) -> dict[str, NDArray[np.float32]]:
-    """Return the vectors before and after a fit, and of the fitted encoder that was saved and loaded."""
+    """Return the vectors without the transform, with it, and with it after saving and loading."""
     import numpy as np
 
     before = encoder.encode(SENTENCES)

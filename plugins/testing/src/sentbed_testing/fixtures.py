@@ -1,6 +1,6 @@
-"""Fixtures for the tests of a plugin.
+"""Pytest fixtures for the tests of a plugin.
 
-A `conftest.py` asks for them with `pytest_plugins = ["sentbed_testing.fixtures"]`.
+Load them in `conftest.py` with `pytest_plugins = ["sentbed_testing.fixtures"]`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def sentences() -> tuple[str, ...]:
 
 @pytest.fixture
 def token_states() -> Callable[..., TokenStates]:
-    """Draw states: `token_states(lengths, side="left", needs={"layers"})`.
+    """Return a function that draws states: `token_states(lengths, side="left", needs={"layers"})`.
 
-    The numbers of a sentence are the same wherever its padding is, and padding holds garbage.
+    The states of a sentence do not depend on where its padding is; padding holds large random numbers.
     """
     pytest.importorskip("torch", reason="token states need PyTorch")
     return random_token_states.draw_states
@@ -37,9 +37,9 @@ def token_states() -> Callable[..., TokenStates]:
 
 @pytest.fixture
 def tiny_encoder() -> Callable[..., Encoder]:
-    """Build a tiny encoder with random weights: `tiny_encoder(pooler=MyPooler())`.
+    """Return a function that builds a tiny random encoder: `tiny_encoder(pooler=MyPooler())`.
 
-    It takes a `backbone` and a `prompt` too, and skips the test where the other parts are not installed.
+    It also takes a `backbone` and a `prompt`, and skips the test if the other parts are not installed.
     """
     return _tiny_encoder
 

@@ -18,7 +18,7 @@ HEAVY = (
     "pandas", "datasets", "pyarrow", "matplotlib", "nltk", "mteb", "peft", "accelerate", "tensorboard",
     "mlflow", "onnx", "onnxruntime", "openvino", "nncf", "sentence_transformers", "ray",
 )  # fmt: skip
-"""Libraries that take longer to load than all of `sentbed check` may take."""
+"""Libraries whose import takes longer than `sentbed check` as a whole may take."""
 
 WATCH = """
 import base64, importlib, importlib.util, json, pickle, sys, traceback
@@ -39,7 +39,7 @@ class Watch:
 
 sys.meta_path.insert(0, Watch())
 """
-"""Beginning of a program that notes in `places` where each library of `HEAVY` is imported first."""
+"""Beginning of a program that records in `places` where each library of `HEAVY` is first imported."""
 
 _CODE = (
     WATCH
@@ -63,7 +63,7 @@ print(json.dumps([[name, places[name]] for name in places if name in sys.modules
 
 
 def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Yield each heavy library that is loaded, and the line of the component's package that loads it."""
+    """Yield each heavy library that is loaded, and the line in the component's package that imports it."""
     cls = subject.cls
     if "." in cls.__qualname__:
         raise NotRunError(

@@ -16,6 +16,6 @@ def commands() -> Mapping[str, Lazy]:
     return {
         "check-plugin": Lazy(
             "sentbed_testing.check_plugin_command:check_plugin",
-            "Hold a plugin, and all that it offers, to their rules.",
+            "Check a plugin and everything that it offers against their rules.",
         )
     }

@@ -50,7 +50,7 @@ from sentbed_testing.conformance import (
 from sentbed_testing.heavy_imports import HEAVY, WATCH
 
 IMPORT_SECONDS = 0.5
-"""Longest processor time that importing a plugin may add to every command of sentbed."""
+"""Longest CPU time in seconds that importing a plugin may add to every command of sentbed."""
 TRIES = 3
 """Number of times that a slow import is measured; the shortest counts."""
 MINIMAL: Mapping[str, Any] = MappingProxyType(
@@ -114,29 +114,29 @@ class PluginReport:
 
 @attrs.frozen
 class _Plugin:
-    """A loaded plugin, as its rules see it."""
+    """A loaded plugin with everything that its rules read."""
 
     info: Any
-    """What the registry knows of it."""
+    """Its entry in the registry."""
     value: object
-    """What its entry point names."""
+    """The object that its entry point names."""
     offers: Mapping[str, Offer]
-    """`KIND/NAME` -> what it offers."""
+    """`KIND/NAME` -> component, command or recipe table."""
     plugins: Plugins
-    """All that is installed."""
+    """All installed plugins."""
     examples: Mapping[str, Fields]
-    """`KIND/NAME` -> fields to test with."""
+    """`KIND/NAME` -> fields to test it with."""
 
     def offered(self, kind: str) -> Iterator[tuple[str, Any]]:
-        """Yield name and value of each command, or each table, that can be imported."""
+        """Yield name and value of everything of this kind (`command`, `table`) that can be imported."""
         for at, offer in self.offers.items():
             if at.startswith(f"{kind}/"):
-                # What cannot be imported breaks the rule `offers`.
+                # An import that fails is a finding of the rule `offers`.
                 with suppress(PluginError):
                     yield offer.name, offer.value
 
     def recipe(self) -> Recipe:
-        """Return a minimal recipe with its tables. Raises `NotRunError` if one cannot be made here."""
+        """Return a minimal recipe with the plugin's tables. Raises `NotRunError` if none can be created."""
         table: dict[str, Any] = dict(MINIMAL)
         for name, _ in self.offered("table"):
             table[name] = dict(self.examples.get(f"table/{name}", {}))
@@ -167,7 +167,7 @@ class _Plugin:
 
 @attrs.frozen(eq=False)
 class PluginRule:
-    """A rule of one plugin. Called, it raises `ConformanceError` or `NotRunError`."""
+    """A rule of one plugin. Calling it raises `ConformanceError` if it is broken, or `NotRunError`."""
 
     name: str
     plugin: str
@@ -179,7 +179,7 @@ class PluginRule:
         return f"plugin/{self.plugin}/{self.name}"
 
     def __call__(self, example: Mapping[str, Any] | None = None) -> None:
-        """Try the rule. `example` has fields of a component, which a plugin does without."""
+        """Run the rule. `example` is ignored: it is there so that all rules can be called alike."""
         __tracebackhide__ = True
         failures = []
         for what, fix in self.check():
@@ -200,8 +200,8 @@ def check_plugin(
     `docs/plugins/testing.md` has the rules in words.
 
     Args:
-        name: the plugin or its distribution, as `sentbed plugins` lists them. Of a distribution with
-            several plugins, all are checked.
+        name: the plugin or its distribution, as `sentbed plugins` lists them. All plugins of a distribution
+            are checked.
         examples: `KIND/NAME` of a component -> its `example`; see `check_component`.
         skip: `KIND/NAME` of a component -> rule -> reason for which it does not apply.
         jax: also test poolers and losses under JAX.
@@ -233,8 +233,8 @@ def plugin_rules(
 ) -> dict[str, PluginRule | ComponentRule]:
     """Return the rules of a plugin and of its components by id, each to be called.
 
-    Arguments are as of `check_plugin`. With `must_run`, a rule of a component that cannot be tried has
-    failed, unless `skip` has a reason.
+    Arguments are those of `check_plugin`. With `must_run`, a rule of a component that cannot be run fails,
+    unless `skip` gives a reason.
     """
     __tracebackhide__ = True
     of_plugin, of_components = _rules_of(name, examples, skip, jax, must_run)
@@ -312,7 +312,7 @@ def _rules_of(
 
 
 def _named(name: str, plugins: Plugins) -> list[Any]:
-    """Return the plugins of a name or of a distribution; raise `ConformanceError` if there are none."""
+    """Return the plugins with this name or distribution; raise `ConformanceError` if there are none."""
     __tracebackhide__ = True
     infos = []
     names = set()
@@ -330,7 +330,7 @@ def _named(name: str, plugins: Plugins) -> list[Any]:
 
 
 def loads(info: Any) -> Findings:
-    """Its entry point is found and loads, and its hooks return what they should."""
+    """Its entry point can be imported, and its hooks return values of the right types."""
     if info.status != "loaded":
         place = f" @ {info.place}" if info.place else ""
         yield (
@@ -340,7 +340,7 @@ def loads(info: Any) -> Findings:
 
 
 def _offers(plugins: Plugins, info: Any) -> Iterator[Offer]:
-    """Yield what a plugin offers, also under a name that others claim."""
+    """Yield everything that a plugin offers, also under names that other distributions claim too."""
     claims = (claim for clash in plugins.clashes.values() for claim in clash.claims)
     every = (
         *plugins.components.values(),
@@ -354,7 +354,7 @@ def _offers(plugins: Plugins, info: Any) -> Iterator[Offer]:
 
 
 def api(plugin: _Plugin) -> Findings:
-    """It says for which interface it is written, or needs one version of sentbed."""
+    """It declares the API version that it is written for, or requires one exact version of sentbed."""
     try:
         needed = [
             Requirement(line) for line in requires(plugin.info.distribution) or ()
@@ -374,7 +374,7 @@ def api(plugin: _Plugin) -> Findings:
 
 
 def hooks(plugin: _Plugin) -> Findings:
-    """It implements a hook, and marks each function that is named like one."""
+    """It implements a hook, and marks each function whose name is that of a hook."""
     if not plugin.info.kinds and not plugin.info.hooks:
         yield (
             "it implements no hook",
@@ -459,7 +459,7 @@ def private(plugin: _Plugin) -> Findings:
 
 
 def commands(plugin: _Plugin) -> Findings:
-    """`--help` of each command works, and says what the command does."""
+    """`--help` of each command works, and describes the command."""
     for name, command in plugin.offered("command"):
         yield from _help(name, command)
 
@@ -485,7 +485,7 @@ def _help(words: str, command: click.Command) -> Findings:
 
 
 def tables(plugin: _Plugin) -> Findings:
-    """Each recipe table can be made, and judges a minimal recipe in sentences."""
+    """Each recipe table can be created, and its `problems` yields sentences for a minimal recipe."""
     for name, cls in plugin.offered("table"):
         example = dict(plugin.examples.get(f"table/{name}", {}))
         _, problems = structure(
@@ -521,7 +521,7 @@ def tables(plugin: _Plugin) -> Findings:
 
 
 def sections(plugin: _Plugin) -> Findings:
-    """`report_sections` gives tables that a report can hold, of a run with scores and of one without."""
+    """`report_sections` returns valid sections for a run with scores and for a failed run without."""
     if "report_sections" not in plugin.info.hooks:
         return
     recipe = plugin.recipe()

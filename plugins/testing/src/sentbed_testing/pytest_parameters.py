@@ -1,4 +1,4 @@
-"""One pytest case for each rule: `parametrize_with_rules`."""
+"""One pytest case per rule: `parametrize_with_rules`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Rules: TypeAlias = "Mapping[str, ComponentRule | EngineRule | PluginRule]"
 def parametrize_with_rules(
     subjects: Iterable[type[Any] | Rules], **options: Any
 ) -> pytest.MarkDecorator:
-    """Return a pytest decorator that parametrizes a test with `rule`, a function for each rule.
+    """Return a pytest decorator that parametrizes a test with `rule`, a callable that the test calls.
 
-    The test calls it. A rule that is broken fails; one that cannot be tried here, or of which the component is
-    exempt, is skipped with the reason. Ids are such as `pooler/mean/padding`, of an engine
-    `cpu/encode/bert/mean/info-nce`, of a plugin `plugin/poolers/imports`.
+    A broken rule fails the test; a rule that cannot be run, or from which the component is exempt, skips it
+    with the reason. Ids look like `pooler/mean/padding` (component), `cpu/encode/bert/mean/info-nce` (engine)
+    and `plugin/poolers/imports` (plugin).
 
     Args:
         subjects: classes of components, and what `component_rules`, `engine_rules` or `plugin_rules` returns.

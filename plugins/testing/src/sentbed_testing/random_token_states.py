@@ -16,11 +16,11 @@ from sentbed_testing.component_under_test import NotRunError, Subject
 WIDTH = 8
 """Default width of states and vectors."""
 LENGTHS = (7, 2, 4, 1, 9)
-"""Lengths in tokens of the sentences of a batch."""
+"""Number of tokens of each sentence of a batch."""
 LAYERS = 3
 """Number of layers, without the embeddings."""
 GARBAGE = 1e4
-"""Magnitude of the states of padding, representable in bf16."""
+"""Magnitude of the random states of padding; bf16 can represent it."""
 
 
 def load_torch() -> Any:
@@ -35,16 +35,16 @@ def load_torch() -> Any:
 
 @contextmanager
 def seeded(seed: int = 0) -> Iterator[None]:
-    """Seed torch's generator, and restore it afterwards."""
+    """Seed torch's CPU generator, and restore it afterwards."""
     torch = load_torch()
     with torch.random.fork_rng(devices=[]):
-        # Not `torch.manual_seed`, which takes a thousand times as long: it keeps the stack for GPUs to come.
+        # `torch.manual_seed` takes a thousand times as long: it records the stack for GPUs not yet started.
         torch.default_generator.manual_seed(seed)
         yield
 
 
 def build(subject: Subject, seed: int = 0) -> Module:
-    """Return the module of a pooler or a loss, initialised with a seed."""
+    """Return the module of a pooler or a loss, initialised from a seed."""
     part = subject.ready
     with seeded(seed):
         return returned(
@@ -61,10 +61,10 @@ def draw_states(
     seed: int = 0,
     garbage: float = GARBAGE,
 ) -> TokenStates:
-    """Return token states of sentences of these lengths; real states do not depend on the padding.
+    """Return random token states of sentences of these lengths; real states do not depend on the padding.
 
     Args:
-        lengths: real tokens of each sentence.
+        lengths: number of real tokens of each sentence.
         width: dimension of a token state.
         side: side of the padding, `right` or `left`; `none` cuts all to the shortest, without a mask.
         needs: which of `layers`, `decoder` and `mask-token` the states have.
@@ -121,10 +121,10 @@ def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates
 
 
 def own_memory(value: Any) -> Any:
-    """Return tensors, in tuples, lists and mappings too, in memory of their own.
+    """Return `value` with copies of its tensors, also of those within tuples, lists and mappings.
 
-    A processor may add in another order where data is aligned otherwise, as that of a view is: two results
-    can be equal to the bit only where both are computed from such copies.
+    A CPU may sum in another order if data is aligned differently, as that of a view may be. Results are only
+    comparable to the bit if both are computed from such copies.
     """
     if isinstance(value, load_torch().Tensor):
         return value.detach().clone()

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOLERANCE = 1e-5
-"""Tolerance relative to the largest value for sums in another shape."""
+"""Tolerance relative to the largest value for sums over another shape."""
 PACKED = 1e-4
 """Tolerance relative to the largest value for another order of the same operations."""
 MAX_LENGTH = 16
 HARD = ("", "a", "Grüße aus Köln, 東京 und 🙂🙂🙂!", "word " * 100)
-"""Texts that a tokenizer must take: empty, short, of other scripts, too long."""
+"""Texts that a tokenizer must accept: empty, short, in other scripts, too long."""
 GIVES = {"layers": "layers", "decoder": "decoder_state", "mask-token": "mask_state"}
-"""Offer of a backbone -> field of `TokenStates` that has it."""
+"""Offer of a backbone -> field of `TokenStates` that holds it."""
 
 
 def _build(
@@ -41,7 +41,7 @@ def _build(
 def _batch(
     built: BuiltBackbone, count: int = 5, side: str = "right"
 ) -> tuple[Tensor, Tensor]:
-    """Return ids and mask of some sentences."""
+    """Return token ids and mask of the first sentences, both `(count, length)`."""
     torch = load_torch()
     tokens = built.tokenizer.encode(
         SENTENCES[:count], min(MAX_LENGTH, built.max_length)
@@ -69,12 +69,12 @@ def _states(
 
 
 def _real(states: TokenStates, mask: Tensor) -> Tensor:
-    """Return the states of real tokens, one after the other."""
+    """Return the states of real tokens, `(tokens, width)`."""
     return states.last_hidden_state[mask.bool()]
 
 
 def built(subject: Subject) -> Findings:
-    """What it builds has a width, a length, an origin, and states of that width for every token."""
+    """A built backbone has a width, a maximum length, an origin, and states of that width."""
     backbone = _build(subject)
     for name, kind in (("width", int), ("max_length", int)):
         value = getattr(backbone, name, None)
@@ -101,11 +101,11 @@ def built(subject: Subject) -> Findings:
 
 
 def offers(subject: Subject) -> Findings:
-    """What it offers to poolers, its states have where it is asked for."""
+    """Its states contain what it offers to poolers, if `BuildContext.needs` asks for it."""
     offered = subject.part.traits.offers or frozenset()
     for need in sorted(offered & GIVES.keys()):
         if need == "mask-token":
-            continue  # Whether a text has the token is the prompt's business.
+            continue  # It is the prompt that puts the token into a text.
         backbone = _build(subject, frozenset({need}))
         if getattr(_states(backbone.module, *_batch(backbone)), GIVES[need]) is None:
             yield (
@@ -160,7 +160,7 @@ def _span(backbone: BuiltBackbone) -> Findings:
 
 
 def padding(subject: Subject) -> Findings:
-    """The states of a text are those that it has alone; a mask of None is one of ones only."""
+    """A text has the same states alone and beside longer texts, with a mask of None or of ones."""
     backbone = _build(subject)
     ids, mask = _batch(backbone)
     together = _real(_states(backbone.module, ids, mask), mask)
@@ -183,12 +183,12 @@ def padding(subject: Subject) -> Findings:
 
 
 def save(subject: Subject) -> Findings:
-    """Saved and built again from there, it has the same tokens and the same states."""
+    """A saved backbone that is built again gives the same token ids and states."""
     backbone = _build(subject)
     ids, mask = _batch(backbone)
     before = _real(_states(backbone.module, ids, mask), mask)
     with tempfile.TemporaryDirectory() as name:
-        # It makes the directory.
+        # `save` creates the directory.
         place = Path(name) / "backbone"
         backbone.save(place)
         with seeded(1):
@@ -212,7 +212,7 @@ def save(subject: Subject) -> Findings:
 
 
 def inference(subject: Subject) -> Findings:
-    """The copy that encodes gives the states of the module in eval mode, and has no gradient."""
+    """`inference` returns a module with the states of the backbone in eval mode."""
     torch = load_torch()
     backbone = _build(subject)
     ids, mask = _batch(backbone)
@@ -232,7 +232,7 @@ def inference(subject: Subject) -> Findings:
 
 
 def tokenizer(subject: Subject) -> Findings:
-    """The tokenizer keeps to a length, cuts at the end, and gives a text the same ids beside any other."""
+    """The tokenizer keeps to a length, truncates at the end, and treats each text on its own."""
     tokenizer = _build(subject).tokenizer
     texts = [*SENTENCES[:3], *HARD]
     together = tokenizer.encode(texts, MAX_LENGTH)
@@ -274,7 +274,7 @@ def tokenizer(subject: Subject) -> Findings:
 
 
 def logits(subject: Subject) -> Findings:
-    """One that says `predicts` has a finite logit for each token of its vocabulary, also for no state."""
+    """If its traits say `predicts`, `logits` returns a finite number per token of its vocabulary."""
     import numpy as np
 
     if not subject.part.traits.predicts:

@@ -48,7 +48,7 @@ def named(subject: Subject) -> Findings:
         )
 
     at, plugins = (subject.kind, name), installed()
-    # Of a clash that is not decided, no claim is among the components.
+    # A name that two distributions claim, with no decision, is only among the clashes.
     claims: tuple[Offer, ...] = (
         (plugins.components[at],) if at in plugins.components else ()
     )
@@ -67,7 +67,7 @@ def _identity(cls: type[Any]) -> tuple[str, str]:
 
 
 def documented(subject: Subject) -> Findings:
-    """Class and fields say what they are."""
+    """Class and fields have docstrings."""
     if not (subject.cls.__doc__ or "").strip():
         yield (
             "the class has no docstring",
@@ -104,7 +104,7 @@ def documented(subject: Subject) -> Findings:
 
 
 def protocol(subject: Subject) -> Findings:
-    """It keeps the promises of its kind: base class, methods, traits, and arguments that core gives them."""
+    """It has the base class, methods and traits of its kind, and its methods take the arguments core passes."""
     cls, kind = subject.cls, KINDS[subject.kind]
     if attrs.has(cls) and (fault := promise_fault(kind, cls)):
         what, _, fix = fault.partition("; ")

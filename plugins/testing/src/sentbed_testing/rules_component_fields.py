@@ -38,7 +38,7 @@ ODD: Mapping[Any, tuple[Any, ...]] = {
     tuple: ([],),
     Mapping: ({},),
 }
-"""Mistaken values in a recipe, by the type of the field."""
+"""Type of a field -> mistaken values that a recipe might give it."""
 
 
 def field_types(subject: Subject) -> Findings:
@@ -170,7 +170,7 @@ def toml(subject: Subject) -> Findings:
 
 
 def values(subject: Subject) -> Findings:
-    """Two with the same fields are equal, and it can be pickled."""
+    """Two instances with equal fields are equal and have equal hashes, and an instance can be pickled."""
     part = subject.part
     like = subject.cls(
         **{
@@ -251,7 +251,7 @@ def _odd(hint: Any) -> Iterator[Any]:
 
 
 def _sentences(part: Any, setting: str) -> Findings:
-    """Yield the faults of the problems that a component's `check` yields."""
+    """Yield a finding if a component's `check` raises, or yields anything but sentences."""
     try:
         problems = list(part.check())
     except Exception as error:  # noqa: BLE001 - this is what is looked for
@@ -270,7 +270,7 @@ def _sentences(part: Any, setting: str) -> Findings:
 
 
 def machine(subject: Subject) -> Findings:
-    """A setting of the machine has a default, which holds where a directory's value is left out."""
+    """A field that belongs to the machine has a default: its value in a saved directory is ignored."""
     if not attrs.has(subject.cls):
         raise NotRunError("it is no attrs class; see the rule `frozen`")
     for field in attrs.fields(subject.cls):
@@ -297,11 +297,11 @@ OF_THE_INNER: Mapping[str, Mapping[str, Any]] = {
     "data": {"fetches": True},
     "evaluator": {"development": False, "reads": frozenset({"vector"})},
 }
-"""Kind -> traits of a component within another of its kind, which follow for that."""
+"""Kind -> traits that a component inherits from an inner component of its kind."""
 
 
 def inner(subject: Subject) -> Findings:
-    """A component of its kind in a field is checked by core alone, and its traits are passed on."""
+    """If a field holds a component of the same kind, only core checks it, and its traits are passed on."""
     part, kind = subject.part, subject.kind
     expected = OF_THE_INNER.get(kind, {})
     if not attrs.has(subject.cls):
@@ -334,7 +334,7 @@ def inner(subject: Subject) -> Findings:
 
 
 def _probe(inner: Any, traits: Mapping[str, Any], calls: list[str]) -> Any:
-    """Return a component like `inner`, with these traits; calls of its `check` are counted in `calls`."""
+    """Return a copy of `inner` with these traits, whose `check` records each call in `calls`."""
     cls: Any = type(inner)
     metaclass: Any = type(cls)
 

@@ -1,4 +1,4 @@
-"""Rules of a data source, tested on the data of its example."""
+"""Rules of a data source, tested on the data that its example names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 ROWS = 20
-"""Maximum number of rows read by index; all texts are iterated over once."""
+"""Maximum number of rows that are read by index."""
 
 
 def columns(subject: Subject) -> Findings:
-    """Its columns are known before it is opened, and are those that it then has."""
+    """The source names its columns before it is opened, and the opened data set has the same."""
     column_names = subject.ready.columns
     names_are_text = isinstance(column_names, tuple) and all(
         isinstance(name, str) and name for name in column_names
@@ -55,7 +55,7 @@ def _open(subject: Subject) -> Dataset:
 
 
 def _row_indices(dataset: Dataset) -> list[int]:
-    """Return row indices that are not sorted, with one of them twice."""
+    """Return row indices that are not sorted, with a repetition."""
     last = len(dataset) - 1
     spread = [place * last // ROWS for place in range(ROWS)]
     return [last, *dict.fromkeys(spread), 0]
@@ -64,7 +64,7 @@ def _row_indices(dataset: Dataset) -> list[int]:
 def _one_by_one(
     dataset: Dataset, indices: Sequence[int], epoch: int
 ) -> dict[str, list[Any]]:
-    """Return the columns of rows, each of which is asked for alone."""
+    """Return the columns of some rows, read with one call per row."""
     columns: dict[str, list[Any]] = {name: [] for name in dataset.columns}
     for index in indices:
         for name, values in dataset.rows([index], epoch).items():
@@ -86,7 +86,7 @@ def _is_finite(value: object) -> bool:
 
 
 def rows(subject: Subject) -> Findings:
-    """Rows are strings or numbers, one for each index, in that order, and the same every time."""
+    """`rows` returns a string or number per index, in the order of the indices, the same every time."""
     dataset = _open(subject)
     if not len(dataset):
         yield "it has no rows", "give an `example` that names data with some rows"
@@ -145,7 +145,7 @@ def rows(subject: Subject) -> Findings:
 
 
 def texts(subject: Subject) -> Findings:
-    """`texts` gives every text of the columns that are asked for."""
+    """`texts` yields every text of the columns that are asked for, and no other."""
     dataset = _open(subject)
     for text in dataset.texts():
         if not isinstance(text, str):
@@ -183,7 +183,7 @@ def texts(subject: Subject) -> Findings:
 
 
 def fingerprint(subject: Subject) -> Findings:
-    """The fingerprint is the same whenever the same data is opened."""
+    """Two data sets that are opened from the same source have the same fingerprint."""
     dataset, other = _open(subject), _open(subject)
     if not isinstance(dataset.fingerprint, str) or not dataset.fingerprint:
         yield (
@@ -198,7 +198,7 @@ def fingerprint(subject: Subject) -> Findings:
 
 
 def bad_index(subject: Subject) -> Findings:
-    """A row that is not there is an error."""
+    """Reading a row beyond the last one is an error."""
     dataset = _open(subject)
     try:
         dataset.rows([len(dataset)])

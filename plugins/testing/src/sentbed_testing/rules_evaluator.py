@@ -1,4 +1,4 @@
-"""Rules of an evaluator, tested with an encoder that derives vectors from the letters of a text."""
+"""Rules of an evaluator, tested with an encoder that derives pseudo-random vectors from texts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 WIDTH = 16
 FEW = 20
-"""Largest number of values that may be folds, thresholds or whole scores in place of items."""
+"""Largest number of values that are suspected of being folds, thresholds or scores, not items."""
 TRIED_TEXTS = 12
-"""Number of texts that are given another vector, one after the other."""
+"""Number of texts whose vector is changed, one after the other."""
 MOST_MOVED = 0.5
-"""Largest share of values that a text decides which is a few items' own."""
+"""Largest share of values that may change with the vector of one text, if the values are items."""
 ROUNDING = 0.006
-"""Tolerance between a score and its items: papers, and SentEval, round to two digits."""
+"""Tolerance between a score and the one computed from its items: papers and SentEval round to two digits."""
 
 
 class LetterBackbone(BuiltBackbone):
@@ -63,9 +63,9 @@ class LetterEncoder(TextEncoder):
     def __init__(self) -> None:
         self.backbone = LetterBackbone()
         self.misused = ""
-        """Type of an argument of `encode` that is not a sequence of texts."""
+        """Type of an argument of `encode` that is not a sequence of strings; empty if there was none."""
         self.other: str | None = None
-        """Text that has another vector than usual."""
+        """Text whose vector is replaced by another one."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text."""
@@ -77,11 +77,11 @@ class LetterEncoder(TextEncoder):
         return np.array(rows, np.float32).reshape(len(rows), WIDTH)
 
     def at_length(self, max_length: int) -> LetterEncoder:
-        """Return the encoder as it is: what times texts of one length can be tried with it."""
+        """Return the encoder itself, so that evaluators of speed at a given length can be tested."""
         return self
 
     def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> TextEncoder:
-        """Return an encoder that hands the code points of texts to the wrapped `LetterPlaced`."""
+        """Return an encoder that passes the code points of texts to the wrapped `LetterPlaced`."""
         return _Through(wrap(LetterPlaced(self)))
 
     def _vector(self, text: str) -> NDArray[Any]:
@@ -152,7 +152,7 @@ def _first(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
 
 
 def lists(subject: Subject) -> Findings:
-    """What it prepares are lists of strings; it scores each of them, and prepares the same again."""
+    """`prepare` returns lists of strings, the same every time, and every list is used."""
     prepared = subject.ready.prepare()
     subject.kept.setdefault("prepared", prepared)
     if isinstance(prepared, DrivesEncoder):
@@ -194,11 +194,11 @@ def lists(subject: Subject) -> Findings:
 
 
 class _Taken(Vectors):
-    """`Vectors` that record which lists are accessed."""
+    """`Vectors` that record the names of the lists that are read."""
 
     @cached_property
     def names(self) -> set[str]:
-        """Names of the accessed lists."""
+        """Names of the lists that were read."""
         return set()
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
@@ -207,7 +207,7 @@ class _Taken(Vectors):
 
 
 def scores(subject: Subject) -> Findings:
-    """Its scores are finite numbers, each with its protocol, and the primary one too."""
+    """Its scores and the primary number are finite, and each score has a distinct protocol."""
     evaluation, encoder = _first(subject)
     if not isinstance(evaluation, Evaluation):
         yield f"its score is {type(evaluation).__name__}", "return an `Evaluation`"
@@ -253,7 +253,7 @@ def _finite(value: object) -> bool:
 
 
 def repeatable(subject: Subject) -> Findings:
-    """Evaluated twice, the same encoder has the same scores, prepared anew or not."""
+    """A second evaluation of the same encoder gives the same scores, also if prepared anew."""
     first, encoder = _first(subject)[0], LetterEncoder()
     for other in (
         _prepared(subject).evaluate(encoder),
@@ -286,13 +286,13 @@ def _numbers(evaluation: Evaluation) -> dict[tuple[str, ...], float]:
 
 
 def _name(score: Score) -> tuple[str, str, str]:
-    """Return what tells a score from others of its evaluation."""
+    """Return the key of a score within its evaluation."""
     protocol = repr(sorted(score.protocol.items(), key=str))
     return score.task, score.metric, protocol
 
 
 def items(subject: Subject) -> Findings:
-    """A score that says what it was computed from follows from it; texts of items are as many, and encoded."""
+    """A score can be recomputed from its items, and `item_texts` has the encoded texts of each item."""
     for score in _first(subject)[0].scores:
         if score.items is None:
             continue
@@ -302,12 +302,12 @@ def items(subject: Subject) -> Findings:
                 f"the score {score.task}/{score.metric} is {score.value!r}, and its items give {again!r}",
                 "give the items, the statistic, the groups and the scale that the score was computed with",
             )
-        yield from _of_items(subject, score)
-        yield from _of_item_texts(subject, score, len(score.items.x))
+        yield from _aggregate_findings(subject, score)
+        yield from _item_text_findings(subject, score, len(score.items.x))
 
 
-def _of_item_texts(subject: Subject, score: Score, count: int) -> Findings:
-    """Yield a finding if the evaluation says which texts its items have, and these are not its items."""
+def _item_text_findings(subject: Subject, score: Score, count: int) -> Findings:
+    """Yield a finding if `item_texts` does not have as many items as the score, or texts not encoded."""
     prepared = _prepared(subject)
     if not isinstance(prepared, Prepared):
         return
@@ -333,10 +333,11 @@ def _of_item_texts(subject: Subject, score: Score, count: int) -> Findings:
             return
 
 
-def _of_items(subject: Subject, score: Score) -> Findings:
-    """Yield a finding if a mean is taken of few values that are each no item's: all follow from every text.
+def _aggregate_findings(subject: Subject, score: Score) -> Findings:
+    """Yield a finding if a score is the mean of a few aggregates, such as folds, in place of items.
 
-    A value that is one item's stays what it was where the text of another has another vector.
+    The value of an item does not change with the vector of another item's text; aggregates change with every
+    text.
     """
     prepared, items = _prepared(subject), score.items
     if (

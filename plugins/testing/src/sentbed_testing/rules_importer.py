@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def recognises(subject: Subject) -> Findings:
-    """It takes neither an empty directory, nor a text, nor nothing at all for its own, and says so."""
+    """`recognises` returns False for an empty directory, a text file and a path that does not exist."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         text = directory / "notes.txt"

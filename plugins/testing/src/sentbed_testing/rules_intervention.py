@@ -1,4 +1,4 @@
-"""Rules of an intervention, tested on random states of rows of different lengths."""
+"""Rules of an intervention, tested on random states of texts of different lengths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _places(subject: Subject) -> list[tuple[str, int]]:
 def _states(
     subject: Subject, place: tuple[str, int], side: str = "right"
 ) -> BlockStates:
-    """Return states of three rows, with a placeholder and an auxiliary prompt if the traits ask for them."""
+    """Return states of three texts, with a placeholder and an auxiliary prompt if the traits ask for them."""
     torch, traits = load_torch(), subject.part.traits
     with seeded(0):
         rows = [torch.randn(length, subject.width) for length in LENGTHS]
@@ -75,7 +75,7 @@ def _row(seen: BlockStates, row: int) -> BlockStates:
 def _each(
     subject: Subject, side: str = "right"
 ) -> Iterator[tuple[str, BlockStates, Tensor]]:
-    """Yield each place, its states, and what the intervention makes of them."""
+    """Yield each place with random states and the states that the intervention returns for them."""
     function: Any = subject.ready.build()
     for place in _places(subject):
         seen = _states(subject, place, side)
@@ -83,7 +83,7 @@ def _each(
 
 
 def places(subject: Subject) -> Findings:
-    """It acts somewhere: at known points of blocks that are numbered from 0, each once."""
+    """`places` names known points of blocks numbered from 0, at least one and each once."""
     positions = list(subject.ready.places)
     if not positions:
         yield "`places` is empty", "name at least one point and block"
@@ -97,7 +97,7 @@ def places(subject: Subject) -> Findings:
 
 
 def shape(subject: Subject) -> Findings:
-    """It returns states of the same shape, and leaves those that it was given as they are."""
+    """It returns states of the same shape, and does not change its input in place."""
     torch = load_torch()
     for place, seen, _ in _each(subject):
         before = seen.states.clone()
@@ -115,7 +115,7 @@ def shape(subject: Subject) -> Findings:
 
 
 def repeats(subject: Subject) -> Findings:
-    """A second call, and one of a function built anew, gives the same."""
+    """A second function that `build` returns gives the same states."""
     torch = load_torch()
     for (place, _, first), (_, _, second) in zip(
         _each(subject), _each(subject), strict=True
@@ -128,7 +128,7 @@ def repeats(subject: Subject) -> Findings:
 
 
 def padding(subject: Subject) -> Findings:
-    """A row has the states that it has alone, on whichever side it is padded."""
+    """A text has the same states alone and in a batch, padded on either side."""
     function = subject.ready.build()
     for side in ("right", "left"):
         for place, seen, states in _each(subject, side):
@@ -146,7 +146,7 @@ def padding(subject: Subject) -> Findings:
 
 
 def prefix(subject: Subject) -> Findings:
-    """With `shares_prefix`, states before the placeholder or the last token stay, and do not matter."""
+    """With `shares_prefix`, states before the placeholder (or last token) are neither changed nor read."""
     if not subject.part.traits.shares_prefix:
         return
     torch = load_torch()

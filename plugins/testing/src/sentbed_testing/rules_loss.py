@@ -1,4 +1,4 @@
-"""Rules of a loss's module, tested on random sentence vectors."""
+"""Rules of a loss's module, tested on random vectors."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 ROWS = 5
 TOLERANCE = 1e-5
-"""Tolerance relative to the loss, or to 1 if it is less, for sums in another order."""
+"""Tolerance for sums in another order, relative to the loss, or absolute if that is below 1."""
 
 Inputs = dict[str, Tensor]
 
 
-def draw_vectors(
+def draw_inputs(
     subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool = True
 ) -> Inputs:
-    """Return vectors, classes or numbers in [0, 1) for what a loss needs and, with `takes`, may use.
+    """Return random inputs of a loss: vectors, classes, or numbers in [0, 1).
 
-    For a loss that predicts tokens, vectors are logits of a vocabulary of `width` tokens.
+    They are for the columns that it needs and, with `takes`, those that it may use. For a loss that predicts
+    tokens, vectors are logits of a vocabulary of `width` tokens.
     """
     torch = load_torch()
     traits = subject.part.traits
@@ -64,12 +65,12 @@ def draw_vectors(
 
 
 def vectors_in(inputs: Mapping[str, Tensor]) -> Inputs:
-    """Return the vectors in the inputs of a loss: what has a gradient."""
+    """Return those inputs of a loss that are vectors, which alone have a gradient."""
     return {name: value for name, value in inputs.items() if value.ndim == 2}
 
 
 def has_state(module: Module) -> bool:
-    """Whether a module has an initial state."""
+    """Whether the module of a loss has an initial state."""
     return hasattr(module, "initial_state")
 
 
@@ -83,9 +84,9 @@ def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutpu
 
 
 def finite(subject: Subject) -> Findings:
-    """The loss of a batch and its gradients are numbers."""
+    """The loss of a batch and its gradients are finite."""
     module = build(subject)
-    inputs = draw_vectors(subject)
+    inputs = draw_inputs(subject)
     vectors = {
         name: value.requires_grad_() for name, value in vectors_in(inputs).items()
     }
@@ -102,7 +103,7 @@ def output(subject: Subject) -> Findings:
     torch = load_torch()
     module = build(subject)
     for rows, takes in ((ROWS, True), (ROWS, False), (2, True), (1, True)):
-        inputs = draw_vectors(subject, rows, takes=takes)
+        inputs = draw_inputs(subject, rows, takes=takes)
         for value in vectors_in(inputs).values():
             value.requires_grad_()
         result = call(module, inputs)
@@ -111,20 +112,12 @@ def output(subject: Subject) -> Findings:
             yield f"it returns {type(result).__name__}", "return a `LossOutput`"
             return
         loss = result.loss
-        if (
-            not isinstance(loss, torch.Tensor)
-            or loss.shape != ()
-            or loss.dtype != torch.float32
-        ):
-            shown = (
-                f"{tuple(loss.shape)} of {loss.dtype}"
-                if isinstance(loss, torch.Tensor)
-                else repr(loss)
-            )
-            yield (
-                f"{batch} the loss is {shown}",
-                "return a scalar tensor in fp32, the mean over the batch",
-            )
+        fix = "return a scalar tensor in fp32, the mean over the batch"
+        if not isinstance(loss, torch.Tensor):
+            yield f"{batch} the loss is {loss!r}", fix
+            return
+        if loss.shape != () or loss.dtype != torch.float32:
+            yield f"{batch} the loss is {tuple(loss.shape)} of {loss.dtype}", fix
             return
         if not torch.isfinite(loss):
             yield (
@@ -132,17 +125,12 @@ def output(subject: Subject) -> Findings:
                 "keep it finite: the last batch may be small",
             )
         attached = {**result.metrics, **(result.state or {})}
+        fix = "return tensors, with `.detach()`"
         for name, value in attached.items():
-            if not isinstance(value, torch.Tensor) or value.requires_grad:
-                kind = (
-                    "has a gradient"
-                    if isinstance(value, torch.Tensor)
-                    else "is no tensor"
-                )
-                yield (
-                    f"`{name}` of its metrics and state {kind}",
-                    "return tensors, with `.detach()`",
-                )
+            if not isinstance(value, torch.Tensor):
+                yield f"`{name}` of its metrics and state is no tensor", fix
+            elif value.requires_grad:
+                yield f"`{name}` of its metrics and state has a gradient", fix
         for name, value in result.metrics.items():
             if isinstance(value, torch.Tensor) and value.shape != ():
                 yield (
@@ -152,9 +140,9 @@ def output(subject: Subject) -> Findings:
 
 
 def state(subject: Subject) -> Findings:
-    """What it remembers comes in and goes out with the call, of the same names, shapes and types."""
+    """Its memory is passed to each call and returned by it, with the same names, shapes and types."""
     module = build(subject)
-    inputs = draw_vectors(subject)
+    inputs = draw_inputs(subject)
     stateful = subject.part.traits.stateful
     if has_state(module) != stateful:
         yield (
@@ -191,7 +179,7 @@ def state(subject: Subject) -> Findings:
 def order(subject: Subject) -> Findings:
     """The loss of a batch does not depend on the order of its rows."""
     module = build(subject)
-    inputs = draw_vectors(subject)
+    inputs = draw_inputs(subject)
     turned = [3, 0, 4, 2, 1]
     reordered_inputs = dict(inputs)
     for name, value in inputs.items():
@@ -243,18 +231,18 @@ def gradient(subject: Subject) -> Findings:
 
 
 def _arguments(subject: Subject, module: Module) -> tuple[Any, ...]:
-    """Return a batch and, of a loss with a state, the one that two steps have left."""
-    inputs = draw_vectors(subject)
+    """Return a batch and, if the loss has a state, its state after two steps."""
+    inputs = draw_inputs(subject)
     if not has_state(module):
         return (inputs,)
     after: Any = module.initial_state()
     for seed in (1, 2):
-        after = call(module, draw_vectors(subject, seed=seed), after).state
+        after = call(module, draw_inputs(subject, seed=seed), after).state
     return inputs, after
 
 
 def stateless(subject: Subject) -> Findings:
-    """A call changes no buffer, no attribute and no argument; and the same call gives the same."""
+    """A call changes no buffer, attribute or argument, and repeating it gives the same loss."""
     module = build(subject)
     for training in (True, False):
         module.train(training)
@@ -286,7 +274,7 @@ def _loss_and_state(module: Module, arguments: tuple[Any, ...]) -> tuple[Any, An
 
 
 def save(subject: Subject) -> Findings:
-    """Weights that are saved and loaded into a new module give the same loss."""
+    """A new module with the saved weights gives the same loss."""
     module, fresh = build(subject), build(subject, seed=1)
     remedy = "make it a `torch.nn.Parameter`, or return it as state"
     yield from torch_module_checks.loose_tensor_findings(module, remedy)
@@ -302,12 +290,12 @@ def save(subject: Subject) -> Findings:
 
 
 def traceable(subject: Subject) -> Findings:
-    """Nothing in it depends on the value of a tensor, so that XLA can compile it."""
+    """No shape and no branch depends on the values of a tensor, so that XLA can compile it."""
     from sentbed_testing.conformance import place
 
     module = build(subject)
     arguments = _arguments(subject, module)
-    module(*arguments)  # What fails with values has another reason.
+    module(*arguments)  # A failure on real values has another reason.
 
     def fakes(fake: Any) -> None:
         fake_arguments = []
@@ -324,7 +312,7 @@ def traceable(subject: Subject) -> Findings:
 
 
 def misfits(subject: Subject) -> Findings:
-    """What it says about a stage are sentences."""
+    """Its `misfits` yields sentences."""
     for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
         for problem in subject.part.misfits(rows, fixed):
             if not isinstance(problem, str) or not problem.strip():
@@ -346,9 +334,9 @@ RULES = {
     "misfits": misfits,
 }
 
-AWAITED = {
+PREREQUISITES = {
     name: {"finite": "the loss is not finite; see the rule `finite`"}
     for name in (*RULES, "grad-cache", "jax")
     if name not in ("finite", "misfits")
 }
-"""Rule -> the rule without which it would only repeat what that says, and why it is not tried."""
+"""Rule -> {other rule: reason}: the rule is not run if the other one has findings."""

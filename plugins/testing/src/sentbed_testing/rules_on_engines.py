@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 GRADIENT = 5e-3
-"""Of each gradient's norm. The encoder is not warmed up, as it is for `engine_rules`: of the first token's
-state in a random BERT, rounding is up to 1e-3."""
+"""Tolerance relative to each gradient's norm. Unlike in `engine_rules`, the encoder is not warmed up, so
+rounding in the state of a random BERT's first token is up to 1e-3."""
 BESIDE = (
     ("runtime", "cpu"),
     ("optimizer", "adamw"),
@@ -25,23 +25,23 @@ BESIDE = (
     ("loss", "info-nce"),
     ("pooler", "mean"),
 )
-"""Other components of an encoder in training, besides the tested one."""
+"""Components that training needs besides the tested one."""
 
 
 def grad_cache(subject: Subject) -> Findings:
-    """A batch whose activations are cut into pieces has the loss and the gradient of the whole one."""
+    """With gradient caching (`micro_batch`), loss and gradient are those of the whole batch."""
     engine = _engine("cpu")
     yield from _try(
         "grad-cache: ",
         partial(
-            check_grad_cache, _bench(engine, engine), _case(subject), gradient=GRADIENT
+            check_grad_cache, _pair(engine, engine), _case(subject), gradient=GRADIENT
         ),
         "compute each row from its own states, and draw from torch's own generator",
     )
 
 
 def jax(subject: Subject) -> Findings:
-    """Under JAX, on all its devices, loss and gradient are those of one processor."""
+    """Under JAX, on all its devices, loss and gradient are those of the CPU engine."""
     if not subject.jax:
         raise NotRunError(
             "JAX was not asked for; say `jax=True`, in a process that has not loaded JAX"
@@ -51,7 +51,7 @@ def jax(subject: Subject) -> Findings:
         "gradients: ",
         partial(
             check_loss_and_gradients,
-            _bench(engine, _engine("cpu")),
+            _pair(engine, _engine("cpu")),
             _case(subject),
             gradient=GRADIENT,
         ),
@@ -68,7 +68,7 @@ def _try(prefix: str, check: Any, fix: str) -> Findings:
 
 @cache
 def _engine(runtime: str) -> Any:
-    """Return an engine; that of `tpu` runs on JAX's CPU devices if there is no TPU."""
+    """Return the engine of a runtime; that of `tpu` runs on JAX's CPU devices."""
     plugins = installed()
     try:
         for kind, name in (*BESIDE, ("runtime", runtime)):
@@ -82,14 +82,14 @@ def _engine(runtime: str) -> Any:
 
 
 @cache
-def _bench(engine: Any, reference: Any) -> EnginePair:
+def _pair(engine: Any, reference: Any) -> EnginePair:
     pair = EnginePair.of(engine, reference, installed())
     pair.warm_up = None
     return pair
 
 
 def _case(subject: Subject) -> Case:
-    """Return a case with a tiny encoder that has the component."""
+    """Return a case: a tiny encoder, and the component as its pooler or loss."""
     plugins, part = installed(), subject.ready
     if subject.kind == "pooler":
         if part.traits.output == "tokens":

@@ -41,7 +41,7 @@ def _copies(parameters: list[tuple[str, Tensor]]) -> list[Tensor]:
 
 
 def descends(subject: Subject) -> Findings:
-    """A small step makes a loss smaller, moves every parameter, and stays finite."""
+    """A few steps reduce a loss and move every parameter, and all parameters stay finite."""
     torch = random_token_states.load_torch()
     parameters = _parameters()
     optimizer = subject.ready.build(parameters)
@@ -75,7 +75,7 @@ def descends(subject: Subject) -> Findings:
 
 
 def rate(subject: Subject) -> Findings:
-    """The groups of parameters have `lr`, so that a schedule can change it."""
+    """The parameter groups have `lr`, and it scales the whole step, so that a schedule can change it."""
     optimizer = subject.ready.build(_parameters())
     rates = {float(group.get("lr", -1)) for group in optimizer.param_groups}
     if rates != {subject.part.lr}:
@@ -98,7 +98,7 @@ def rate(subject: Subject) -> Findings:
 
 
 def resume(subject: Subject) -> Findings:
-    """An optimiser that is saved and loaded takes the same steps as one that went on."""
+    """An optimiser that is saved and loaded takes the same steps as an uninterrupted one."""
     parameters = _parameters()
     optimizer = subject.ready.build(parameters)
     for _ in range(STEPS):

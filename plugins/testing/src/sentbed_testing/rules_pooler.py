@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-5
 """Tolerance relative to the largest value for sums in another order."""
 MOST = max(random_token_states.LENGTHS)
-"""Tokens of the longest sentence."""
+"""Number of tokens of the longest sentence."""
 STATES = ("last_hidden_state", "decoder_state", "mask_state")
 """Fields of `TokenStates` with a single tensor of states."""
 MODES = {"in training": True, "when encoding": False}
@@ -41,14 +41,14 @@ def _states(subject: Subject, **how: Any) -> TokenStates:
 def _pool(
     module: Module, states: TokenStates, training: bool = False, seed: int = 0
 ) -> Tensor:
-    """Return the vectors; of tokens, those that count, `(batch, MOST, width)`, and then zeros."""
+    """Return sentence vectors, or token vectors as `_flush_left` does."""
     module.train(training)
     with seeded(seed):
         return _flush_left(module(states))
 
 
 def _flush_left(vectors: Any) -> Tensor:
-    """Return the vectors of tokens in one form, wherever the padding was; others as they are."""
+    """Return token vectors with real tokens first, then zeros, `(batch, MOST, width)`; others unchanged."""
     torch = load_torch()
     if not isinstance(vectors, TokenVectors):
         return vectors
@@ -60,19 +60,19 @@ def _flush_left(vectors: Any) -> Tensor:
 
 
 def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
-    """Yield `in training`, but where it draws there, and `when encoding`, with the pooler in that mode."""
+    """Yield each mode with a function that pools in it; no training mode if the pooler is random there."""
     module = build(subject)
     states = _states(subject)
-    draws = not torch_module_checks.same(
+    is_random = not torch_module_checks.same(
         _pool(module, states, True), _pool(module, states, True, seed=1)
     )
     for name, training in MODES.items():
-        if not (training and draws):
+        if not (training and is_random):
             yield name, partial(_pool, module, training=training)
 
 
 def finite(subject: Subject) -> Findings:
-    """Its vectors and their gradients are numbers."""
+    """Its vectors and their gradients are finite."""
     module = build(subject)
     for mode, training in MODES.items():
         states = over(
@@ -97,7 +97,7 @@ def _are_short(rows: list[int]) -> bool:
 
 
 def shape(subject: Subject) -> Findings:
-    """It gives one vector per sentence, of the width that it says, however the sentences are padded."""
+    """It returns one vector per sentence, of the width that it declares, with any padding."""
     torch = load_torch()
     module = build(subject)
     widths = {
@@ -150,7 +150,7 @@ def _token_shape(vectors: Any, rows: int, width: int) -> Findings:
 
 
 def padding(subject: Subject) -> Findings:
-    """Padding, on either side and however much, changes no vector, and gets no gradient."""
+    """Padding, on either side and of any length, changes no vector and gets no gradient."""
     torch = load_torch()
     fix = (
         "use `attention_mask`, which may be None: leave out what it has 0 for, before a mean, a maximum or a "
@@ -162,41 +162,30 @@ def padding(subject: Subject) -> Findings:
         plain = pool(_states(subject))
         for side, more in (("right", 5), ("left", 0), ("left", 5)):
             difference = distance(pool(_states(subject, side=side, more=more)), plain)
-            change = (
-                "become NaN"
-                if math.isnan(difference)
-                else f"change by {difference:.2g} of their size"
-            )
-            where = f"padding is on the {side}" + (
-                f", and {more} tokens longer" if more else ""
-            )
-            changes.append(
-                (
-                    difference,
-                    f"{mode}, vectors {change} when {where} (allowed {TOLERANCE:g})",
-                )
-            )
+            change = f"change by {difference:.2g} of their size"
+            if math.isnan(difference):
+                change = "become NaN"
+            where = f"padding is on the {side}"
+            if more:
+                where += f", and {more} tokens longer"
+            message = f"{mode}, vectors {change} when {where} (allowed {TOLERANCE:g})"
+            changes.append((difference, message))
+
         states = _states(subject)
         leaves = over(states, lambda value: value.detach().clone().requires_grad_())
         vectors = pool(leaves)
         if not vectors.requires_grad:
             continue
         read = [*(leaves.layers or ()), leaves.last_hidden_state]
-        gradients = torch.autograd.grad(vectors.sum(), read, allow_unused=True)
-        into = max(
-            (
-                float(g[states.attention_mask == 0].abs().max())
-                for g in gradients
-                if g is not None
-            ),
-            default=0.0,
+        is_padding = states.attention_mask == 0
+        largest = 0.0
+        for value in torch.autograd.grad(vectors.sum(), read, allow_unused=True):
+            if value is not None:
+                largest = max(largest, float(value[is_padding].abs().max()))
+        message = (
+            f"{mode}, the states of padding get a gradient of {largest:.2g} (allowed 0)"
         )
-        leaks.append(
-            (
-                into,
-                f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)",
-            )
-        )
+        leaks.append((largest, message))
 
     for what in (
         *torch_module_checks.worst_first(changes, TOLERANCE),
@@ -206,21 +195,15 @@ def padding(subject: Subject) -> Findings:
 
 
 def alone(subject: Subject) -> Findings:
-    """A sentence has the vector that it has alone, whatever else is in the batch."""
+    """A sentence has the same vector alone and in a batch."""
     for mode, pool in _modes(subject):
         states = _states(subject)
         vectors = pool(states)
         worst = 0.0
         for row, length in enumerate(random_token_states.LENGTHS):
-            sentence = over(
-                rows_of(states, [row]), partial(_without_padding, length=length)
-            )
-            worst = max(
-                worst,
-                distance(
-                    pool(sentence._replace(attention_mask=None)), vectors[row : row + 1]
-                ),
-            )
+            cut = partial(_without_padding, length=length)
+            sentence = over(rows_of(states, [row]), cut)._replace(attention_mask=None)
+            worst = max(worst, distance(pool(sentence), vectors[row : row + 1]))
         if not worst <= TOLERANCE:
             yield (
                 f"{mode}, a vector changes by {worst:.2g} of its size where the sentence is alone and has no "
@@ -286,7 +269,7 @@ def gradient(subject: Subject) -> Findings:
 
 
 def _leaves(states: TokenStates) -> dict[str, Tensor]:
-    """Return the tensors of states by name; where there are layers, the last is `last_hidden_state`."""
+    """Return the tensors of states by name; the last of the layers stands for `last_hidden_state`."""
     leaves = {}
     for number, layer in enumerate(states.layers or ()):
         leaves[f"layers[{number}]"] = layer
@@ -300,7 +283,7 @@ def _leaves(states: TokenStates) -> dict[str, Tensor]:
 
 
 def _with(states: TokenStates, name: str, value: Tensor) -> TokenStates:
-    """Return states with another tensor, by its name in `_leaves`."""
+    """Return states in which one tensor is replaced; `name` is one of `_leaves`."""
     if name in STATES:
         return states._replace(**{name: value})
     layers = list(states.layers or ())
@@ -309,7 +292,7 @@ def _with(states: TokenStates, name: str, value: Tensor) -> TokenStates:
 
 
 def stateless(subject: Subject) -> Findings:
-    """A call changes no buffer, no attribute and no argument; and the same call gives the same."""
+    """A call changes no buffer, attribute or argument, and repeating it gives the same vectors."""
     module = build(subject)
     for mode, training in MODES.items():
         effects = torch_module_checks.effects_of(
@@ -333,7 +316,7 @@ def stateless(subject: Subject) -> Findings:
 
 
 def save(subject: Subject) -> Findings:
-    """Weights that are saved and loaded into a new module give the same vectors."""
+    """A new module with the saved weights gives the same vectors."""
     module, fresh = build(subject), build(subject, seed=1)
     remedy = "make it a `torch.nn.Parameter`, or `register_buffer` it"
     yield from torch_module_checks.loose_tensor_findings(module, remedy)
@@ -351,7 +334,7 @@ def save(subject: Subject) -> Findings:
 
 
 def traceable(subject: Subject) -> Findings:
-    """Nothing in it depends on the value of a tensor, so that XLA can compile it."""
+    """No shape and no branch depends on the values of a tensor, so that XLA can compile it."""
     from sentbed_testing.conformance import place
 
     module = build(subject)
@@ -359,7 +342,7 @@ def traceable(subject: Subject) -> Findings:
         module.train(training)
         states = _states(subject)
 
-        module(states)  # What fails with values has another reason.
+        module(states)  # A failure on real values has another reason.
 
         def call(fake: Any, states: TokenStates = states) -> None:
             mask = states.attention_mask
@@ -388,9 +371,9 @@ RULES = {
 
 _FINITE = {"finite": "the vectors are not finite; see the rule `finite`"}
 _PADDING = {"padding": "padding changes the vectors; see the rule `padding`"}
-AWAITED = {
+PREREQUISITES = {
     **dict.fromkeys((*RULES, "grad-cache", "jax"), _FINITE),
     **dict.fromkeys(("alone", "grad-cache"), _FINITE | _PADDING),
     "finite": {},
 }
-"""Rule -> the rules without which it would only repeat what they say, and why it is not tried."""
+"""Rule -> {other rule: reason}: the rule is not run if the other one has findings."""

@@ -1,4 +1,4 @@
-"""Rules of a runtime: it has variants, and builds an engine, which `engine_rules` test."""
+"""Rules of a runtime: its variants, and the engine that it builds, which `engine_rules` test further."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 METHODS = ("describe", "counters", "seed", "assemble")
-"""Methods of an engine of either grade."""
+"""Methods of every engine, also of one that only encodes."""
 
 
 def engine(subject: Subject) -> Findings:
-    """It builds an engine with all methods of its grade, which says its device and precision."""
+    """It builds an engine that has all required methods and describes itself."""
     try:
         built = subject.ready.build()
     except RuntimeUnavailableError as error:
@@ -49,7 +49,7 @@ def engine(subject: Subject) -> Findings:
 
 
 def description_faults(engine: Engine) -> Findings:
-    """Yield what a manifest cannot hold of what an engine says of itself and of what it has used."""
+    """Yield the values of an engine's `describe()` and `counters()` that a manifest cannot hold."""
     budget = engine.token_budget
     if not isinstance(budget, int) or budget < 1:
         yield (
@@ -76,7 +76,7 @@ def description_faults(engine: Engine) -> Findings:
 
 
 def variants(subject: Subject) -> Findings:
-    """Its variants are runtimes of its name, which another process can be sent."""
+    """Its variants are runtimes of the same name that can be pickled."""
     for variant in subject.ready.variants():
         name = getattr(variant, "name", None)
         if not isinstance(variant, Runtime) or name != subject.ready.name:

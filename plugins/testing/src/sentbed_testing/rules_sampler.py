@@ -19,7 +19,7 @@ CELLS = [
 
 
 def choice(subject: Subject) -> Findings:
-    """It returns as many cells as are wanted, none of them twice, until all have been chosen."""
+    """It returns as many cells as are asked for, each once, until all have been chosen."""
     for batch in (1, 4):
         scores: dict[int, float | None] = {}
         while len(scores) < len(CELLS):
@@ -39,7 +39,7 @@ def choice(subject: Subject) -> Findings:
 
 
 def repeats(subject: Subject) -> Findings:
-    """A second call with equal arguments gives the same cells, and changes none of them."""
+    """A second call with equal arguments returns the same cells, and no argument is changed."""
     scores: dict[int, float | None] = {3: 0.5, 11: None, 0: 2.0, 7: -1.0}
     passed_scores = dict(scores)
     choices = [

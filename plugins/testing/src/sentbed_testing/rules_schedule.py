@@ -14,7 +14,7 @@ TOTALS = (1, 2, 10, 1000)
 
 
 def factor(subject: Subject) -> Findings:
-    """The multiplier of every step is a number in [0, 1], the same one every time, and not always 0."""
+    """The multiplier of every step is a number in [0, 1], the same at every call, and not always 0."""
     part = subject.ready
     for total in TOTALS:
         factors = [part.factor(step, total) for step in range(total)]

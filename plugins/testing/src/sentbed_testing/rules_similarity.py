@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-5
 """Tolerance relative to the largest value for sums in another order."""
 FIRST, SECOND = (3, 1, 5), (2, 6, 1, 4)
-"""Tokens of the texts of the two sides."""
+"""Number of tokens of each text of the first and of the second side."""
 
 
 @attrs.frozen
 class _Texts:
-    """Random texts as a pooler of one output gives them."""
+    """Random vectors of several texts, as a pooler returns them."""
 
     output: str
+    """`vector` or `tokens`: the pooler's kind of output."""
     lengths: tuple[int, ...]
     vectors: Tensor
-    """`(n, width)`, or `(n, length, width)` of tokens."""
+    """`(n, width)`, or `(n, length, width)` for tokens."""
 
     @classmethod
     def draw(cls, output: str, lengths: tuple[int, ...], width: int) -> _Texts:
@@ -42,7 +43,7 @@ class _Texts:
         return cls(output, lengths, torch.randn(shape, generator=generator))
 
     def of(self, vectors: Tensor, more: int = 0, garbage: float = GARBAGE) -> Any:
-        """Return the texts with these vectors, and tokens padded by so many."""
+        """Return `vectors` as a pooler's output; tokens get `more` padding, which holds `garbage`."""
         torch = load_torch()
         if self.output != "tokens":
             return vectors
@@ -76,7 +77,7 @@ def _pairs(part: Any, first: Any, second: Any) -> Tensor:
 
 
 def shape(subject: Subject) -> Findings:
-    """It gives a finite number for each pair of texts, and one for each row in `pairwise`."""
+    """`similarity` returns a finite number for each pair of texts, `pairwise` one for each row."""
     torch = load_torch()
     for output, first, second in _sides(subject):
         a, b = first.of(first.vectors), second.of(second.vectors)
@@ -119,7 +120,7 @@ def pairwise(subject: Subject) -> Findings:
 
 
 def alone(subject: Subject) -> Findings:
-    """Two texts are as alike as they are alone, whatever else is in the block, and however tokens are padded."""
+    """The similarity of two texts depends neither on other texts nor on padding."""
     for output, first, second in _sides(subject):
         together = _compare(
             subject.ready, first.of(first.vectors, 2), second.of(second.vectors, 3)
@@ -177,7 +178,7 @@ def _total(
 
 
 def stateless(subject: Subject) -> Findings:
-    """A call changes no argument, and the same call gives the same."""
+    """A call changes no argument, and repeating it gives the same numbers."""
     for output, first, second in _sides(subject):
         a, b = first.vectors.clone(), second.vectors.clone()
         values = _compare(subject.ready, first.of(a), second.of(b))
@@ -216,5 +217,5 @@ RULES = {
     "cost": cost,
 }
 _SHAPE = {"shape": "the numbers have another shape; see the rule `shape`"}
-AWAITED = dict.fromkeys(("pairwise", "alone", "gradient", "stateless"), _SHAPE)
-"""Rule -> the rules without which it would only repeat what they say, and why it is not tried."""
+PREREQUISITES = dict.fromkeys(("pairwise", "alone", "gradient", "stateless"), _SHAPE)
+"""Rule -> {other rule: reason}: the rule is not run if the other one has findings."""

@@ -1,4 +1,4 @@
-"""Rules of what a tracker builds."""
+"""Rules of the listener that a tracker builds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def hooks(subject: Subject) -> Findings:
-    """It implements hooks of a run, by their names and with their arguments."""
+    """It implements hooks of a run, with their names and arguments."""
     yield from hook_faults(subject.ready.build())
 
 
 def apart(subject: Subject) -> Findings:
-    """Every run gets a tracker of its own."""
+    """`build` returns a new object for every run."""
     part: Any = subject.ready
     if part.build() is part.build():
         yield "`build` returns the same object twice", "make a new one for each run"

@@ -1,4 +1,4 @@
-"""Rules of a transform."""
+"""Rules of a transform, tested on random vectors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOKENS = 100
-"""Rows of the output embedding that a transform is given."""
+"""Number of rows of the output embedding that a transform is given."""
 
 
 class RandomEmbedding(BuiltBackbone):
-    """A backbone with nothing but an output embedding, whose values are drawn."""
+    """A backbone that has only an output embedding, with random values."""
 
     def __init__(self, width: int) -> None:
         import numpy as np
@@ -35,7 +35,7 @@ class RandomEmbedding(BuiltBackbone):
 
 
 def texts(subject: Subject) -> Findings:
-    """The texts to fit on are a list of strings, the same ones every time."""
+    """`texts` returns a list of strings, the same every time."""
     part = subject.ready
     sentences = part.texts(subject.width)
     if not isinstance(sentences, list | tuple) or not all(
@@ -53,7 +53,7 @@ def texts(subject: Subject) -> Findings:
 
 
 def fit(subject: Subject) -> Findings:
-    """Mean and matrix have the width of the input and `output_width`, are finite, and are the same again."""
+    """`fit` returns a finite mean and matrix of the declared widths, the same every time."""
     import numpy as np
 
     part, width = subject.ready, subject.width
@@ -95,7 +95,7 @@ def fit(subject: Subject) -> Findings:
 
 
 def equal_vectors(subject: Subject) -> Findings:
-    """Vectors that are all equal give finite numbers or a `ModelError`, not NaN."""
+    """Fitted to vectors that are all equal, it returns finite numbers or raises `ModelError`."""
     import numpy as np
     from sentbed import ModelError
 

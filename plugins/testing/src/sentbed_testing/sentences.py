@@ -1,4 +1,4 @@
-"""Sixty plain sentences, written for this suite, for training tokenizers and drawing batches."""
+"""Sixty English sentences, written for this kit, for training tokenizers and making batches."""
 
 from __future__ import annotations
 

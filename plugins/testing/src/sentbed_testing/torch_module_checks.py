@@ -21,11 +21,11 @@ FINITE = (
     "`length - 1` for a text of one token; `sqrt`, `norm` and `log` have no finite gradient at 0: add a "
     "small number first"
 )
-"""Remedy for non-finite numbers."""
+"""Remedy for NaN and infinite values."""
 GRADIENT = 1e-2
 """Tolerance of gradients relative to their norm, for finite differences in fp32."""
 STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
-"""Of finite differences in fp32: the larger, the more the function bends; the smaller, the more it rounds."""
+"""Step sizes of finite differences in fp32: curvature spoils the large ones, rounding the small ones."""
 
 
 def module_state(module: Module) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def module_state(module: Module) -> dict[str, Any]:
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of differences between two results of `module_state`."""
+    """Return the names of attributes that differ between two results of `module_state`."""
     names = before.keys() ^ after.keys()
     for name in before.keys() & after.keys():
         if not same(before[name], after[name]):
@@ -55,7 +55,7 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two values are equal, tensors element by element."""
+    """Whether two values are equal; tensors, also nested ones, are compared element by element."""
     torch = load_torch()
     if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
         return value.dtype == other.dtype and bool(torch.equal(value, other))
@@ -79,7 +79,7 @@ def same(value: Any, other: Any) -> bool:
 
 
 def _copy(value: Any) -> Any:
-    if inspect.ismethod(value):  # its copy would be that of another object
+    if inspect.ismethod(value):  # a copy would be bound to a copy of its object
         return value
     try:
         return copy.deepcopy(value)
@@ -88,7 +88,7 @@ def _copy(value: Any) -> Any:
 
 
 def loose_tensors(module: Module) -> list[str]:
-    """Return the names of tensors that a module has not registered, and that are thus not saved."""
+    """Return the names of tensors that a module has not registered and thus does not save."""
     torch = load_torch()
     of_torch = vars(torch.nn.Module())
 
@@ -108,11 +108,11 @@ def loose_tensors(module: Module) -> list[str]:
 
 
 def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
-    """Return how far the gradient of a scalar is from finite differences, as a share of the gradient's norm.
+    """Return the difference between the gradient of a scalar and finite differences, relative to its norm.
 
-    Along each of three random directions the central difference over `STEPS` that is nearest counts. The
-    modules of losses and poolers compute in fp32, whatever they are given, so `torch.autograd.gradcheck`,
-    which wants fp64, does not apply.
+    The gradient is projected on three random directions; along each, the central difference that is nearest
+    counts, among those with the step sizes `STEPS`. `torch.autograd.gradcheck` needs fp64, but modules of
+    losses and poolers compute in fp32 whatever their input is.
     """
     torch = load_torch()
     point = at.detach().clone().requires_grad_()
@@ -143,9 +143,10 @@ def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
 def not_finite(
     call: Callable[[], Tensor], leaves: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield what of a result and its gradients is NaN or infinite: its name, none for the result, and where.
+    """Yield each tensor with NaN or infinite values among a result and its gradients.
 
-    Raises `NotRunError` where the call fails, for which there are other rules.
+    A tensor is given as its name (that of the leaf for a gradient, empty for the result) and a mask of these
+    values. Raises `NotRunError` if `call` fails: other rules report that.
     """
     torch = load_torch()
     try:
@@ -169,7 +170,7 @@ def not_finite(
 
 
 def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[str]:
-    """Yield what is said of the figures above a bound, the largest first; a NaN is larger than any."""
+    """Yield the messages of the figures above a bound, the largest figure first; NaN counts as infinite."""
     ranked: list[tuple[float, str]] = []
     for figure, message in figures:
         size = math.inf if math.isnan(figure) else figure
@@ -183,9 +184,9 @@ def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[
 def wrong_gradients(
     functions: Iterable[tuple[str, Callable[[Tensor], Tensor], Tensor]],
 ) -> Iterator[str]:
-    """Yield which gradients are not those of finite differences, the worst first.
+    """Yield a message for each gradient that differs from finite differences, the worst first.
 
-    Each function comes with words for its gradient, and with the point at which it is taken.
+    `functions` are triples: a description of the gradient, the function, and the point of differentiation.
     """
     figures: list[tuple[float, str]] = []
     for what, function, point in functions:
@@ -200,20 +201,20 @@ def wrong_gradients(
 
 @attrs.frozen
 class CallEffects:
-    """What a call leaves behind."""
+    """Side effects of a call."""
 
     changed: str | None
-    """Name of an attribute of the module that differs afterwards."""
+    """Name of an attribute of the module that the call changed."""
     writes: bool
-    """Whether an argument differs afterwards."""
+    """Whether the call changed an argument."""
     varies: bool
-    """Whether the same call gives something else."""
+    """Whether a second call with equal arguments returned another result."""
 
 
 def effects_of(
     module: Module, call: Callable[[Any], object], arguments: Any
 ) -> CallEffects:
-    """Call a module twice with equal arguments, and return what has changed."""
+    """Call a module twice with equal arguments, and return the side effects."""
     arguments, copies = own_memory(arguments), own_memory(arguments)
     before = module_state(module)
     result = call(arguments)
@@ -241,9 +242,9 @@ def load_copy(module: Module, fresh: Module) -> None:
 def data_dependence(
     call: Callable[[Callable[[Tensor], Tensor]], object],
 ) -> BaseException | None:
-    """Return what is raised where `call` is given tensors without values; None where it gets through.
+    """Return the exception that `call` raises on fake tensors, which have no values; None if it raises none.
 
-    `call` gets a function that makes such a tensor of a real one.
+    `call` is given the function that turns a real tensor into a fake one.
     """
     mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(
         allow_non_fake_inputs=True

@@ -8,12 +8,12 @@ from sentbed.tools import echo
 
 @click.group()
 def cache() -> None:
-    """Look at the vectors that evaluations have kept on this machine, or remove them."""
+    """Show or remove the vectors that evaluations have cached on this machine."""
 
 
 @cache.command()
 def info() -> None:
-    """Say where the vectors are, how many, and of which encoders."""
+    """Show where the vectors are, how many there are, and of which encoders."""
     from collections import defaultdict
     from datetime import datetime
 
@@ -50,7 +50,7 @@ def info() -> None:
     type=click.FloatRange(0),
     metavar="DAYS",
     default=0.0,
-    help="Only what was not used since.",
+    help="Only vectors that were not used for so many days.",
 )
 def clear(older_than: float) -> None:
     """Remove the vectors, or those that were not used for some days."""

@@ -19,7 +19,7 @@ from sentbed_workbench.vector_cache import ABOUT, HEADER_SIZE, VectorCache
 
 @attrs.frozen
 class Held:
-    """Content of the store for one space."""
+    """Summary of the cached vectors of one space."""
 
     about: Mapping[str, Any]
     vectors: int
@@ -30,7 +30,7 @@ class Held:
 
 
 def contents(store: VectorCache) -> list[Held]:
-    """Return the content of the store, most recently used space first."""
+    """Return a summary of each space in the cache, the most recently used first."""
     spaces = []
     for directory, group in groupby(
         sorted(store.segments()), lambda item: item[0].parent
@@ -58,7 +58,7 @@ def totals(spaces: Iterable[Held]) -> tuple[int, int]:
 
 
 def converted_weights() -> int:
-    """Return the size in bytes of the weights that were converted from pickles and are kept beside."""
+    """Return the size in bytes of the cached weights that were converted from pickles."""
     size = 0
     for path in (cache_root() / CONVERTED_WEIGHTS).rglob("*"):
         if path.is_file():
@@ -67,7 +67,7 @@ def converted_weights() -> int:
 
 
 def clear(store: VectorCache, older_than: float = 0.0) -> int:
-    """Remove files not used for `older_than` days; return the number of bytes removed.
+    """Remove files that were not used for `older_than` days; return the number of bytes removed.
 
     Raises:
         RunError: if a file cannot be removed.

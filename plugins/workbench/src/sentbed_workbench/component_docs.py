@@ -125,7 +125,7 @@ def type_name(hint: Any) -> str:
     name = str(hint)
     if not hasattr(hint, "__args__"):
         name = getattr(hint, "__name__", name)
-    # A literal may have dots of its own, such as the size `1.3b`: quoted strings stay as they are.
+    # A literal may contain dots, such as the size `1.3b`: quoted strings are left alone.
     return re.sub(r"('[^']*')|\b(?:\w+\.)+(?=\w)", lambda match: match[1] or "", name)
 
 
@@ -193,7 +193,7 @@ def example(info: ComponentInfo) -> str:
 
 
 def _sample(hint: Any) -> str:
-    """Return a value of a type as a recipe has it."""
+    """Return a sample value of a type, as a recipe writes it."""
     samples = {float: "5e-5", int: "1", bool: "true"}
     return _table_form(hint) or samples.get(hint, '"..."')
 

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 @click.argument("recipe", type=click.Path())
 @set_option("Override a value of the recipe; PATH= takes a key out.")
 def deps(recipe: str, overrides: tuple[str, ...]) -> None:
-    """Say which distributions RECIPE needs: those of its components and tables, as they are installed.
+    """Say which distributions RECIPE needs: those of its components and tables, in the installed versions.
 
-    The first lines are a table `[requires]` for the recipe, with which `sentbed check` compares what is
-    installed. The last line installs them with pip. Components that only an axis of a study names are not
-    among them.
+    The first lines are a table `[requires]` for the recipe, with which `sentbed check` compares the installed
+    versions. The last line installs them with pip. Components that only an axis of a study names are left out.
     """
     from sentbed.tools import components_of, load_plugins, load_recipe
 

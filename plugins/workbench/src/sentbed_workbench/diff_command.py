@@ -18,7 +18,7 @@ from sentbed.tools import FAILED, echo, set_option
     "cells",
     multiple=True,
     metavar="LABELS",
-    help="A cell of the studies among them; given twice, of A and of B.",
+    help="A cell of the study in A or B, or in both; given twice, a cell of A, then of B.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def diff(
@@ -26,9 +26,9 @@ def diff(
 ) -> None:
     """Say in which values the recipes A and B differ, and which file each value comes from.
 
-    A and B are recipes or run directories; what they extend and defaults count as if they were written out.
-    The exit code is 0 where no score can differ (the run's and stages' names, checkpoints and
-    trackers may), 1 where one can, 2 where a recipe cannot be read.
+    A and B are recipes or run directories; defaults and extended recipes are included. The exit code is 0 if
+    no score can differ (only names of the run and of stages, checkpoints or trackers do), 1 if one can, 2 if
+    a recipe cannot be read.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""Diagnosis of what this machine can run: findings of all plugins and of core."""
+"""Diagnosis of this machine: which parts of sentbed it can run, as core and all plugins find."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ AREAS = (
 """Order in which areas are shown; other areas follow in alphabetical order."""
 
 SMALL_SHARED_MEMORY = 1 << 30
-"""Bytes of shared memory that are too few for several processes; containers get 64 MiB by default."""
+"""Size in bytes of shared memory that is too small for several processes; containers get 64 MiB by default."""
 SMALL_DISK = 5e9
-"""Bytes of free disk space that vectors alone may fill."""
+"""Bytes of free disk space that are few: cached vectors alone may fill them."""
 
 
 @attrs.frozen
 class Diagnosis:
-    """All findings."""
+    """All findings about this machine."""
 
     findings: tuple[Finding, ...]
     """Findings, grouped by area."""
     broken: tuple[str, ...]
     """Plugins that cannot be loaded or whose checks failed, as `DISTRIBUTION:NAME`."""
     untried: tuple[str, ...]
-    """Subjects that `--try` would check."""
+    """Subjects of checks that only `--try` runs."""
 
 
 def examine(
@@ -111,7 +111,7 @@ def _guarded(
 ) -> list[Finding]:
     try:
         return list(check())
-    except Exception as error:  # noqa: BLE001 - what one look stumbles over must not hide what others find
+    except Exception as error:  # noqa: BLE001 - a check that fails must not hide the others' findings
         return [_Failed(area, what, "no", f"could not look: {_error_text(error)}")]
 
 
@@ -146,7 +146,7 @@ def _checked(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]
 def _tried(trial: Trial) -> Finding:
     try:
         return trial.attempt()
-    except Exception as error:  # noqa: BLE001 - what is tried may fail in any way
+    except Exception as error:  # noqa: BLE001 - a trial may fail in any way
         detail = f"{trial.detail}; tried: {_error_text(error)}"
         return Finding(trial.area, trial.what, "no", detail, trial.remedy)
 

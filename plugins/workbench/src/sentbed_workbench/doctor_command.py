@@ -25,13 +25,13 @@ UNWRAPPED = 10_000
     "--try",
     "attempt",
     is_flag=True,
-    help="Try what takes longer too: compiling, devices, the model hub.",
+    help="Also run checks that take longer: compiling, devices, the model hub.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(attempt: bool, as_json: bool) -> None:
     """Say what this machine can run, with versions, and how to get what is missing.
 
-    The exit code is 1 where a plugin is broken, else 0.
+    The exit code is 1 if a plugin is broken, else 0.
     """
     from rich.console import Console
 
@@ -66,7 +66,7 @@ def _as_json(diagnosis: Diagnosis) -> str:
 
 
 def _as_text(diagnosis: Diagnosis) -> str:
-    """Return the findings by area; lines are wrapped only for a terminal, commands never."""
+    """Return the findings by area. Lines are wrapped only for a terminal, and commands never."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

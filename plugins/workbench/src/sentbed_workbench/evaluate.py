@@ -37,14 +37,14 @@ def _bars() -> Iterator[PartProgress]:
 
 @attrs.frozen
 class Request:
-    """An evaluator and the runtime to use."""
+    """An evaluator, and the runtime to encode on."""
 
     evaluate: Evaluator
     runtime: Runtime
 
 
 def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
-    """Return an evaluator by name; `overrides` set its fields, or `runtime.FIELD`.
+    """Return the request for an evaluator by name; `overrides` set its fields, or `runtime.FIELD`.
 
     Raises:
         RecipeError: if fields are invalid; lists all of them.
@@ -75,7 +75,7 @@ def evaluate_encoder(
 ) -> Evaluation:
     """Evaluate a saved encoder; `overrides` set the evaluator's fields, or `runtime.FIELD`.
 
-    Vectors that are in `store` are not computed again. `trust_remote_code` is that of `Encoder.load`.
+    Vectors in `store` are not computed again. For `trust_remote_code` see `Encoder.load`.
 
     Raises:
         RecipeError: if fields are invalid; lists all of them.
@@ -90,7 +90,7 @@ def evaluate_encoder(
 def evaluate_loaded(
     encoder: Encoder, request: Request, name: str, store: VectorStore | None = None
 ) -> Evaluation:
-    """Evaluate an encoder as `name`. Raises `RecipeError` if the evaluator cannot score it."""
+    """Evaluate an encoder; scores call it `name`. Raises `RecipeError` if the evaluator cannot score it."""
     evaluator = request.evaluate
     recipe = encoder.recipe
     messages: list[str] = []

@@ -20,9 +20,10 @@ def explain(
 ) -> None:
     """Say which file each value of RECIPE comes from; a recipe may extend others.
 
-    RECIPE is a recipe or a run directory, of which its `resolved.toml` is taken.
+    RECIPE is a recipe, or a run directory, whose `resolved.toml` is read.
 
-    With a PATH, such as `stage.nli.loss`, only what is there, with what bases said before and what it means.
+    With a PATH, such as `stage.nli.loss`, show only the values below it, with those of extended recipes that
+    they override, and their documentation.
     """
     from sentbed.tools import load_plugins
 
@@ -37,7 +38,7 @@ def explain(
 
 
 def _require_recipe(recipe: str) -> None:
-    """Raise `click.UsageError` if a path in a recipe was given instead of a recipe."""
+    """Raise `click.UsageError` if the first argument is a path within a recipe, not a recipe."""
     import os
 
     import attrs
@@ -46,7 +47,7 @@ def _require_recipe(recipe: str) -> None:
     tables = {MAIN_ENCODER, *(field.name for field in attrs.fields(Recipe))}
     if recipe.partition(".")[0] not in tables or recipe.endswith(".toml"):
         return
-    if not os.path.exists(recipe):  # noqa: PTH110 - no error where the name is too long for a file
+    if not os.path.exists(recipe):  # noqa: PTH110 - no error if the name is too long for a file
         raise click.UsageError(
             f"there is no file `{recipe}`; the recipe comes first: `sentbed explain RECIPE {recipe}`"
         )

@@ -1,4 +1,4 @@
-"""The runtime `fastest`: what it tries, how it is timed, what is dropped, and which one is taken."""
+"""The runtime `fastest`: times the candidates, drops those with other vectors or scores, takes the fastest."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PATIENCE = 10
-"""Scores, which are of more texts than a round, may take so many times `seconds`, and so may the start of the
-reference, which may fetch a model."""
+"""Factor on `seconds` for scores, which need more texts than a round, and for the start of the reference, which
+may fetch a model."""
 
 
 @attrs.frozen(kw_only=True)
 class Fastest(Runtime):
-    """The fastest installed runtime with vectors near to the reference's, chosen anew by each run, to encode.
+    """The fastest installed runtime whose vectors are near to the reference's, chosen by each run; only encodes.
 
-    Each candidate is tried in a process of its own on texts of the recipe's evaluations. What fails, crashes,
-    takes too long or gives other vectors is dropped; of the rest, the one with the most texts a second whose
-    scores are near to the reference's is taken. The figures of all are in `runtime_choice` of the manifest.
+    Each candidate is tried in a process of its own on texts of the recipe's evaluations. A candidate that
+    fails, crashes, takes too long or gives other vectors is dropped. Of the rest, the one with the most texts
+    per second whose scores are near to the reference's is taken. `runtime_choice` in the manifest has the
+    figures of all.
     """
 
     name: ClassVar[str] = "fastest"
@@ -50,30 +51,28 @@ class Fastest(Runtime):
     )
 
     candidates: tuple[Runtime, ...] = ()
-    """Runtimes to try, as they are set; default: every installed one in each of its `variants`, as far as they
-    take the recipe's encoders. All are in memory at a time."""
+    """Runtimes to try, with their settings; default: every installed one in each of its `variants` that can run
+    the recipe's encoders. All are in memory at the same time."""
     reference: Runtime | None = None
     """Runtime whose vectors count as right; default: `cpu` in fp32."""
     least_cosine: float = attrs.field(default=0.95, validator=[ge(-1), le(1)])
-    """Least cosine of a text's vector to the reference's; the shorter of the two must have this share of the
-    other's length, too."""
+    """Least cosine of a text's vector to the reference's; also the least ratio of their lengths (the shorter
+    over the longer)."""
     score_difference: float = attrs.field(default=0.1, validator=ge(0))
     """Largest difference of a correlation from the reference's, such as Spearman's of an STS task, x 100."""
     scored_texts: int = attrs.field(default=10_000, validator=ge(0))
-    """Texts of the evaluations whose scores are compared, for the fastest candidates only: the first ones of
-    the recipe that have no more in sum. With 0, no score is."""
+    """Maximum number of texts of all evaluations together whose scores are compared, for the fastest candidates
+    only; an evaluation that would exceed it is skipped. 0 compares no scores."""
     texts: int = attrs.field(default=512, validator=ge(1))
-    """Texts that each encoder encodes in a round: distinct ones of all lengths, from the shortest to the
-    longest."""
+    """Number of distinct texts, from the shortest to the longest, that each encoder encodes per round."""
     rounds: int = attrs.field(default=7, validator=ge(1))
-    """Timed rounds, in which the candidates take turns, so that other work on the machine slows all of them; the
-    median counts."""
+    """Number of timed rounds, of which the median counts. The candidates take turns, so that other work on the
+    machine slows all of them."""
     seconds: float = attrs.field(default=60.0, validator=gt(0))
-    """Seconds that a candidate has to start and encode the texts for the first time, and seconds after which
-    no further round begins, for each candidate. The start of the reference and scores, where they are compared,
-    may take ten times that."""
+    """Time limit in seconds of each candidate for its start with the first round; and the time per candidate
+    after which no further round begins. The start of the reference, and scores, may take ten times as long."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Threads of candidates that set none."""
+    """Number of threads of candidates that do not set it."""
 
     def check(self) -> Iterator[str]:
         """Yield a problem for each runtime that cannot be a candidate."""
@@ -180,7 +179,7 @@ class Fastest(Runtime):
             yield from variants
 
     def build(self) -> Engine:
-        """Raise an error: an engine is built by what was chosen."""
+        """Raise `RuntimeUnavailableError`: the chosen runtime builds the engine, not this one."""
         raise RuntimeUnavailableError(
             "the runtime `fastest` chooses another one by the texts of a recipe's evaluations, when the recipe "
             "is run; here name a runtime, such as `taken` under `runtime_choice` in the `manifest.json` of a run"
@@ -189,21 +188,22 @@ class Fastest(Runtime):
 
 @attrs.define(eq=False)
 class Trial:
-    """A candidate, and what was measured of it."""
+    """A candidate with its measurements."""
 
     settings: Mapping[str, Any]
-    """Its table in a recipe."""
+    """The runtime as a table of a recipe."""
     runtime: Runtime | None = None
     process: TrialProcess | None = None
     dropped: str = ""
-    """Why it is not taken, whatever its speed; empty if it may be."""
+    """Reason for which it cannot be taken; empty if it can."""
     start_seconds: float | None = None
-    """Seconds until it had encoded all texts once, with its start."""
+    """Seconds until it had started and encoded all texts once."""
     seconds: list[float] = attrs.field(factory=list)
-    """Of each timed round."""
+    """Duration of each timed round."""
     least_cosine: float = 1.0
+    """Least cosine of a vector to the reference's, over all texts and rounds."""
     least_length_ratio: float = 1.0
-    """Of a text's vector and the reference's, the shorter over the longer, over all texts and rounds."""
+    """Least ratio of the lengths of a vector and the reference's, the shorter over the longer."""
     score_difference: float | None = None
     """Largest difference of a score from the reference's; None if none was compared."""
 
@@ -225,7 +225,7 @@ class Trial:
         expected: Sequence[NDArray[np.float32]],
         least: float,
     ) -> None:
-        """Compare the vectors of each encoder with the reference's. Raises `TrialError` where they differ."""
+        """Compare the vectors of each encoder with the reference's. Raises `TrialError` if they differ."""
         for of_encoder, right in zip(vectors, expected, strict=True):
             if of_encoder.shape != right.shape:
                 raise TrialError(
@@ -247,7 +247,7 @@ class Trial:
             )
 
     def facts(self, texts: int) -> dict[str, Any]:
-        """Return what the manifest says of it."""
+        """Return its record for the manifest."""
         facts: dict[str, Any] = {
             "runtime": dict(self.settings),
             "dropped": self.dropped,
@@ -267,9 +267,9 @@ class Trial:
 def agreement(
     vectors: NDArray[np.float32], expected: NDArray[np.float32]
 ) -> tuple[float, float]:
-    """Return the least cosine of two lists of vectors, and the least ratio of their lengths, at most 1.
+    """Return the least cosine and the least ratio of lengths (at most 1) of vectors and their counterparts.
 
-    Where both vectors are 0, both are 1; both are NaN if a number is not finite.
+    Two zero vectors have cosine and ratio 1. Both results are NaN if a number is not finite.
     """
     import numpy as np
 
@@ -302,18 +302,18 @@ def _trial(runtime: Runtime, threads: int | None) -> Trial:
 
 @attrs.define(eq=False)
 class Comparison:
-    """Processes of a reference and of candidates, on the same texts."""
+    """The processes of the reference and of the candidates, which encode the same texts."""
 
     settings: Fastest
     recipe: Recipe
     texts: Mapping[str, Sequence[str]]
     reference: Trial
     processes: ExitStack
-    """Ends them."""
+    """Ends the processes when it is closed."""
     expected: Sequence[NDArray[np.float32]] = ()
-    """The reference's vectors, of each encoder."""
+    """The reference's vectors, per encoder."""
     scores: Mapping[str, float] = attrs.field(factory=dict)
-    """The reference's scores, where they are compared."""
+    """The reference's scores by name; empty until they are compared."""
 
     def start(self, trials: Sequence[Trial]) -> None:
         """Start all processes and compare their first vectors. Raises `RunError` if the reference fails."""
@@ -348,7 +348,7 @@ class Comparison:
         trial.process = process
 
     def time(self, trials: Sequence[Trial]) -> None:
-        """Have the candidates encode in turn, a round in one order and the next in the other."""
+        """Time the candidates in rounds, whose order alternates."""
         running = [trial for trial in trials if trial.process is not None]
         end = time.perf_counter() + self.settings.seconds * len(running)
         for _ in range(self.settings.rounds):

@@ -1,4 +1,4 @@
-"""Listeners of each lifecycle hook: the plugins that have it, in the order of the calls."""
+"""Listeners of each lifecycle hook: the plugins that implement it, in call order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sentbed.tools import LIFECYCLE, History, Plugins, columns
 
 def listeners(plugins: Plugins) -> dict[str, list[str]]:
     """Return the plugins that implement each lifecycle hook, in call order."""
-    # A run registers it after the plugins, too.
+    # A run, too, registers the history after the plugins.
     plugins.manager.register(History(), name="history")
     by_hook: dict[str, list[str]] = {}
     for hook in LIFECYCLE:

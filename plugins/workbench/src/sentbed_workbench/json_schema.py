@@ -1,15 +1,15 @@
 """JSON Schema of recipes for editors: completion, documentation and checks while typing.
 
-It is made of the types that a recipe is structured by: core's tables, those of plugins, and the fields of
-every component that is installed. Draft 7 is the newest that Taplo and Even Better TOML check. They complete
-from `properties`, `anyOf` and `allOf`, and do not look into `then`.
+It is derived from the types of a recipe: core's tables, those of plugins, and the fields of every installed
+component. Draft 7 is the newest that Taplo and Even Better TOML support. For completion, they read `properties`,
+`anyOf` and `allOf`, but not `then`.
 
-A file that extends others, that others extend or that stands for several recipes may leave keys out. So each
-table has two parts: its keys and their types, which always hold, and `.complete`: what is required, which
-holds in a recipe that stands alone, and in arrays that no other file adds to.
+A file that extends others, that others extend, or that has a study may leave keys out. So the schema of a table
+has two parts: its keys and their types, which always hold; and `.complete`, the required keys, which hold only
+in a recipe that extends nothing, and in arrays to which no other file adds.
 
-`sentbed check` sees more: what a validator of a field or a component's `check` says, and `1.0` in the place
-of a whole number, which JSON does not tell from `1`.
+`sentbed check` finds more: problems that a component's `check` or an opaque validator reports, and `1.0` in
+place of an integer, which JSON does not distinguish from `1`.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _PLAIN: Mapping[Any, str] = {
 def recipe_schema(
     plugins: Plugins, warn: Callable[[str], object] = warnings.warn
 ) -> Schema:
-    """Return the JSON Schema of a recipe, or of a part that others extend, with these plugins.
+    """Return the JSON Schema of a recipe, or of a file that recipes extend, with these plugins.
 
-    A component or a table whose fields cannot be read is left out, and `warn` is told.
+    A component or a table whose fields cannot be read is left out, and `warn` is called with the reason.
     """
     readable = _readable(plugins, warn)
     tables = _Tables(readable)
@@ -98,7 +98,7 @@ def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
 def _is_readable(
     offer: Offer, title: str, bare: Plugins, warn: Callable[[str], object]
 ) -> bool:
-    """Whether the fields of a component or a table can be read; `warn` is told why not."""
+    """Whether the fields of a component or a table can be read; if not, `warn` is called with the reason."""
     try:
         tables, cls = _Tables(bare), offer.value
         schemas = tables.keys(cls), tables.complete(cls), tables.definitions
@@ -114,14 +114,14 @@ def _is_readable(
 
 
 class _Tables:
-    """Builds the schema of each table once."""
+    """Builds the schemas of tables; each is stored once, in `definitions`."""
 
     def __init__(self, plugins: Plugins) -> None:
         self.plugins = plugins
         self.definitions: dict[str, Schema] = {}
 
     def recipe(self) -> tuple[Schema, Schema]:
-        """Return the two parts of the schema of a file."""
+        """Return both parts of the schema of a file: keys, and required keys."""
         schema, complete = self.keys(Recipe), self.required(Recipe)
         encoder = {
             "allOf": [self.keys_of(EncoderRecipe)],
@@ -156,7 +156,7 @@ class _Tables:
         return schema, complete
 
     def keys_of(self, kind: Any) -> Schema:
-        """Return the constraints on every value of a type, in any file."""
+        """Return the schema of a value of this type that holds in every file."""
         members = [member for member in get_args(kind) if member is not type(None)]
         if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
@@ -200,7 +200,7 @@ class _Tables:
         }
 
     def complete(self, kind: Any) -> Schema:
-        """Return the requirements on a value that no other file adds to; empty if there are none."""
+        """Return the required keys of a value to which no other file adds; empty if there are none."""
         if (component := kind_of(kind)) is not None:
             return self.define(
                 f"{component.name}.complete",
@@ -265,7 +265,7 @@ class _Tables:
         return schema
 
     def choice(self, kind: str, table_class: type[Any] | None = None) -> Schema:
-        """Return the schema of a table whose `use` selects a component's fields, beside `table_class`'s."""
+        """Return the schema of a table with the fields of the component in `use`, and those of `table_class`."""
         label = kind
         table_properties: dict[str, Schema] = {}
         if table_class is not None:
@@ -324,7 +324,7 @@ class _Tables:
         return {"required": ["use"], "allOf": variants}
 
     def define(self, name: str, make: Callable[[], Schema]) -> Schema:
-        """Return a reference to the definition `name`, creating it if needed."""
+        """Return a reference to the definition `name`, which is created if it does not exist."""
         if name not in self.definitions:
             self.put(name, {})  # a component may hold others of its kind
             self.put(name, make())
@@ -348,14 +348,14 @@ def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
 
 
 def _any_of(schemas: Sequence[Schema]) -> Schema:
-    """Return a schema that holds what one of these does."""
+    """Return the schema of values that fit one of these schemas."""
     if len(schemas) == 1:
         return schemas[0]
     return {"anyOf": schemas}
 
 
 def _all_of(schemas: Iterable[Schema]) -> Schema:
-    """Return a schema that holds what all of these do; empty schemas hold anything."""
+    """Return the schema of values that fit all of these schemas; empty schemas fit everything."""
     restricting = list(filter(None, schemas))
     if not restricting:
         return {}
@@ -365,7 +365,7 @@ def _all_of(schemas: Iterable[Schema]) -> Schema:
 
 
 def _inline(cls: type[Any]) -> Any:
-    """Return the base class of the inline component of a table, if it has one."""
+    """Return the base class of the component whose fields are inlined in a table, or None."""
     for field in attrs.fields(cls):
         if field.metadata.get("inline"):
             return get_type_hints(cls)[field.name]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PARENTS_FILE = "parents.json"
-"""File in an averaged encoder's directory that says what it was made of."""
+"""File in the directory of an averaged encoder that lists its parents."""
 
 
 @attrs.frozen
@@ -32,22 +32,22 @@ class Parent:
     weights: str
     """SHA-256 over the SHA-256 of its files with weights."""
     score: float | None = None
-    """The evaluator's primary score of it alone; None for a uniform average."""
+    """Primary score of this encoder alone; None for a uniform average."""
     kept: bool = True
     """Whether it is part of the average."""
 
 
 @attrs.frozen
 class Soup:
-    """What an average was made of."""
+    """Record of an average of encoders."""
 
     method: str
     """`uniform` or `greedy`."""
     parents: tuple[Parent, ...]
     score: float | None = None
-    """The evaluator's primary score of the average, for `greedy`."""
+    """Primary score of the average, for `greedy`."""
     evaluator: Mapping[str, Any] = attrs.field(factory=dict)
-    """The evaluator as a recipe's table, for `greedy`."""
+    """The evaluator as a table of a recipe, for `greedy`."""
 
 
 def make_soup(
@@ -58,18 +58,18 @@ def make_soup(
     store: VectorStore | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Soup:
-    """Write the mean of the encoders' weights to the new directory `output`; return what is in it.
+    """Write the mean of the encoders' weights to the new directory `output`; return its record.
 
-    `encoders` are directories of encoders or of runs with one encoder; they began from the same weights.
-    Without an `evaluator` all are averaged. With one, the average is greedy (Wortsman et al., 2022,
-    recipe 1): encoders are added in the order of their scores, the best first, and each stays if the average
-    with it scores at least as well as before. `overrides` set the evaluator's fields, or `runtime.FIELD`.
-    Means are taken in float64, with one encoder at a time in memory beside them.
+    `encoders` are directories of encoders or of runs with one encoder, which must have started from the same
+    weights. Without an `evaluator` all are averaged. With one, the average is greedy (Wortsman et al., 2022,
+    recipe 1): encoders are added in the order of their scores, the best first, and each is kept if the
+    average with it scores at least as well as before. `overrides` set the evaluator's fields, or
+    `runtime.FIELD`. Means are computed in fp64, with one encoder at a time in memory beside them.
 
     Raises:
         RunError: if `output` is not new, or fewer than two encoders are given.
-        ModelError: if encoders have another recipe, tokenizer or shape of weights, or adapters, whose mean of
-            products is no product of means.
+        ModelError: if encoders differ in recipe, tokenizer or shapes of weights, or have adapters: the mean of
+            products is not the product of means.
         RecipeError: if the evaluator's fields are wrong, or it may use test data.
     """
     target = Path(output)
@@ -110,7 +110,7 @@ def make_soup(
 
 @attrs.frozen
 class _Scorer:
-    """Scores encoders by an evaluator, and says the scores."""
+    """Scores encoders with an evaluator; `say` prints the scores."""
 
     request: Request
     store: VectorStore | None
@@ -171,7 +171,7 @@ def _greedy_soup(
 
 
 class _Mean:
-    """Running mean of the weights of encoders, in float64, which `put` writes into the first one's module."""
+    """Running mean of the weights of encoders, in fp64; `put` loads it into the first encoder's module."""
 
     def __init__(self, base: Encoder) -> None:
         self.base = base
@@ -179,7 +179,7 @@ class _Mean:
         self.sums: dict[str, Tensor] = {}
 
     def add(self, encoder: Encoder) -> dict[str, Tensor]:
-        """Add an encoder; return the sums of before."""
+        """Add the weights of an encoder; return the sums without it."""
         before = self.sums
         sums = {}
         for name, value in encoder.placed.module.state_dict().items():
@@ -197,7 +197,7 @@ class _Mean:
         self.count -= 1
 
     def put(self) -> None:
-        """Load the mean into the module of the base; whole numbers are the same in all encoders."""
+        """Load the mean into the module of `base`; integers are the same in all encoders."""
         means = {}
         for name, value in self.sums.items():
             means[name] = value
@@ -208,7 +208,7 @@ class _Mean:
 
 
 def _encoder_in(path: Path) -> Path:
-    """Return the directory of the encoder in a run, or the directory itself; loading says what is wrong."""
+    """Return the directory of the encoder in a run directory, or `path` itself; it is not checked here."""
     inside = path / "encoder"
     if inside.is_dir() and not (path / ENCODER_FILE).is_file():
         return inside
@@ -218,7 +218,7 @@ def _encoder_in(path: Path) -> Path:
 def _load_alike(
     base: Encoder, place: Path, first: Path, request: Request | None
 ) -> Encoder:
-    """Load an encoder that is alike `base`, which is the one in `first`; raises `ModelError`."""
+    """Load the encoder in `place`. Raises `ModelError` if it cannot be averaged with `base`, from `first`."""
     encoder = base
     if place != first:
         encoder = _load(place, request)
@@ -253,7 +253,7 @@ def _require_alike(base: Encoder, other: Encoder, first: Path, place: Path) -> N
     """Raise `ModelError` if two encoders differ in more than their weights."""
     base_table, other_table = unstructure(base.recipe), unstructure(other.recipe)
     for table in (base_table, other_table):
-        # Where the weights of before training came from.
+        # Origin of the weights before training.
         table["backbone"].pop("model", None)
         table["backbone"].pop("revision", None)
 
@@ -285,7 +285,7 @@ def _first_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str | None:
 
 
 def _shapes(encoder: Encoder) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
-    """Return shape and type of each weight."""
+    """Return name -> shape and data type of each weight."""
     shapes = {}
     for name, value in encoder.placed.module.state_dict().items():
         shapes[name] = (tuple(value.shape), value.dtype)

@@ -1,4 +1,4 @@
-"""Sizes and costs of modules, as `sentbed plan` counts them."""
+"""Sizes of modules and costs of their passes, which `sentbed plan` counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed.protocols import Tokenizer
 
 @attrs.frozen
 class Lengths:
-    """Lengths of texts in tokens, added up."""
+    """Sums over texts, of which costs are polynomials: how many, their tokens, and the squares of these."""
 
     texts: float = 0.0
     tokens: float = 0.0
@@ -53,7 +53,7 @@ class BackboneSize:
     """Size of a backbone, and the cost of its passes."""
 
     parameters: int
-    """Number of parameters, including adapters; shared weights count once."""
+    """Number of parameters, including adapters; tied weights count once."""
     trained: Mapping[str, tuple[int, ...]]
     """Shapes of the trained parameters, by name."""
     weight_bytes: int
@@ -62,7 +62,7 @@ class BackboneSize:
     width: int
     """Dimension of a token state."""
     inner: int
-    """Width between the layers of a block."""
+    """Largest width between the layers of a block."""
     blocks: int
     max_length: int
     """Maximum length in tokens."""
@@ -71,11 +71,11 @@ class BackboneSize:
     backward: Cost
     """Floating-point operations of the backward pass; zero if it is not trained."""
     activations: Cost
-    """Bytes kept for the backward pass; `once` is for copies of weights in another precision."""
+    """Bytes kept for the backward pass; `once` are copies of weights in another precision."""
     origin: Mapping[str, Any]
-    """Source of the shapes."""
+    """Origin of the backbone, such as its model and revision."""
     tokenizer: Tokenizer | None
-    """None if it is not on this machine."""
+    """Tokenizer; None if it is not on this machine."""
 
 
 @attrs.frozen

@@ -42,7 +42,7 @@ def recipe(path: str | None) -> None:
     "--out", type=click.Path(), help="The new directory; ./sentbed-NAME by default."
 )
 def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
-    """Write a plugin with one component of KIND under NAME: a distribution that can be installed and tested.
+    """Write a plugin with one component of KIND called NAME: a distribution that can be installed and tested.
 
     KIND is backbone, intervention, pooler, transform, similarity, loss, data, evaluator, runtime, optimizer,
     schedule, tracker, exporter, importer, sampler or executor.

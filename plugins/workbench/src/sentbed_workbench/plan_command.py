@@ -120,7 +120,7 @@ def _lines(record: Mapping[str, Any], recipe: Recipe) -> Iterator[str]:
 
 
 def _rows(facts: Mapping[str, Any], table: Iterable[Row]) -> Iterator[str]:
-    """Yield a line for each fact that is known."""
+    """Yield the lines of each row of the table whose number is known."""
     for label, name, show in table:
         value = facts.get(name)
         if value is None or value in ("", (), {}):
@@ -181,19 +181,23 @@ ENCODER: tuple[Row, ...] = (
     ("states", "hidden", lambda width: f"{width} numbers"),
     ("vector", "width", lambda width: f"{width} numbers"),
     ("weights", "weight_bytes", _bytes),
-    ("encodes", "tokens_a_second", lambda rates: f"{_range(rates)} tokens/s a device"),
+    (
+        "encodes",
+        "tokens_a_second",
+        lambda rates: f"{_range(rates)} tokens/s per device",
+    ),
 )
 STAGE: tuple[Row, ...] = (
     ("unknown", "problems", "\n".join),
     ("rows", "rows", _number),
     ("steps", "steps", _number),
     ("validations", "validations", _number),
-    ("negatives", "negatives", lambda count: f"{count:,} an anchor, at most"),
+    ("negatives", "negatives", lambda count: f"{count:,} per anchor, at most"),
     ("note", "remarks", "\n".join),
-    ("tokens", "tokens_a_text", lambda tokens: f"{tokens:.1f} a text"),
-    ("", "tokens_a_step", lambda tokens: f"{tokens:,.0f} a step"),
+    ("tokens", "tokens_a_text", lambda tokens: f"{tokens:.1f} per text"),
+    ("", "tokens_a_step", lambda tokens: f"{tokens:,.0f} per step"),
     ("", "lengths", str),
-    ("arithmetic", "flops_a_step", lambda flops: f"{_teraflops(flops)} TFLOP a step"),
+    ("arithmetic", "flops_a_step", lambda flops: f"{_teraflops(flops)} TFLOP per step"),
     ("memory", "memory", _parts),
     ("validation", "evaluating", _parts),
     ("fits", "fits", lambda fits: "yes" if fits else "DOES NOT FIT"),
@@ -201,4 +205,4 @@ STAGE: tuple[Row, ...] = (
     ("time", "seconds", lambda seconds: _range(seconds, _duration)),
 )
 EVALUATION: tuple[Row, ...] = (("memory", "encoding", _parts),)
-"""Label, name of the number, and how it is shown."""
+"""Each row: label, key in the record, and the function that shows the value."""

@@ -14,7 +14,7 @@ from sentbed_workbench.planned_device import Device
 Shapes = Mapping[str, tuple[int, ...]]
 
 LENGTH = 32
-"""Length in tokens of the texts for which the speed of encoding is given."""
+"""Length in tokens of the texts for which the encoding speed is computed."""
 
 
 @attrs.frozen(eq=False)
@@ -23,11 +23,11 @@ class EncoderPlan:
 
     recipe: EncoderRecipe
     size: BackboneSize | None = None
-    """None if it is unknown."""
+    """Size of the backbone; None if unknown."""
     head: Shapes = attrs.field(factory=dict)
     """Shapes of the parameters of pooler and head, by name."""
     problem: str = ""
-    """Why it is unknown."""
+    """Why the size is unknown."""
 
     @property
     def known_size(self) -> BackboneSize:
@@ -119,5 +119,5 @@ def count(shapes: Shapes) -> int:
 
 
 def number_of_looks(every: int, steps: int) -> int:
-    """Return how often a stage is looked at: before its first step, every few steps, after its last one."""
+    """Return the number of validations: before the first step, every `every` steps, after the last one."""
     return 1 + math.ceil(steps / every)

@@ -18,17 +18,17 @@ from sentbed.protocols import Runtime
 from sentbed_common import bf16_instructions, cache_root, memory_limit
 
 ACCELERATORS = "accelerators.tsv"
-"""Table of this package with the makers' figures, without sparsity: GB of memory, TB/s of its bandwidth, TFLOP/s
-of matrix products by precision. From NVIDIA's data sheets and Google's system architecture pages; a v3 is one
-core, and a product in fp32 takes six passes of a TPU's units."""
+"""File with published figures of accelerators, without sparsity: GB of memory, its bandwidth in TB/s, and
+TFLOP/s of matrix products by precision. From NVIDIA's data sheets and Google's system architecture pages; a TPU
+v3 is one core, and a matrix product in fp32 takes six passes of a TPU's units."""
 RATES = "rates.json"
 """File in the cache directory with the rates that were measured on this machine."""
 SHARE = (0.3, 0.6)
 """Share of an accelerator's published speed that training steps are assumed to reach."""
 STEP_SECONDS = 0.03
-"""Approximate minimum of a step on an accelerator: a thousand kernels or more are launched one by one."""
+"""Approximate least duration of a step on an accelerator: a thousand or more kernels are launched."""
 PROCESSOR_LIBRARIES, ACCELERATOR_LIBRARIES = 500_000_000, 2**29
-"""Bytes that Python, PyTorch and transformers take, measured in a run of a tiny model; about those of CUDA."""
+"""Bytes that Python, PyTorch and transformers take on a CPU, measured with a tiny model; and CUDA's, about."""
 PROCESSOR_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
 """Tokens per batch for encoding, where the runtime has no `token_budget`."""
 
@@ -67,8 +67,8 @@ class Device:
 def device_of(runtime: Runtime, on: str | None = None, measure: bool = False) -> Device:
     """Return the device of a runtime, or the accelerator that `on` names.
 
-    A runtime that is neither `cuda` nor `tpu` is taken to use this machine's processor. `measure` has that
-    measured again.
+    A runtime other than `cuda` and `tpu` is assumed to use this machine's CPU. With `measure`, the CPU's
+    speed is measured again.
     """
     settings: Any = runtime
     devices = getattr(settings, "devices", None) or 1
@@ -94,7 +94,7 @@ def device_of(runtime: Runtime, on: str | None = None, measure: bool = False) ->
 
 
 def _precision(settings: Any, has_bf16: bool) -> str:
-    """Return the precision for which to count: fp32, the highest, for one that only an engine knows."""
+    """Return the precision to count with; fp32, the highest, if only the engine knows the precision."""
     precision: str = getattr(settings, "precision", "fp32")
     if precision == "auto" and has_bf16:
         return "bf16"
@@ -104,7 +104,7 @@ def _precision(settings: Any, has_bf16: bool) -> str:
 
 
 def accelerators(kind: str) -> dict[str, dict[str, float]]:
-    """Return name -> figures of the published accelerators of a kind, as far as they have them."""
+    """Return name -> figures of the accelerators of a kind (`cuda`, `tpu`); unknown figures are left out."""
     lines = (files("sentbed_workbench") / ACCELERATORS).read_text("utf-8").splitlines()
     published = {}
     for row in csv.DictReader(lines, delimiter="\t"):
@@ -169,7 +169,7 @@ def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
 
 
 def _processor(device: Device, settings: Any, devices: int, measure: bool) -> Device:
-    # As in the runtime `cpu`, for a process that then runs the recipe; it is read when PyTorch is loaded.
+    # As in the runtime `cpu`, which may run the recipe in this process; PyTorch reads it when it is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     from sentbed_workbench._torch.measured_rates import processor_name
 
@@ -197,7 +197,7 @@ def _processor(device: Device, settings: Any, devices: int, measure: bool) -> De
 
 
 def _rates(name: str, threads: int, precision: str, measure: bool) -> list[float]:
-    """Return the rates of blocks, then of copies, from the cache if they were measured before."""
+    """Return the rates of `measured_rates`, from the cache if they were measured before."""
     import torch
 
     from sentbed_workbench._torch.measured_rates import measured_rates
@@ -212,7 +212,7 @@ def _rates(name: str, threads: int, precision: str, measure: bool) -> list[float
             return [float(rate) for rate in cached[key]]
 
     rates = measured_rates(threads, precision)
-    # A plan goes without a cache.
+    # A plan does not need the cache.
     with suppress(OSError, SentbedError):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, json.dumps({**cached, key: rates}, indent=2) + "\n")

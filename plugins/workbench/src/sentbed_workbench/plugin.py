@@ -27,7 +27,7 @@ def commands() -> Mapping[str, Lazy]:
         ),
         "cache": Lazy(
             "sentbed_workbench.cache_command:cache",
-            "Look at the vectors that are kept on this machine.",
+            "Show or remove the vectors that are cached on this machine.",
         ),
         "plan": Lazy(
             "sentbed_workbench.plan_command:plan",
@@ -63,8 +63,8 @@ def commands() -> Mapping[str, Lazy]:
 def runtimes() -> Mapping[str, Lazy]:
     """Return the runtime that chooses another one."""
     summary = (
-        "The fastest installed runtime with vectors near to the reference's, chosen anew by each run, to "
-        "encode."
+        "The fastest installed runtime whose vectors are near to the reference's, chosen by each run; only "
+        "encodes."
     )
     return {"fastest": Lazy("sentbed_workbench.fastest:Fastest", summary)}
 

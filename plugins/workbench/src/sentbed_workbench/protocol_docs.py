@@ -1,4 +1,4 @@
-"""Documentation of what is public in sentbed: what plugins implement and call, and tools use."""
+"""Documentation of sentbed's public interface, for `sentbed show protocol`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sentbed import errors, helpers, protocols, statistics, tools
 from sentbed_common import field_docs
 
 MODULES = (sentbed, protocols, helpers, statistics, tools, errors)
-"""The modules whose names are shown; a name is that of the first one that has it."""
+"""Modules whose names are shown; a name that several have is shown for the first of them."""
 
 FACADES = ("sentbed", "protocols", "helpers", "statistics", "tools")
-"""Modules that offer what others of sentbed define, by the last part of their names."""
+"""Modules that re-export names of private modules, by the last part of their names."""
 
 
 @attrs.frozen
@@ -32,7 +32,7 @@ class Offered:
 
 
 def public_names(module: ModuleType) -> dict[str, Any]:
-    """Return what a module offers, by name, without modules and what it only imports."""
+    """Return the public names of a module with their values, without modules and mere imports."""
     names: dict[str, Any] = {}
     for name in sorted(set(dir(module))):
         value = getattr(module, name)
@@ -43,7 +43,7 @@ def public_names(module: ModuleType) -> dict[str, Any]:
 
 
 def _is_imported(value: Any, module: str) -> bool:
-    """Whether a value is only imported there: from another library, or into a module that is no facade."""
+    """Whether a value is a mere import: of another library, or in a module that re-exports nothing."""
     home = getattr(value, "__module__", None)
     if not (inspect.isclass(value) or inspect.isroutine(value)) or home is None:
         return False
@@ -53,18 +53,18 @@ def _is_imported(value: Any, module: str) -> bool:
 
 
 def protocol_names() -> dict[str, Offered]:
-    """Return what the modules offer, by name."""
+    """Return the public names of all `MODULES`."""
     offered: dict[str, Offered] = {}
     for module in MODULES:
         for name, value in public_names(module).items():
-            # Core knows tensors and modules as `Any`.
+            # In core, `Tensor` and `Module` are `Any`.
             if value is not Any:
                 offered.setdefault(name, Offered(module.__name__, value))
     return offered
 
 
 def list_protocols() -> list[tuple[str, str, str]]:
-    """Return each name with its module and the first line of its documentation, in the order of the alphabet."""
+    """Return name, module and first line of documentation of each class and function, sorted by name."""
     rows = []
     for name, offer in sorted(protocol_names().items()):
         if inspect.isclass(offer.value) or inspect.isroutine(offer.value):
@@ -74,7 +74,7 @@ def list_protocols() -> list[tuple[str, str, str]]:
 
 
 def describe_protocol(name: str) -> str:
-    """Return the documentation of a class or function: signature, fields, methods, and how it is imported.
+    """Return the documentation of a class or function: signature, fields, methods, import statement.
 
     Raises:
         DataError: if there is no such name.
@@ -101,7 +101,7 @@ def describe_protocol(name: str) -> str:
 
 @attrs.frozen
 class Entry:
-    """A class, function, field or method."""
+    """Signature and documentation of a class, function, field or method."""
 
     signature: str
     """One line, such as `def encode(self, texts: Sequence[str]) -> NDArray[np.float32]`."""
@@ -109,7 +109,7 @@ class Entry:
 
 
 def entries(name: str, value: Any) -> Iterator[Entry]:
-    """Yield what is to be said of a name, and for a class of each of its fields and methods."""
+    """Yield the entry of a name, and those of the fields and methods of a class."""
     if inspect.isclass(value):
         yield from _class_entries(name, value)
     elif inspect.isroutine(value):
@@ -130,7 +130,7 @@ def _class_entries(name: str, cls: type[Any]) -> Iterator[Entry]:
 
 
 def _fields(cls: type[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each field, and the field with its type and default."""
+    """Yield the name and the declaration, with type and default, of each field."""
     if attrs.has(cls):
         for attribute in attrs.fields(cls):
             if not attribute.name.startswith("_"):
@@ -145,7 +145,7 @@ def _fields(cls: type[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _members(cls: type[Any]) -> Iterator[str]:
-    """Yield public methods and properties of a class and its bases of ours, in the order of definition."""
+    """Yield public methods and properties of a class and its bases in sentbed, in order of definition."""
     shown = set()
     for base in cls.__mro__:
         if not base.__module__.startswith("sentbed"):
@@ -193,7 +193,7 @@ def _default(attribute: attrs.Attribute[Any]) -> str:
     if inspect.isroutine(attribute.default):
         return f" = {attribute.default.__name__}"
     if isinstance(attribute.default, frozenset) and attribute.default:
-        # Its own text has another order in each process.
+        # `repr` of a set has another order in each process.
         names = ", ".join(map(repr, sorted(attribute.default)))
         return f" = frozenset({{{names}}})"
     return f" = {attribute.default!r}"

@@ -1,8 +1,8 @@
 """`sentbed diff`: differences between two recipes, with the origin of each value.
 
-Recipes are compared as they are in force: with what they extend, settings of the command line and defaults.
-Elements of an array of tables belong together by name, such as stages, or else by their number. Where order
-decides nothing, as of evaluations, equal ones belong together, then those with the same component.
+Recipes are compared in full: with the recipes that they extend, settings of the command line, and defaults.
+Elements of an array of tables are matched by name, such as stages, or else by index. If their order does not
+matter, as with evaluations, equal elements are matched first, then those with the same component.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NO_SCORE = (
     "study.expected",
     "study.order",
 )
-"""Tables and values that do not affect scores, besides the names of stages."""
+"""Tables and values that cannot affect a score, besides the names of stages."""
 
 _WIDTH = 100
 """Maximum length in characters of a table that is shown."""
@@ -91,9 +91,9 @@ def read(
     plugins: Plugins,
     cells: Sequence[str] = (),
 ) -> tuple[Explanation, Explanation]:
-    """Read two recipes or run directories; see `explain.explain`.
+    """Read two recipes or run directories; see `value_origins.explain`.
 
-    One cell is that of each recipe that has a study; of two, each is that of one recipe.
+    A single cell applies to each recipe that has a study; of two cells, the first is of `a`, the second of `b`.
 
     Raises:
         RecipeError: if one is not a valid recipe, or has no such cell.
@@ -217,7 +217,7 @@ class _Comparison:
 
 
 def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
-    """Return the difference of what only the first recipe, or only the second one, has."""
+    """Return the difference of a value that only the first recipe has (`first`), or only the second."""
     table, key = _split(shown)
     if first:
         return Difference(table, key, side, None)
@@ -225,7 +225,7 @@ def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
 
 
 def _without_defaults(value: Any, at: KeyPath, set_paths: Collection[KeyPath]) -> Any:
-    """Return a value without what is in none of these paths."""
+    """Return a table with only the values at these paths."""
     if not isinstance(value, Mapping):
         return value
     without_defaults = {}
@@ -262,7 +262,7 @@ def _pairs(
 
 
 def _split(path: KeyPath) -> tuple[str, str]:
-    """Split a path into the table that it is shown under and the rest."""
+    """Split a path into the table under which it is shown, and the rest."""
     if path[:2] == ("encoders", MAIN_ENCODER):
         path = path[1:]
     depth = 1
@@ -310,7 +310,7 @@ def _side_text(side: Side | None) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as TOML; only the number of values for a long table."""
+    """Return a value as TOML; a long table only as its number of values."""
     if not isinstance(value, Mapping):
         return written(value)
     items = [f"{spelled((key,))} = {_shown(item)}" for key, item in value.items()]

@@ -36,18 +36,18 @@ from sentbed_workbench.text_lengths import (
 
 T = TypeVar("T")
 FILLED = 0.8
-"""Share of memory that a plan may fill: allocators kept up to 28 % more than was used, in short runs."""
+"""Share of memory that a plan may fill: in short runs, allocators held up to 28 % more than was used."""
 TRAFFIC = 44
-"""Approximate bytes that a step moves for each trained weight: gradient, weight and two moments."""
+"""Approximate bytes that a step reads and writes per trained weight: gradient, weight and two moments."""
 BLOCKS_AT_WORK = 2
-"""Number of blocks whose gradients are in memory during the backward pass, beside what the forward pass kept."""
+"""Number of blocks whose gradients are in memory at the same time during the backward pass."""
 STATES_A_TOKEN, INNER_STATES_A_TOKEN = 6, 2
-"""Approximate number of token states, and of states between the layers of a block, that a pass without gradient
-holds."""
+"""Approximate number of states per token, at the width of the model and at that between the layers of a block,
+that a pass without gradient holds."""
 PADDING = 1.1
-"""Approximate number of tokens, with padding, that are computed for each token of a batch."""
+"""Approximate ratio of computed tokens, including padding, to the tokens of a batch."""
 LARGEST = 1.1
-"""Approximate activations of the largest batch, for those of a mean one."""
+"""Approximate ratio of the activations of the largest batch to those of a mean one."""
 TRAINING_ONLY = ("gradients", "activations", "temporary", "loss")
 """Parts of the memory that are released before a validation."""
 
@@ -59,17 +59,14 @@ def plan(recipe: Recipe, on: str | None = None, measure: bool = False) -> Plan:
 
 @attrs.define(eq=False)
 class Planner:
-    """Plans recipes, such as the cells of a study.
-
-    A device, a backbone, texts and a loss are counted once for all recipes that agree in what decides the answer.
-    """
+    """Plans several recipes, such as the cells of a study; what they share is measured and counted once."""
 
     on: str | None = None
-    """Name of another device than this machine's."""
+    """Name of a device to plan for in place of this machine's."""
     measure: bool = False
     """Whether to measure this machine again."""
     unusable: list[str] = attrs.field(factory=list, init=False)
-    """What is wrong with the data of the recipes that were planned, so that they cannot be run."""
+    """Problems with the data of the planned recipes that would stop their runs."""
     _results: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def plan(self, recipe: Recipe) -> Plan:
@@ -88,7 +85,7 @@ class Planner:
     ) -> tuple[float, float] | str:
         """Return the minimum and maximum seconds of encoding for an evaluation, or why they are unknown.
 
-        `name` is the encoder's. Reading of data and training of classifiers on the vectors come on top.
+        `name` is that of the encoder. Reading data and training classifiers on the vectors take further time.
         """
         device = self._device(recipe)
         encoder = self._encoders(recipe, device)[name]
@@ -115,7 +112,7 @@ class Planner:
         return flops / fast, flops / slow
 
     def _once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
-        """Return what `find` returned for a key of the same `repr` before, or call it."""
+        """Return `find()`, cached by the `repr` of the key."""
         # Components hold mappings and cannot be hashed.
         typed_key = repr([(type(part), part) for part in key])
         if typed_key not in self._results:
@@ -124,7 +121,7 @@ class Planner:
         return result
 
     def _note(self, texts: Texts) -> None:
-        """Note the problem of data that cannot be used, once."""
+        """Add the problem of texts that cannot be used to `unusable`, once."""
         if texts.unusable and texts.problem not in self.unusable:
             self.unusable.append(texts.problem)
 
@@ -260,7 +257,7 @@ class Planner:
     def _stage_texts(
         self, recipe: Recipe, index: int, encoders: Mapping[str, EncoderPlan]
     ) -> Texts:
-        """Return a stage's texts, sampled once for stages that read and tokenise alike."""
+        """Return a stage's texts, sampled once for stages with the same data, batches and tokenizers."""
         stage = recipe.stage[index]
         # Learning rate, schedule, validation and what the loss computes change neither texts nor batches.
         key: list[Any] = ["texts", stage.data, stage.columns_used, stage.batch_size]
@@ -304,7 +301,7 @@ class _Step:
     device: Device
     texts: Texts
     rows: int
-    """Rows of a batch, on all devices."""
+    """Number of rows of a batch, over all devices."""
     loss: LossSize
 
     @property
@@ -328,7 +325,7 @@ class _Step:
         return shapes
 
     def lengths(self, tower: str, keys: bool) -> Lengths:
-        """Return the lengths of a tower's texts in a batch: those of its momentum encoder, or the others."""
+        """Return the lengths of a tower's texts in a batch; `keys`: those of its momentum encoder."""
         traits = self.stage.loss.traits
         total = Lengths()
         for column, name in self.recipe.towers(self.stage).items():
@@ -339,7 +336,7 @@ class _Step:
 
     def flops(self) -> float:
         flops = self.loss.flops
-        # Gradient caching takes each pass forward twice.
+        # With gradient caching, each text passes forward twice.
         is_cached = (self.stage.micro_batch or self.rows) < self.device_rows
         for name in self.trained:
             size, lengths = (
@@ -359,7 +356,7 @@ class _Step:
         return flops
 
     def activations(self) -> tuple[float, float]:
-        """Return the bytes that passes keep whatever the rows, and those that they keep of a batch."""
+        """Return the bytes that autograd keeps independently of the rows, and those for a batch."""
         once = batch = 0.0
         for name in self.trained:
             cost = self.encoders[name].known_size.activations
@@ -491,7 +488,7 @@ def _without_zeros(parts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _counted(component: Component, find: Callable[[], T]) -> T | str:
-    """Return what is counted of a component, or why it cannot be."""
+    """Return what `find` counts of a component, or why it cannot be counted."""
     what = f"`{component.name}` cannot be counted without weights"
     try:
         with foreign(ModelError, what, "a run may use it all the same"):
@@ -501,7 +498,7 @@ def _counted(component: Component, find: Callable[[], T]) -> T | str:
 
 
 def _sized(component: Any) -> tuple[type, Any]:
-    """Return the fields that may decide shapes and operations: of a float only whether it is 0."""
+    """Return the fields that may determine shapes and operations; floats only as zero or non-zero."""
 
     def serialise(_: type, __: attrs.Attribute[Any] | None, value: Any) -> Any:
         return value != 0 if isinstance(value, float) else value

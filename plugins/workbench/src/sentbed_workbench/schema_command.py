@@ -15,8 +15,8 @@ from sentbed.tools import echo
 def schema(output: str | None) -> None:
     """Print a JSON Schema of recipes, for completion and checks in an editor.
 
-    It knows the components of the plugins that are installed: make it again when they change. With `#:schema
-    ./sentbed.schema.json` as a recipe's first line, Taplo and Even Better TOML find it.
+    It has the components of the installed plugins: write it again when these change. Taplo and Even Better
+    TOML find it if a recipe's first line is `#:schema ./sentbed.schema.json`.
     """
     import json
 

@@ -23,10 +23,10 @@ RECIPE_TABLE = "recipe table"
 def show(kind: str, name: str | None) -> None:
     """Show a component (`show loss info-nce`): its fields, defaults, units and source, and an example.
 
-    Without a NAME, the components of a kind (`show loss`), or a table of a recipe: `show stage`,
-    `show validate`, `show checkpoint` ... `show hooks` lists the lifecycle hooks with the plugins that hear
-    them. `show protocol Tokenizer` prints signatures and documentation of what plugins and tools may use,
-    `show protocol` the names.
+    Without a NAME, list the components of a kind (`show loss`), or show a table of a recipe: `show stage`,
+    `show validate`, `show checkpoint` ... `show hooks` lists the lifecycle hooks with the plugins that
+    implement them. `show protocol` lists the public names for plugins and tools, `show protocol Tokenizer`
+    prints the signatures and documentation of one.
     """
     from sentbed.errors import PluginError
     from sentbed.kinds import KINDS

@@ -21,8 +21,8 @@ def soup(
 ) -> None:
     """Average the weights of ENCODERS into a new encoder in OUTPUT.
 
-    ENCODERS are directories of encoders or of runs that began from the same weights. With `--with` the
-    average is greedy; the evaluator uses development data (`--set 'tasks=["STSB-dev"]'`).
+    ENCODERS are directories of encoders or of runs that started from the same weights. With `--with` the
+    average is greedy; the evaluator must use development data (`--set 'tasks=["STSB-dev"]'`).
     """
     from functools import partial
 

@@ -25,7 +25,7 @@ SPECIAL = 2
 FIRST_IDEOGRAM = 0x2E80
 """Code point from which each character counts as a token."""
 LARGE = 500_000_000
-"""Bytes of an evaluation's data beyond which a plan does not read it."""
+"""Size in bytes beyond which a plan does not read the data of an evaluation."""
 
 
 @attrs.frozen
@@ -33,9 +33,9 @@ class Texts:
     """Texts of a stage or an evaluation."""
 
     lengths: Mapping[str, Lengths] = attrs.field(factory=dict)
-    """Lengths in a row of a stage, under all prompts, by column: the mean over sampled rows."""
+    """Column of a stage -> lengths of its text in a row, under all prompts: the mean over sampled rows."""
     lists: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    """Number of distinct texts of each list of an evaluation, and some of them."""
+    """For each list of an evaluation, the number of distinct texts and a sample of them."""
     source: str = ""
     """Source of the lengths."""
     rows: int | None = None
@@ -44,13 +44,13 @@ class Texts:
     problem: str = ""
     """Why the texts are unknown."""
     unusable: bool = False
-    """Whether that is because the data cannot be used, which a run would find too."""
+    """Whether the data cannot be used, so that a run would fail too."""
 
 
 def stage_texts(
     recipe: Recipe, index: int, sizes: Mapping[str, BackboneSize | None]
 ) -> Texts:
-    """Sample the texts of a stage; each has `max_length` tokens if its data cannot be read."""
+    """Sample the texts of a stage; if its data cannot be read, assume `max_length` tokens per text."""
     import numpy as np
 
     stage = recipe.stage[index]
@@ -101,7 +101,7 @@ def stage_texts(
 
 
 def training_texts(recipe: Recipe, name: str) -> Iterator[str]:
-    """Yield the texts of a recipe's stages for an encoder, as far as they are on this machine."""
+    """Yield the texts that a recipe's stages give an encoder, without data that must be fetched."""
     for stage in recipe.stage:
         towers = recipe.towers(stage)
         columns = [column for column, tower in towers.items() if tower == name]
@@ -115,7 +115,7 @@ def mean_lengths(
     texts: Sequence[str],
     normalize: bool = True,
 ) -> Lengths:
-    """Return the mean lengths of texts under all prompts of an encoder, each of which is a pass."""
+    """Return the mean lengths per text, summed over the prompts of an encoder, which are passes of their own."""
     total = Lengths()
     for prompt in encoder.prompts:
         encoder_pass = attrs.evolve(encoder, prompt=prompt, ensemble="mean")
@@ -134,7 +134,7 @@ def _lengths(
     texts: Sequence[str],
     normalize: bool,
 ) -> list[int]:
-    """Return the tokens of each text under the only prompt, guessed from its words without a tokenizer."""
+    """Return the number of tokens of each text in the prompt; estimated from words without a tokenizer."""
     prompt = encoder.resolved_prompt
     tokenizer = None if size is None else size.tokenizer
     if size is not None and tokenizer is not None and prompt is not None:
@@ -150,7 +150,7 @@ def _lengths(
 
 
 def _tokens(text: str) -> int:
-    """Return about how many tokens a text has: each ideogram is one, a word is more than one."""
+    """Estimate the number of tokens of a text: one per ideogram, `TOKENS_A_WORD` per word."""
     ideograms = sum(ord(character) >= FIRST_IDEOGRAM for character in text)
     words = text.split()
     if ideograms:
@@ -159,7 +159,7 @@ def _tokens(text: str) -> int:
 
 
 def evaluation_texts(evaluator: Evaluator) -> Texts:
-    """Read what an evaluator has encoded, unless it must be fetched or is large."""
+    """Sample the texts that an evaluator has encoded, unless its data must be fetched or is large."""
     values = [
         value for value in unstructure(evaluator).values() if isinstance(value, str)
     ]
@@ -186,7 +186,7 @@ def evaluation_texts(evaluator: Evaluator) -> Texts:
 
 
 def _bytes_below(places: set[str]) -> int:
-    """Return the bytes of files, and of all files in directories, among these places."""
+    """Return the total size of those places that are files, or directories with files."""
     size = 0
     for place in places:
         if os.path.isfile(place):  # noqa: PTH113 - no error for a long text

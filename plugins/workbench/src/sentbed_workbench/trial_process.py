@@ -1,6 +1,6 @@
-"""A process that tries one runtime, and the parent's side of it.
+"""The process in which `fastest` tries a runtime, and the parent's side of it.
 
-Compiling for a processor has ended processes, and some engines hang: neither does harm here.
+Each runtime has a process of its own, since compiling may crash the process and an engine may hang.
 """
 
 from __future__ import annotations
@@ -25,63 +25,64 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Request: TypeAlias = Literal["encode", "score"]
-"""What a process is asked for."""
+"""Request to a process: to encode all texts, or to score the evaluations."""
 
 PROGRAM = (
     "from sentbed_workbench.trial_process import answer_requests; answer_requests()"
 )
 
 CORRELATIONS = ("spearman", "pearson")
-"""Statistics of the scores that are compared: a changed digit of a vector changes them little, while it may
-turn over the class that a classifier chooses."""
+"""Statistics of the scores that are compared. They change little with the last digits of vectors, whereas the
+class that a classifier chooses may flip."""
 
 
 class TrialError(SentbedError):
-    """Why a runtime is dropped."""
+    """Raised with the reason for which a runtime is dropped."""
 
 
 @attrs.frozen
 class Task:
-    """What a process builds and encodes."""
+    """The task of a process: encoders to build, and texts to encode."""
 
     recipe: Any
     """The recipe, with the runtime that is tried."""
     texts: Mapping[str, Sequence[str]]
     """Encoder -> the texts that each call of `encode` encodes."""
     scored_texts: int
-    """Most texts of all scored evaluations together; one that would exceed it is skipped."""
+    """Maximum number of texts of all scored evaluations together; an evaluation beyond it is skipped."""
 
 
 @attrs.frozen
 class Round:
-    """What one encoding of all texts gave."""
+    """Duration and vectors of one encoding of all texts."""
 
     seconds: float
     vectors: Sequence[NDArray[np.float32]]
-    """Of each encoder: `(texts, width)`, or `(tokens, width)`."""
+    """Per encoder: `(texts, width)`, or `(tokens, width)` for token vectors."""
 
 
 @attrs.frozen
 class Failure:
-    """What a runtime raised in its process."""
+    """Answer of a process in which the runtime raised an exception."""
 
     reason: str
 
 
 class TrialProcess:
-    """A process in which the encoders of a recipe are built on its runtime, and do what they are asked."""
+    """The parent's side of a process that builds a recipe's encoders on a runtime and answers requests."""
 
     def __init__(self, task: Task) -> None:
-        """Start it. Raises `TrialError` if the task cannot be sent to it."""
+        """Start the process. Raises `TrialError` if the task cannot be pickled."""
         try:
+            # It is sent with the first request.
             self._unsent = pickle.dumps(task)
         except Exception as error:
-            # A class may refuse it in its own way.
+            # A class may refuse pickling with any exception.
             message = f"it cannot be sent to another process ({reason_of(error)})"
             raise TrialError(message) from error
         modules = os.pathsep.join(path for path in sys.path if path)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-        # In a session of its own: Ctrl-C is for the parent, which ends it.
+        # In a new session, so that Ctrl-C reaches only the parent, which ends the process.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", PROGRAM],
             stdin=subprocess.PIPE,
@@ -97,7 +98,7 @@ class TrialProcess:
         return answer
 
     def score(self, seconds: float) -> Mapping[str, float]:
-        """Return those scores of evaluations that are correlations, by name. Raises as `_ask` does."""
+        """Return `EVALUATION/TASK/METRIC` -> value of scores that are correlations. Raises as `_ask` does."""
         answer: Mapping[str, float] = self._ask("score", seconds)
         return answer
 
@@ -105,40 +106,44 @@ class TrialProcess:
         """Return the answer to a request.
 
         Raises:
-            TrialError: if the process fails, ends, or does not answer within `seconds`; it has ended then.
+            TrialError: if the runtime fails, or the process ends or does not answer within `seconds`. In all
+                cases the process has ended then.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        late = threading.Event()
+        is_late = threading.Event()
 
         def end() -> None:
-            late.set()
+            is_late.set()
             self._process.kill()
 
         timer = threading.Timer(seconds, end)
         timer.start()
         try:
-            self._process.stdin.write(self._unsent + f"{request}\n".encode())
-            self._process.stdin.flush()
-            self._unsent = b""
-            answer = pickle.load(self._process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError):
-            answer = None
+            answer = self._exchange(request)
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            code = self._process.wait()
+            if is_late.is_set():
+                message = f"no answer within {seconds:g} s; raise `seconds`"
+                raise TrialError(message) from error
+            raise TrialError(self._reason_of_end(code)) from error
         finally:
             timer.cancel()
-        if answer is not None and not isinstance(answer, Failure):
-            return answer
 
-        if answer is not None:
+        if isinstance(answer, Failure):
             self._process.kill()
-        code = self._process.wait()
-        if late.is_set():
-            raise TrialError(f"no answer within {seconds:g} s; raise `seconds`")
-        if answer is not None:
+            self._process.wait()
             raise TrialError(answer.reason)
-        raise TrialError(self._end(code))
+        return answer
 
-    def _end(self, code: int) -> str:
+    def _exchange(self, request: Request) -> Any:
+        """Send a request, with the task if it is the first, and wait for the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(self._unsent + f"{request}\n".encode())
+        self._process.stdin.flush()
+        self._unsent = b""
+        return pickle.load(self._process.stdout)
+
+    def _reason_of_end(self, code: int) -> str:
         if code < 0:
             return f"its process was ended by {signal_name(-code)}"
         self._errors.seek(0)
@@ -159,14 +164,14 @@ class TrialProcess:
         try:
             self._process.stdin.close()
         except BrokenPipeError:
-            # It ended before it had read the task.
+            # The process ended before it had read the task.
             return
 
 
 def answer_requests() -> None:
-    """Build the encoders of the task on standard input, and answer each line that follows."""
+    """Read a task from standard input, build its encoders, and answer each request that follows."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # What libraries print is no answer.
+    # Libraries may print: that must not be read as an answer.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     requests = sys.stdin.buffer
     try:
@@ -205,14 +210,14 @@ def _encode(task: Task, encoders: Mapping[str, Any]) -> Round:
 
 
 def _scores(task: Task, encoders: Mapping[str, Any]) -> dict[str, float]:
-    """Return `EVALUATION/TASK/METRIC` -> value, of evaluations with few texts."""
+    """Return `EVALUATION/TASK/METRIC` -> value of scores that are correlations; see `Task.scored_texts`."""
     scores = {}
-    left = task.scored_texts
+    remaining_texts = task.scored_texts
     for number, entry in enumerate(task.recipe.evaluate):
         prepared = entry.evaluator.prepare()
-        if not isinstance(prepared, Prepared) or prepared.size > left:
+        if not isinstance(prepared, Prepared) or prepared.size > remaining_texts:
             continue
-        left -= prepared.size
+        remaining_texts -= prepared.size
         name = entry.encoder or task.recipe.main_encoder
         second = None
         if entry.second is not None:

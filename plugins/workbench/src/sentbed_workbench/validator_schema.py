@@ -41,7 +41,7 @@ _BOUNDS: Mapping[str, str] = MappingProxyType(
 
 
 def limit(schema: dict[str, Any], validator: Any) -> None:
-    """Add the constraints of an attrs validator; other validators are left to `sentbed check`."""
+    """Add the constraints of an attrs validator to a schema; unknown validators are left to `sentbed check`."""
     match _MADE_BY.get(type(validator)):
         case "and_":
             (parts,) = attrs.astuple(validator, recurse=False)
@@ -70,7 +70,7 @@ def limit(schema: dict[str, Any], validator: Any) -> None:
 def _limit_text(
     schema: dict[str, Any], pattern: re.Pattern[str], function: str
 ) -> None:
-    """Add a pattern unless it has flags or Python-only syntax: editors use ECMAScript's."""
+    """Add a pattern unless it has flags or syntax that only Python knows: editors use ECMAScript's."""
     if pattern.flags != re.UNICODE or re.search(
         r"\(\?[^:=!]|[*+?}]\+|\\[AZ]", pattern.pattern
     ):

@@ -29,7 +29,7 @@ DEFAULT = "default"
 _ABSENT = object()
 
 _Layer: TypeAlias = tuple[Document, Mapping[KeyPath, str]]
-"""Document after setting some paths, and the source of each setting."""
+"""A document after some paths were set, and the origin of each of these settings."""
 
 
 @attrs.frozen(eq=False)
@@ -38,7 +38,7 @@ class Explanation:
 
     recipe: Recipe
     layers: Sequence[_Layer]
-    """Document of the files first; each later one has settings applied to its predecessor."""
+    """First the document of the files; each further layer applies settings to the one before."""
 
     def values(self) -> Iterator[tuple[KeyPath, Any]]:
         """Yield every value in effect, including defaults, in the order of a recipe."""
@@ -63,7 +63,7 @@ class Explanation:
         return spelled(path)
 
     def history(self, path: KeyPath) -> list[tuple[Any, str]]:
-        """Return the settings of a value with their origins, latest first; empty for a default."""
+        """Return all settings of a value, each with its origin, the latest first; empty for a default."""
         history: list[tuple[Any, str]] = []
         for document, settings in reversed(self.layers[1:]):
             setters = [
@@ -99,7 +99,7 @@ class Explanation:
                 yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
 
     def details(self, path: str) -> Iterator[str]:
-        """Yield the explanation of a value or a table: origin, replaced values, documentation.
+        """Yield the explanation of a value or a table: origin, overridden values, documentation.
 
         Raises:
             RecipeError: if the recipe has no such path.
@@ -193,7 +193,7 @@ def explain(
             )
         raise
 
-    # What `evaluate.*` stands for is known once there are evaluators.
+    # `evaluate.*` can be expanded only now that the evaluators are known.
     expanded = recipe.document.overrides[len(document.overrides) :]
     layers.append((recipe.document, _set_by_overrides(recipe.document, expanded)))
     return Explanation(recipe, layers)
@@ -218,7 +218,7 @@ def _layers_of_cell(
     base: Path,
     cell: str,
 ) -> list[_Layer]:
-    """Return the layers of a cell: the files, overrides, what the cell sets, and overrides inside of that.
+    """Return the layers of a cell: files, overrides, settings of the cell, and overrides within those.
 
     Raises:
         RecipeError: if there is no such cell.
@@ -246,7 +246,7 @@ def _layers_of_cell(
     for path in inside:
         del before[path]
 
-    # What the variant alone sets: overrides inside of it come after it.
+    # The cell without overrides of its own settings, which come after it.
     of_table = [
         override for override in overrides if override.strip().startswith(f"{key}.")
     ]
@@ -260,7 +260,7 @@ def _layers_of_cell(
 
 
 def _is_below(path: KeyPath, at: KeyPath) -> bool:
-    """Whether a path is `at`, or inside of it."""
+    """Whether a path is `at` or below it."""
     return path[: len(at)] == at
 
 
@@ -273,11 +273,11 @@ def variants_key(document: Document, plugins: Plugins) -> str | None:
 
 
 def recipe_of(place: str | Path) -> Path:
-    """Return the file of a recipe; for a run directory, its `resolved.toml`. Raises `RecipeError`."""
+    """Return the file of a recipe, which is `resolved.toml` in a run directory. Raises `RecipeError`."""
     path = Path(place)
     try:
         is_directory = path.is_dir()
-    except OSError:  # too long a name: reading it says so
+    except OSError:  # the name is too long: reading the file will report it
         is_directory = False
 
     if not is_directory:
@@ -302,12 +302,12 @@ def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def is_array_of_tables(value: Any) -> bool:
-    """Whether a value of a recipe is an array without other elements than tables."""
+    """Whether a value of a recipe is an array whose elements are all tables."""
     return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
 
 
 def _replaced(document: Document, path: KeyPath) -> Iterator[tuple[Any, str]]:
-    """Yield the values that files gave a leaf before later files replaced them, the latest first."""
+    """Yield the values of a leaf in files that other files override, each with its place, the latest first."""
     last, later = document.places.get(path), _value(document.data, path)
     for below in document.below:
         place = below.places.get(path)
@@ -355,7 +355,7 @@ def _keys(path: str) -> list[str]:
 
 
 def _value(data: Any, path: KeyPath) -> Any:
-    """Return a document's value at a path, or at a parent that has a plain value instead of a table."""
+    """Return a document's value at a path, or that of a parent of the path that is no table."""
     key: Any
     for key in path:
         if not isinstance(data, dict | list):

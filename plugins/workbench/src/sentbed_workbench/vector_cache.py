@@ -1,14 +1,13 @@
 """Cache of sentence vectors on disk, shared by all evaluators, runs and processes.
 
-A *space* holds the vectors of encoders with one `sentbed_common.EncoderFingerprint`: everything but the texts
-that determines a vector. Its directory holds one file per list of texts encoded together. Files are written
-atomically and never change, so that processes need no locks.
+A *space* holds the vectors of encoders with equal `sentbed_common.EncoderFingerprint`, which covers everything
+that determines a vector but its text. The directory of a space has one file per list of texts that was encoded
+together. Files are written atomically and never change, so that processes need no locks.
 
-Lookups are by whole list. The last bits of a vector depend on the texts it is encoded with: of MiniLM's
-vectors of 600 STS sentences, 8% differ by up to 8e-7 in fp32, and 49% by up to 0.012 in bf16, if 600 other
-texts are encoded with them. Reusing single texts of another list, or encoding only missing ones, would make
-scores depend on earlier work on this machine; so a vector is read only if the same computation wrote it, and
-the store changes no bit of any score.
+Vectors are looked up by the whole list, since the last bits of a vector depend on the texts in its batch: of
+MiniLM's vectors of 600 STS sentences, 8% differ by up to 8e-7 in fp32, and 49% by up to 0.012 in bf16, if 600
+other texts are encoded with them. If single texts of other lists were reused, scores would depend on earlier
+work on this machine. So a vector is read only if the same computation wrote it, and no bit of any score changes.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ ABOUT = "space.json"
 """File that describes a space, in its directory."""
 
 _HEADER = struct.Struct("<8sQQ16s")
-"""Magic bytes, rows, width, BLAKE2b of the vectors that follow, float32 row by row; the hash is keyed by
-the names of space and list, so that a file in another one's place is seen."""
+"""Magic bytes, rows, width, and the BLAKE2b hash of the vectors that follow (fp32, row by row). The hash is keyed
+with the names of space and list, so that a file in the wrong place is recognised."""
 _MAGIC = b"sbvec\0\0\2"
 HEADER_SIZE = _HEADER.size
 """Size of a file's header in bytes."""
@@ -85,19 +84,19 @@ class VectorCache(VectorStore):
     limit: int = attrs.field(factory=size_limit)
     """Maximum size in bytes; the least recently used files are removed beyond it."""
     say: Callable[[str], object] = lambda _: None
-    """Called once with the reason if vectors cannot be kept."""
+    """Called once with the reason if vectors cannot be written."""
     taken: int = 0
-    """Number of distinct texts whose vectors were found."""
+    """Number of distinct texts whose vectors were in the cache."""
     encoded: int = 0
     """Number of distinct texts that had to be encoded."""
     writes: bool = attrs.field(default=True, init=False)
-    """Whether vectors can be kept; not after an error."""
+    """Whether vectors are written; False after an error."""
     _room: int = attrs.field(default=0, init=False)
     """Bytes that may be written before the store's size is checked again."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def space(self, encoder: Encoder) -> EncoderFingerprint | None:
-        """Return what determines the vectors of an encoder, or None if a part cannot report it."""
+        """Return the fingerprint of an encoder, or None if one of its parts has none."""
         return fingerprint_of(encoder)
 
     def encode(
@@ -111,7 +110,7 @@ class VectorCache(VectorStore):
         """Return the vectors of `texts`, bit-identical to `encode(texts)`, float32 `(len(texts), width)`.
 
         Texts are deduplicated and encoded per window, as in `encode_into`. Without a space nothing is read or
-        kept. A `compute` that does not call `encode` reports to `progress`.
+        written. `progress` is for a `compute` that does not call `encode`, which reports progress itself.
         """
         import numpy as np
 
@@ -143,7 +142,7 @@ class VectorCache(VectorStore):
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         progress: Progress | None,
     ) -> NDArray[np.float32]:
-        """Return the vectors of distinct texts that are not stored; a subclass may keep others' as well."""
+        """Return the vectors of distinct texts that are not stored; a subclass may also store others."""
         return encode(texts)
 
     def path(self, space: EncoderFingerprint, digest: str) -> Path:
@@ -201,7 +200,7 @@ class VectorCache(VectorStore):
                     self._room = self._evict()
         except (RunError, OSError) as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                # Another process has just cleared the store.
+                # Another process has just cleared the cache.
                 return
             with self._lock:
                 first, self.writes = self.writes, False
@@ -214,7 +213,7 @@ class VectorCache(VectorStore):
     def _evict(self) -> int:
         """Remove the least recently used files until the limit is met; return the bytes that may be written.
 
-        This is only a part of the room left below the limit: other processes fill the store as well.
+        These are only a part of the bytes left below the limit: other processes write, too.
         """
         segments = sorted(self.segments(), key=lambda item: item[1].st_mtime)
         excess = sum(state.st_size for _, state in segments) - self.limit

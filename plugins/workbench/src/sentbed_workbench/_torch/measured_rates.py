@@ -1,4 +1,4 @@
-"""Rates of this machine's processor, measured with blocks of transformers."""
+"""Speed of this machine's CPU, measured with transformer blocks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ WIDTHS = (384, 768)
 HEAD = 64
 """Width of an attention head."""
 TEXTS, LENGTH = 48, 24
-"""Texts in the batch of a timed block, and their length in tokens."""
+"""Number of texts in the batch of a timed block, and their length in tokens."""
 COPIED = 2**26
-"""Bytes that are copied to time the memory: more than a processor's cache."""
+"""Bytes that are copied to time the memory: more than fit in a CPU's cache."""
 SECONDS = 0.3
-"""Seconds of each timing."""
+"""Duration of each measurement in seconds."""
 
 
 def processor_name() -> str:
-    """Return the processor's name, as far as PyTorch knows it."""
+    """Return the CPU's name, or `processor` if PyTorch does not know it."""
     return str(torch.cpu.get_capabilities().get("cpu_name", "processor"))
 
 
 def measured_rates(threads: int, precision: str) -> list[float]:
-    """Return the operations a second of each block in training, then the bytes a second of copies."""
+    """Return the operations per second of each block in training, then the bytes per second of copies."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -61,7 +61,7 @@ def _rate_of_copies() -> float:
 
 
 def _shortest(call: Callable[[], object]) -> float:
-    """Return the seconds of the shortest of several calls, of processor time: other programs hardly count."""
+    """Return the duration of the shortest of several calls, in CPU time, so that other programs hardly count."""
     call()
     durations: list[float] = []
     end = time.perf_counter() + SECONDS

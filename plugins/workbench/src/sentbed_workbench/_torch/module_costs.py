@@ -1,7 +1,7 @@
-"""Sizes and costs of modules that are built on the device `meta` and run on tensors without content.
+"""Sizes and costs of modules, which are built on the device `meta` and run on fake tensors.
 
-Three lengths determine how a cost grows with the length of a text: attention makes it a polynomial of degree
-two.
+With attention, a cost is a polynomial of degree two in the length of a text. Passes over texts of three lengths
+determine its coefficients.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sentbed_workbench.module_sizes import BackboneSize, Cost, LossSize
 LENGTHS = (8, 16, 24)
 """Lengths of the texts in the trial passes, in tokens."""
 TEXTS = 2
-"""Texts in a trial pass; a last pass, if trained, has one more. With a single text, copies may be views."""
+"""Number of texts in a trial pass (one more in the last pass of a trained module). Not 1: copies may be views."""
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -57,7 +57,7 @@ FUSED = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
 }
-"""Operations that torch's counter does not know."""
+"""Operations that PyTorch's FLOP counter does not know -> functions that count them."""
 
 
 def backbone_size(
@@ -70,10 +70,10 @@ def backbone_size(
     """Return the size of a backbone, and the cost of its passes.
 
     Args:
-        backbone: it need not heed `BuildContext.shapes_only`.
-        context: how it is built.
-        precision: that of computation, a key of `DTYPES`; trained weights are fp32.
-        device: `cuda` for the attention of GPUs, which keeps no matrix of scores.
+        backbone: the backbone; it may ignore `BuildContext.shapes_only`.
+        context: context of its `build`.
+        precision: precision of the computation, a key of `DTYPES`; trained weights are fp32.
+        device: with `cuda`, attention keeps no matrix of scores.
         trained: whether to count the backward pass too.
     """
     with torch.device("meta"):
@@ -135,7 +135,7 @@ def trained_shapes(module: Any) -> Mapping[str, tuple[int, ...]]:
 def head_shapes(
     pooler: Pooler, head: Head, width: int
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the shapes of the trained parameters of pooler and projection over states of this width."""
+    """Return the shapes of the trained parameters of pooler and head over states of this width."""
     layers = torch.nn.ModuleList()
     with torch.device("meta"):
         layers.append(pooler.build(width))
@@ -180,7 +180,7 @@ def _loss_inputs(
 
 
 def _replace_tensors(module: torch.nn.Module) -> None:
-    """Replace the tensors on `meta` by fake tensors on the processor; tied weights stay tied."""
+    """Replace the tensors on `meta` by fake tensors on the CPU; tied weights stay tied."""
     replaced: dict[Any, Any] = {}
     for part in module.modules():
         for tensors in (part._parameters, part._buffers):
@@ -198,17 +198,17 @@ def _replace_tensors(module: torch.nn.Module) -> None:
 def _count(
     forward: Callable[[], Any], not_kept: Collection[int]
 ) -> tuple[int, int, int]:
-    """Run a pass forward and, where a gradient is wanted, backward from its scalar.
+    """Count a forward pass to a scalar and, if that has a gradient, the backward pass.
 
     Returns:
-        Floating-point operations of both, and the bytes that autograd keeps in between, without those of the
-        storages in `not_kept`.
+        Floating-point operations of the forward and of the backward pass, and the bytes that autograd keeps in
+        between, without those of the storages in `not_kept`.
     """
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         if _storage(tensor) not in not_kept:
-            # Kept alive: the number of a freed storage would be used again.
+            # The reference keeps it alive: the address of a freed storage would be used again.
             kept[_storage(tensor)] = tensor.untyped_storage()
         return tensor
 
@@ -231,7 +231,7 @@ def _storage(tensor: torch.Tensor) -> int:
 def _costs(
     module: torch.nn.Module, dtype: torch.dtype, device: str, trained: bool
 ) -> list[Cost]:
-    """Return operations forward and backward, and the bytes that autograd keeps, of passes over texts."""
+    """Return the costs of a pass: operations forward, operations backward, bytes that autograd keeps."""
     weights = set(map(_storage, module.parameters()))
 
     def step(texts: int, length: int) -> tuple[int, int, int]:
@@ -270,9 +270,9 @@ def _costs(
 def _costs_once(
     counted: Sequence[int], one_more: Sequence[int]
 ) -> tuple[int, int, int]:
-    """Return what a pass costs whatever its texts, from those over `TEXTS` texts and over one more.
+    """Return the part of the costs of a pass that does not depend on its texts, such as copies of weights.
 
-    It is in the bytes kept, such as copies of weights, and the same for all lengths, or nearly so.
+    It follows from a pass over `TEXTS` texts and one over one text more, and is nearly the same for all lengths.
     """
     flops, gradient, kept = (
         max(0, value - TEXTS * (more - value))
@@ -282,7 +282,7 @@ def _costs_once(
 
 
 class _AttentionOfGPU(TorchFunctionMode):
-    """Attention that keeps no matrix of scores: kernels of GPUs draw its dropout again in the backward pass."""
+    """Attention without dropout, whose mask is kept otherwise: GPU kernels redraw it in the backward pass."""
 
     def __torch_function__(
         self,

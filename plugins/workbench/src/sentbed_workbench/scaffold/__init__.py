@@ -1,7 +1,7 @@
 """Scaffold of `sentbed new plugin`: a distribution with one component.
 
-`templates/KIND/` and `templates/common/` hold its files. They are files as they are written, except for the
-name of the component, which stands there as `new-name`, `new_name` and `NewName`, and a few words in braces.
+`templates/KIND/` and `templates/common/` hold its files. In them, `new-name`, `new_name` and `NewName` stand for
+the name of the component, and a few words in braces for other facts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 @attrs.frozen
 class Template:
-    """Differences between kinds other than the files."""
+    """Facts about the scaffold of a kind, besides its files."""
 
     what: str
-    """Description of the kind."""
+    """The kind in words."""
     needs: tuple[str, ...]
     """Distributions that its code imports, besides sentbed and attrs."""
     tests: tuple[str, ...]
@@ -42,7 +42,7 @@ class Template:
     command: str = ""
     """Command that uses it, for a kind that no recipe names."""
     remark: str = ""
-    """Remark on a setting whose effect its words do not show."""
+    """Remark on a setting whose effect is not obvious."""
 
 
 TORCH = "torch>=2.6"
@@ -154,7 +154,7 @@ VARIANTS: Mapping[str, Template] = MappingProxyType(
         ),
     }
 )
-"""Other templates of a kind, by the names of their directories."""
+"""Further templates of a kind, by the names of their directories."""
 
 
 def template_of(name: str) -> Template:
