@@ -313,6 +313,15 @@ def test_a_traceback_is_shown_when_asked_for(run, tmp_path):
     assert isinstance(result.exception, ValueError)
 
 
+def test_an_error_of_a_command_is_not_blamed_on_the_only_component_beside_it():
+    component_docs = pytest.importorskip("sentbed_workbench.component_docs")
+    with pytest.raises(AttributeError) as caught:
+        component_docs.describe(None)
+    said = blame(caught.value)
+    assert said.startswith("`sentbed-workbench` ")
+    assert "the runtime" not in said
+
+
 def test_an_error_of_nobodys_plugin_is_our_own():
     try:
         int("x")

@@ -95,7 +95,7 @@ def broken(cls, only=None, **fields):
         (
             "Required",
             {"defaults"},
-            "without a default are `size`; give them: `check_component\\(cls, example=",
+            "without a default are `size`; give them in an `example`",
         ),
         (
             "Addressed",
@@ -615,6 +615,12 @@ def test_required(rule):
 def test_fields(rule):
     if rule.name == "factor":
         rule(example={"top": 2.0})
+
+
+@parametrize_with_rules([Ramp])
+def test_fields_by_component(rule):
+    if rule.name == "factor":
+        rule(examples={"schedule/ramp": {"top": 2.0}, "loss/other": {"size": 1}})
 """
 
 
@@ -643,6 +649,7 @@ def test_pytest_shows_a_rule_that_is_not_run_with_its_reason(tmp_path):
     assert [line.split()[1] for line in failed] == [
         "test_mine.py::test_required[schedule/wanting/factor]",
         "test_mine.py::test_fields[schedule/ramp/factor]",
+        "test_mine.py::test_fields_by_component[schedule/ramp/factor]",
     ]
     assert "it could not be run: the component's `check` says" in output
     assert "has the multiplier 2.0" in output

@@ -274,10 +274,10 @@ def test_the_command_takes_examples_and_reasons(distribute):
     failed = call(main, ["plugins", "--check", "tried"])
     assert failed.exit_code == 1
     assert (
-        "schedule/steady: defaults: without a default are `rate`; give them"
+        "schedule/steady: defaults: without a default are `rate`; give them in an `example`"
         in failed.stderr
     )
-    form = "sentbed check-plugin tried --example KIND/NAME '{ FIELD = VALUE }'"
+    form = "sentbed check-plugin tried --example schedule/steady '{ FIELD = VALUE }'"
     assert failed.stderr.endswith(
         f"on the command line, fields are given with `{form}`\n"
     )

@@ -178,11 +178,32 @@ def test_every_name_of_the_protocols_can_be_shown():
         ("Pooler", "sentbed.protocols"),
         ("component_of", "sentbed.tools"),
         ("suggest", "sentbed.errors"),
+        ("InMemoryDataset", "sentbed_common"),
     ],
 )
 def test_show_of_a_protocol_says_how_it_is_imported(name, module):
     lines = invoke("show", "protocol", name).output.splitlines()
     assert lines[-1] == f"from {module} import {name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("PROGRESS", "PROGRESS: str = 'stage.progress'"),
+        (
+            "DataError",
+            "    def __init__(self, message: str, file: object = None, line: int | None = None) -> None",
+        ),
+        ("Dataset", "    abstract def __len__(self) -> int"),
+    ],
+)
+def test_show_of_a_protocol_has_what_a_caller_must_know(name, line):
+    assert line in invoke("show", "protocol", name).output.splitlines()
+
+
+def test_a_component_without_its_kind_is_found():
+    result = invoke("show", "info-nce")
+    assert "`info-nce` is a loss: `sentbed show loss info-nce`" in result.stderr
 
 
 def test_a_name_that_is_none_of_the_protocols_has_a_suggestion():

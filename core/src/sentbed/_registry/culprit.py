@@ -38,7 +38,9 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
             matches = [info for info in offered if info.module == module]
 
         component = ""
-        candidates = matches or offered
+        candidates = matches
+        if not matches and not _offers_tools(plugins, owner[0]):
+            candidates = offered
         if len(candidates) == 1:
             (info,) = candidates
             component = f"the {info.kind} `{info.name}` of "
@@ -52,3 +54,9 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
         frame, line = frames[-1]
         place = f" @ {frame.f_code.co_filename}:{line}"
     return f"sentbed {__version__} raised {reason}{place}; tell its authors what `--traceback` shows"
+
+
+def _offers_tools(plugins: Plugins, distribution: str) -> bool:
+    """Whether a distribution has commands or recipe tables, whose code is not that of its components."""
+    tools = [*plugins.commands.values(), *plugins.tables.values()]
+    return any(offer.distribution == distribution for offer in tools)

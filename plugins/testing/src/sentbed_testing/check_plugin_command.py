@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections.abc import Sequence
 
 import click
 from sentbed.tools import FAILED, echo
@@ -50,18 +51,26 @@ def check_plugin(
         )
     except ConformanceError as error:
         echo(f"error: {error}", err=True)
-        _hint(name, str(error))
+        broken = [failure.rule for failure in error.failures]
+        _hint(name, str(error), broken)
         sys.exit(FAILED)
 
     echo(report)
-    _hint(name, str(report))
+    _hint(name, str(report), [])
 
 
-def _hint(name: str, message: str) -> None:
+def _hint(name: str, message: str, broken: Sequence[str]) -> None:
     """Print how to give an example, if a rule asks for one."""
-    if "`example`" in message or "example={" in message:
-        form = f"sentbed check-plugin {name} --example KIND/NAME '{{ FIELD = VALUE }}'"
-        echo(f"on the command line, fields are given with `{form}`", err=True)
+    if "`example`" not in message:
+        return
+    component = "KIND/NAME"
+    for rule in broken:
+        path, _, component_rule = rule.partition(": ")
+        if component_rule == "defaults":
+            component = path
+            break
+    form = f"sentbed check-plugin {name} --example {component} '{{ FIELD = VALUE }}'"
+    echo(f"on the command line, fields are given with `{form}`", err=True)
 
 
 def _table(text: str) -> dict[str, object]:

@@ -193,12 +193,27 @@ class ComponentRule:
     @property
     def id(self) -> str:
         """Id of the test, such as `pooler/mean/padding`."""
-        name = getattr(self.component, "name", self.component.__qualname__)
-        return f"{self.subject.kind}/{name}/{self.name}"
+        return f"{self.path}/{self.name}"
 
-    def __call__(self, example: Mapping[str, Any] | None = None) -> None:
-        """Run the rule; `example` replaces the fields given to `component_rules`, e.g. by files of a test."""
+    @property
+    def path(self) -> str:
+        """`KIND/NAME` of the component."""
+        name = getattr(self.component, "name", self.component.__qualname__)
+        return f"{self.subject.kind}/{name}"
+
+    def __call__(
+        self,
+        example: Mapping[str, Any] | None = None,
+        examples: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Run the rule.
+
+        `example` replaces the fields given to `component_rules`, e.g. by files of a test. `examples` has the
+        fields of several components by `KIND/NAME`, and can be passed to every rule of a plugin.
+        """
         __tracebackhide__ = True
+        if example is None and examples is not None:
+            example = examples.get(self.path)
         if self.exemption is not None:
             raise NotRunError(self.exemption)
         if example is not None:

@@ -178,8 +178,12 @@ class PluginRule:
         """Id of the test, such as `plugin/poolers/imports`."""
         return f"plugin/{self.plugin}/{self.name}"
 
-    def __call__(self, example: Mapping[str, Any] | None = None) -> None:
-        """Run the rule. `example` is ignored: it is there so that all rules can be called alike."""
+    def __call__(
+        self,
+        example: Mapping[str, Any] | None = None,
+        examples: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Run the rule. The examples are ignored: they are there so that all rules can be called alike."""
         __tracebackhide__ = True
         failures = []
         for what, fix in self.check():

@@ -134,7 +134,7 @@ def defaults(subject: Subject) -> Findings:
         listed = ", ".join(f"`{name}`" for name in missing)
         yield (
             f"without a default are {listed}",
-            "give them: `check_component(cls, example={...})`",
+            "give them in an `example`",
         )
     elif not refused:
         try:

@@ -9,17 +9,18 @@ import textwrap
 from collections.abc import Iterator
 from difflib import get_close_matches
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import sentbed
+import sentbed_common
 from sentbed import errors, helpers, protocols, statistics, tools
 from sentbed_common import field_docs
 
-MODULES = (sentbed, protocols, helpers, statistics, tools, errors)
+MODULES = (sentbed, protocols, helpers, statistics, tools, errors, sentbed_common)
 """Modules whose names are shown; a name that several have is shown for the first of them."""
 
-FACADES = ("sentbed", "protocols", "helpers", "statistics", "tools")
+FACADES = ("sentbed", "protocols", "helpers", "statistics", "tools", "sentbed_common")
 """Modules that re-export names of private modules, by the last part of their names."""
 
 
@@ -114,6 +115,8 @@ def entries(name: str, value: Any) -> Iterator[Entry]:
         yield from _class_entries(name, value)
     elif inspect.isroutine(value):
         yield _routine(name, value, "def")
+    elif isinstance(value, str | int | float):
+        yield Entry(f"{name}: {type(value).__name__} = {value!r}", "")
     else:
         yield Entry(f"{name}: {type(value).__name__}", "")
 
@@ -125,6 +128,8 @@ def _class_entries(name: str, cls: type[Any]) -> Iterator[Entry]:
     documented = field_docs(cls)
     for field, declaration in _fields(cls):
         yield Entry(declaration, inspect.cleandoc(documented.get(field, "")))
+    if "__init__" in vars(cls) and not (attrs.has(cls) or Protocol in cls.__bases__):
+        yield _routine("__init__", cls.__init__, "def")
     for member in _members(cls):
         yield _member(cls, member)
 
@@ -145,13 +150,17 @@ def _fields(cls: type[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _members(cls: type[Any]) -> Iterator[str]:
-    """Yield public methods and properties of a class and its bases in sentbed, in order of definition."""
+    """Yield public or abstract methods and properties of a class and its bases in sentbed, as defined."""
     shown = set()
+    if attrs.has(cls):
+        # A field may replace a property of a base class.
+        shown |= {attribute.name for attribute in attrs.fields(cls)}
     for base in cls.__mro__:
         if not base.__module__.startswith("sentbed"):
             continue
         for name, value in vars(base).items():
-            if name.startswith("_") or name in shown:
+            is_required = getattr(value, "__isabstractmethod__", False)
+            if name in shown or (name.startswith("_") and not is_required):
                 continue
             is_method = inspect.isroutine(value) or isinstance(
                 value, classmethod | staticmethod

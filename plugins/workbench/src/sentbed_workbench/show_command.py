@@ -30,7 +30,7 @@ def show(kind: str, name: str | None) -> None:
     """
     from sentbed.errors import PluginError
     from sentbed.kinds import KINDS
-    from sentbed.tools import load_plugins
+    from sentbed.tools import component_rows, load_plugins
 
     from sentbed_workbench.component_docs import describe, describe_table, tables
     from sentbed_workbench.hook_listeners import lines_of_hooks
@@ -51,9 +51,11 @@ def show(kind: str, name: str | None) -> None:
         if (clash := plugins.clashes.get((RECIPE_TABLE, kind))) is not None:
             raise PluginError(clash.message)
     if kind not in choices:
-        raise click.UsageError(
-            f"there is no {described} `{kind}`; choose one of {', '.join(choices)}"
-        )
+        shown = [row[0] for row in component_rows(plugins) if row[1] == kind]
+        advice = f"choose one of {', '.join(choices)}"
+        if shown:
+            advice = f"`{kind}` is a {shown[0]}: `sentbed show {shown[0]} {kind}`"
+        raise click.UsageError(f"there is no {described} `{kind}`; {advice}")
     if name is not None:
         echo(describe(plugins.find(kind, name)))
     elif kind == HOOKS:
