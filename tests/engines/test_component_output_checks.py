@@ -21,6 +21,7 @@ from sentbed.protocols import (
     Schedule,
 )
 from sentbed_hardware.adamw import AdamW
+from small_encoder import assemble_on
 
 ENGINES = ["torch", pytest.param("jax", marks=pytest.mark.jax)]
 HERE = f"`{__name__}`"
@@ -193,7 +194,7 @@ def made(toys, engine):
         built = toys.backbone().build(BuildContext(tuple))
         if backbone:
             built.module = States(built.module, backbone)
-        return chosen.assemble(built, Faulty(pooler), head)
+        return assemble_on(chosen, built, Faulty(pooler), head)
 
     return make
 

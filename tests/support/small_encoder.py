@@ -356,6 +356,13 @@ ENGINES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """The engine of each encoder that a test has assembled."""
 
 
+def assemble_on(engine, backbone, pooler, head):
+    """An encoder on an engine, which `Toys.train` then trains it on."""
+    encoder = engine.assemble(backbone, pooler, head)
+    ENGINES[encoder] = engine
+    return encoder
+
+
 @attrs.frozen
 class Toys:
     """The parts above, for a test to put together."""
@@ -404,10 +411,10 @@ class Toys:
             **options,
         }
         first = next(iter(encoders.values()))
-        place = first.placement
-        engine = ENGINES.get(first) or TorchEngine(
-            place.device, place.dtype, place.compile, {}
-        )
+        engine = ENGINES.get(first)
+        if engine is None:
+            place = first.placement
+            engine = TorchEngine(place.device, place.dtype, place.compile, {})
         return engine.trainer(encoders, Training(loss, optimizer, **settings))
 
     @staticmethod
@@ -490,10 +497,7 @@ def assemble(toys, engine):
     ):
         torch.manual_seed(seed)
         backbone = toys.backbone(dropout=dropout).build(BuildContext(tuple))
-        place = on or engine
-        encoder = place.assemble(backbone, pooler or toys.mean(), head)
-        ENGINES[encoder] = place
-        return encoder
+        return assemble_on(on or engine, backbone, pooler or toys.mean(), head)
 
     return make
 

@@ -51,10 +51,13 @@ class EncoderPlan:
         return self.known_size.weight_bytes + 4 * count(self.head)
 
     def tokens_a_second(self, device: Device) -> tuple[float, float] | None:
-        """Return the range of tokens per second for encoding texts of 32 tokens on a device."""
-        if device.rates is None:
-            return None
+        """Return the range of tokens per second for encoding texts of 32 tokens on a device.
+
+        None if the device's rate is unknown, or if the encoder only looks up vectors and computes nothing.
+        """
         flops = self.known_size.forward.of(Lengths(1, LENGTH, LENGTH**2)) / LENGTH
+        if device.rates is None or flops == 0:
+            return None
         slow, fast = device.rates
         return slow / flops, fast / flops
 
