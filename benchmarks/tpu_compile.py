@@ -59,7 +59,7 @@ def main() -> None:
         from sentbed_tpu._jax.ahead_of_time import ahead, described, lower_step
 
         devices = (
-            list(base.layout.mesh.devices.flat)
+            list(base.devices.layout.mesh.devices.flat)
             if options.lower
             else described(options.topology)
         )

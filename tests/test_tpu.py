@@ -74,7 +74,7 @@ def test_a_training_step_lowers_to_tpu(backbone, pooler):
 
     base = part("runtime", "tpu", platform="cpu", devices=8, parallel="fsdp").build()
     engine = ahead(
-        base, list(base.layout.mesh.devices.flat), sharded=True, compiles=False
+        base, list(base.devices.layout.mesh.devices.flat), sharded=True, compiles=False
     )
     parts = (
         part("backbone", backbone, init="random", size="tiny"),
@@ -101,9 +101,9 @@ def test_a_training_step_lowers_to_tpu(backbone, pooler):
     lowered = lower_step(trainer, columns)
     names = {found["function"].rpartition(".")[2] for found in lowered}
     assert {
-        "forward_and_back",
-        "keys",
-        "backward",
+        "_forward_and_back",
+        "_keys",
+        "_backward",
         "_loss_and_slopes",
         "_updated",
     } <= names

@@ -116,99 +116,97 @@ def trainer_of(engine, encoders, loss, optimizer=None, **options):
         **options,
     }
     engine.seed(1)
-    return engine.trainer(
-        encoders, Training(loss, optimizer or Sgd(lr=0.1), **settings)
-    )
+    training = Training(loss, optimizer or Sgd(lr=0.1), **settings)
+    return engine.trainer(encoders, training)
 
 
-def batch(rows, shift=0):
+def batch(rows, shift=0, columns=COLUMNS):
     """Rows of many lengths, no two columns alike."""
-    texts = {
-        name: [
-            f"{WORDS[(row + place + shift) % 6]} {'so ' * (row % 4)}{row}"
-            for row in range(rows)
-        ]
-        for place, name in enumerate(COLUMNS)
-    }
-    return {name: HashTokenizer().encode(some, 32) for name, some in texts.items()}
+    tokens = {}
+    for place, name in enumerate(columns):
+        texts = []
+        for row in range(rows):
+            words = WORDS[(row + place + shift) % len(WORDS)]
+            texts.append(f"{words} {'so ' * (row % 4)}{row}")
+        tokens[name] = HashTokenizer().encode(texts, 32)
+
+    return tokens
 
 
 def gradients(engine):
-    """Of an odd batch, of one with fewer rows than processes in most passes, and of both in small parts."""
-    found = {}
-    for rows in (7, 2, 1):
-        for micro_batch in (None, 1, 2):
-            encoder = assemble(engine)
-            trainer = trainer_of(
-                engine, encoder, Contrast(learned=True), micro_batch=micro_batch
+    """Gradients of batches with more and fewer rows than processes, whole and in parts, for several losses."""
+
+    def of(loss, columns, **options):
+        return trainer_of(engine, assemble(engine), loss, **options).gradients(columns)
+
+    results = {}
+    for micro_batch in (None, 1, 2):
+        for rows in (7, 2, 1):
+            results[f"{rows} rows, {micro_batch}"] = of(
+                Contrast(learned=True), batch(rows), micro_batch=micro_batch
             )
-            found[f"{rows} rows, {micro_batch}"] = trainer.gradients(batch(rows))
+
     pair = {"zh": assemble(engine, 0), "en": assemble(engine, 1)}
     towers = {"anchor": "zh", "positive": "en", "negative": "zh"}
-    found["two towers"] = trainer_of(engine, pair, Contrast(), towers=towers).gradients(
-        batch(5)
-    )
-    labelled = {**batch(5), "label": torch.tensor([0, 1, 2, 1, 0]).numpy()}
-    del labelled["negative"]
-    found["classes"] = trainer_of(engine, assemble(engine), Classes()).gradients(
-        labelled
-    )
-    graded = {**batch(5), "score": np.array([0.1, 0.9, 0.5, 1.0, 0.0], np.float32)}
-    del graded["negative"]
+    of_pair = trainer_of(engine, pair, Contrast(), towers=towers)
+    results["two towers"] = of_pair.gradients(batch(5))
+
+    labelled = batch(5, columns=("anchor", "positive"))
+    labelled["label"] = np.array([0, 1, 2, 1, 0])
+    results["classes"] = of(Classes(), labelled)
+    graded = batch(5, columns=("anchor", "positive"))
+    graded["score"] = np.array([0.1, 0.9, 0.5, 1.0, 0.0], np.float32)
     for micro_batch in (None, 1):
-        trainer = trainer_of(
-            engine, assemble(engine), Graded(), micro_batch=micro_batch
+        results[f"numbers, {micro_batch}"] = of(
+            Graded(), graded, micro_batch=micro_batch
         )
-        found[f"numbers, {micro_batch}"] = trainer.gradients(graded)
-    for how in ("mean", "concatenate"):
-        for micro_batch in (None, 1):
-            options = {"micro_batch": micro_batch, "ensembles": {"encoder": (2, how)}}
-            trainer = trainer_of(
-                engine, assemble(engine), Contrast(learned=True), **options
+        for how in ("mean", "concatenate"):
+            results[f"{how} over two prompts, {micro_batch}"] = of(
+                Contrast(learned=True),
+                batch(6),
+                micro_batch=micro_batch,
+                ensembles={"encoder": (2, how)},
             )
-            found[f"{how} over two prompts, {micro_batch}"] = trainer.gradients(
-                batch(6)
-            )
-    return found
+
+    return results
+
+
+def taken(trainer, numbers):
+    """Take steps, one for each number of a batch; return their results."""
+    return [attrs.asdict(trainer.step(batch(7, number))) for number in numbers]
 
 
 def steps(engine, out):
     """Losses, norms and weights after steps of every kind."""
-    found = {}
+    adafactor = Adafactor(lr=1e-2, scale_parameter=True)
+    decaying = Adafactor(lr=1e-2, weight_decay=0.1)
     kinds = {
         "adamw": (Contrast(learned=True), AdamW(lr=1e-2, weight_decay=0.1), {}),
-        "adafactor": (
-            Contrast(learned=True),
-            Adafactor(lr=1e-2, scale_parameter=True),
-            {"micro_batch": 2},
-        ),
+        "adafactor": (Contrast(learned=True), adafactor, {"micro_batch": 2}),
         "memory": (Contrast(memory=9), AdamW(lr=1e-2), {"max_grad_norm": 0.3}),
-        "average": (
-            Momentum(memory=9),
-            Adafactor(lr=1e-2, weight_decay=0.1),
-            {"max_grad_norm": 0.3},
-        ),
+        "average": (Momentum(memory=9), decaying, {"max_grad_norm": 0.3}),
         "average in parts": (Momentum(memory=9), AdamW(lr=1e-2), {"micro_batch": 1}),
     }
+    results = {}
     for name, (loss, optimizer, options) in kinds.items():
         encoder = assemble(engine)
         trainer = trainer_of(engine, encoder, loss, optimizer, **options)
-        taken = [attrs.asdict(trainer.step(batch(7, step))) for step in range(5)]
+        results_of_steps = taken(trainer, range(5))
         directory = out / name
         trainer.save(directory / "state")
         encoder.save(directory / "encoder")
-        found[name] = {
-            "steps": taken,
-            "weights": load_file(
-                directory / "encoder" / "backbone" / "model.safetensors"
-            ),
+        backbone = directory / "encoder" / "backbone"
+        results[name] = {
+            "steps": results_of_steps,
+            "weights": load_file(backbone / "model.safetensors"),
             "head": load_file(directory / "encoder" / "modules.safetensors"),
             "state": load_file(directory / "state" / "state.safetensors"),
             "vectors": encoder.encode(padded(5)),
             "one vector": encoder.encode(padded(1)),
             "states": engine.processes.results(states_of, trainer),
         }
-    return found
+
+    return results
 
 
 @attrs.frozen
@@ -221,10 +219,9 @@ class Half(Transform):
         return 3
 
     def fit(self, vectors, backbone):
-        rng = np.random.default_rng(0)
-        return rng.standard_normal(vectors.shape[1]), rng.standard_normal(
-            (vectors.shape[1], 3)
-        )
+        draw = np.random.default_rng(0)
+        width = vectors.shape[1]
+        return draw.standard_normal(width), draw.standard_normal((width, 3))
 
 
 def transformed(engine, out):
@@ -261,15 +258,14 @@ def fields(engine):
     """Vectors and gradients of texts with hidden tokens and layers of their own."""
     columns = {name: with_fields(tokens) for name, tokens in batch(5).items()}
     encoder = assemble(engine)
+    loss = Contrast(learned=True)
+    whole = trainer_of(engine, encoder, loss)
+    in_parts = trainer_of(engine, encoder, loss, micro_batch=1)
     return {
         "plain": encoder.encode(padded(5)),
         "vectors": encoder.encode(pad(columns["anchor"], np.arange(5), 3)),
-        "gradients": trainer_of(engine, encoder, Contrast(learned=True)).gradients(
-            columns
-        ),
-        "in parts": trainer_of(
-            engine, encoder, Contrast(learned=True), micro_batch=1
-        ).gradients(columns),
+        "gradients": whole.gradients(columns),
+        "in parts": in_parts.gradients(columns),
     }
 
 
@@ -286,63 +282,51 @@ def dropout(engine):
     trainer = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
     before = engine.processes.results(draws_of, trainer)
     losses = [trainer.gradients(batch(6))[0] for _ in range(2)]
-    again = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
+    other = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
     return {
         "before": before,
-        "after": engine.processes.results(draws_of, again),
+        "after": engine.processes.results(draws_of, other),
         "losses": losses,
-        "again": [again.gradients(batch(6))[0] for _ in range(2)],
+        "again": [other.gradients(batch(6))[0] for _ in range(2)],
     }
 
 
 def resumed(engine, out):
     """Steps after a state was saved, and the same by a trainer that has loaded it."""
-    found = {}
-    for name, optimizer in (
-        ("adamw", AdamW(lr=1e-2)),
-        ("adafactor", Adafactor(lr=1e-2)),
-    ):
+    results = {}
+    for optimizer in (AdamW(lr=1e-2), Adafactor(lr=1e-2)):
         options = {"optimizer": optimizer, "micro_batch": 2, "max_grad_norm": 0.5}
         loss = Momentum(memory=9, learned=True)
         trainer = trainer_of(engine, assemble(engine, dropout=0.3), loss, **options)
-        for step in range(3):
-            trainer.step(batch(7, step))
-        trainer.save(out / name)
-        there = [attrs.asdict(trainer.step(batch(7, step))) for step in range(3, 6)]
+        taken(trainer, range(3))
+        trainer.save(out / optimizer.name)
+        expected = taken(trainer, range(3, 6))
+
         other = trainer_of(engine, assemble(engine, 5, dropout=0.3), loss, **options)
         other.step(batch(7))
-        other.load(out / name)
-        found[name] = (
-            there,
-            [attrs.asdict(other.step(batch(7, step))) for step in range(3, 6)],
-        )
-    return found
+        other.load(out / optimizer.name)
+        results[optimizer.name] = expected, taken(other, range(3, 6))
+
+    return results
 
 
 def from_another(engine, state):
-    """Steps after a state that another number of processes has saved, and what is said of that."""
-    said = []
-    engine.report_to(said.append)
-    trainer = trainer_of(
-        engine,
-        assemble(engine, 5),
-        Contrast(memory=9),
-        AdamW(lr=1e-2),
-        max_grad_norm=0.3,
-    )
+    """Steps after a state that another number of processes has saved, and the messages about that."""
+    messages = []
+    engine.report_to(messages.append)
+    encoder = assemble(engine, 5)
+    options = {"optimizer": AdamW(lr=1e-2), "max_grad_norm": 0.3}
+    trainer = trainer_of(engine, encoder, Contrast(memory=9), **options)
     trainer.load(state)
-    return [attrs.asdict(trainer.step(batch(7, step))) for step in range(2)], said
+    return taken(trainer, range(2)), messages
 
 
 def refused(engine):
     """What fails in every process alike, and that the engine goes on."""
     encoder = assemble(engine)
-    with_nothing = Training(
-        Contrast(), Sgd(), Constant(), 1, dict.fromkeys(COLUMNS, "encoder")
-    )
     engine.processes.together(freeze, encoder)
     try:
-        engine.trainer({"encoder": encoder}, with_nothing)
+        trainer_of(engine, encoder, Contrast())
     except RunError as error:
         return str(error), encoder.encode(padded(3))
     return None
@@ -390,11 +374,7 @@ def broken(engine):
 
 def break_last_row(encoder):
     processes = encoder.processes
-    (weight,) = (
-        weight
-        for name, weight in encoder.module.named_parameters()
-        if name.endswith("words.weight")
-    )
+    weight = encoder.module.backbone.words.weight
     if not isinstance(weight, DTensor):
         weight.data[-1] = torch.nan
     elif processes.rank == processes.world - 1:
@@ -435,22 +415,20 @@ def main(out, fields, fails=None):
     alone = TorchEngine(
         torch.device("cpu"), torch.float32, False, {"precision": "fp32"}
     )
-    found = {
+    results = {
         "one": scenarios(alone, out / "one"),
         "two": scenarios(both, out / "two"),
+        "from another": {},
     }
-    states = {
-        "one": out / "one" / "steps" / "memory" / "state",
-        "two": out / "two" / "steps" / "memory" / "state",
-    }
-    found["from another"] = {
-        f"{there} to {here}": from_another(engine, states[there])
-        for here, engine in (("one", alone), ("two", both))
-        for there in states
-    }
+    for before in ("one", "two"):
+        state = out / before / "steps" / "memory" / "state"
+        for now, engine in (("one", alone), ("two", both)):
+            steps_and_messages = from_another(engine, state)
+            results["from another"][f"{before} to {now}"] = steps_and_messages
+
     both.processes.together(set_local, both, True)
-    found["local"] = gradients(both)
-    torch.save(found, out / "found.pt")
+    results["local"] = gradients(both)
+    torch.save(results, out / "results.pt")
     return 0
 
 

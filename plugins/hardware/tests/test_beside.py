@@ -36,18 +36,23 @@ def beside(encoders):
     return together
 
 
+def one_after_another(encoders, batch):
+    """Return the vectors of each encoder, side by side."""
+    return np.concatenate([encoder.encode(batch) for encoder in encoders], 1)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_each_part_has_the_bits_of_its_own_encoder(dtype, toys, engine_of):
     encoders = several(toys, engine_of(dtype), width=48)
     batch = toys.batch(*TEXTS)
-    own = np.concatenate([encoder.encode(batch) for encoder in encoders], 1)
+    expected = one_after_another(encoders, batch)
     for encoder in encoders:
         encoder.weights_changed()
     together = beside(encoders)
-    found = together.encode(batch)
-    assert found.dtype == np.float32
-    assert together.width == found.shape[1] == 48 + 48 + 5 + 3 + 6 + 48
-    assert found.tobytes() == own.tobytes()
+    vectors = together.encode(batch)
+    assert vectors.dtype == np.float32
+    assert together.width == vectors.shape[1] == 48 + 48 + 5 + 3 + 6 + 48
+    assert vectors.tobytes() == expected.tobytes()
 
 
 def test_the_backbone_is_passed_through_once(toys, engine):
@@ -59,19 +64,17 @@ def test_the_backbone_is_passed_through_once(toys, engine):
     assert len(passes) == 1
     # The copy of the weights is the first one's, also for each alone.
     assert together.replica() is encoders[0].replica()
-    assert all(
-        encoder.replica().backbone is together.replica().backbone
-        for encoder in encoders
-    )
+    for encoder in encoders:
+        assert encoder.replica().backbone is together.replica().backbone
 
 
 def test_poolers_compute_as_for_encoding(toys, engine):
     encoders = several(toys, engine)
     batch = toys.batch(*TEXTS)
-    own = encoders[-1].encode(batch)
+    expected = encoders[-1].encode(batch)
     # Batch normalisation takes the batch's statistics in training.
     encoders[-1].module.train()
-    assert beside(encoders).encode(batch)[:, -8:].tobytes() == own.tobytes()
+    assert beside(encoders).encode(batch)[:, -8:].tobytes() == expected.tobytes()
 
 
 def test_weights_that_changed_are_used(toys, engine):
@@ -84,8 +87,7 @@ def test_weights_that_changed_are_used(toys, engine):
     encoders[0].weights_changed()
     after = together.encode(batch)
     assert np.abs(after - before).max() > 0.1
-    fresh = np.concatenate([encoder.encode(batch) for encoder in encoders], 1)
-    assert after.tobytes() == fresh.tobytes()
+    assert after.tobytes() == one_after_another(encoders, batch).tobytes()
 
 
 def test_fingerprints_are_those_of_each_and_shared_weights_are_hashed_once(
@@ -94,14 +96,17 @@ def test_fingerprints_are_those_of_each_and_shared_weights_are_hashed_once(
     from sentbed_hardware._common import module_fingerprint as module
 
     encoders = several(toys, engine)
-    own = [encoder.fingerprint() for encoder in encoders]
-    assert len(set(own)) == len(encoders)
+    expected = [encoder.fingerprint() for encoder in encoders]
+    assert len(set(expected)) == len(encoders)
     hashed = []
     digest = module._digest
-    monkeypatch.setattr(
-        module, "_digest", lambda tensor: hashed.append(id(tensor)) or digest(tensor)
-    )
-    assert beside(encoders).fingerprints() == own
+
+    def recorded(tensor):
+        hashed.append(id(tensor))
+        return digest(tensor)
+
+    monkeypatch.setattr(module, "_digest", recorded)
+    assert beside(encoders).fingerprints() == expected
     assert len(hashed) == len(set(hashed))
     backbone = {id(parameter) for parameter in encoders[0].module.backbone.parameters()}
     assert backbone < set(hashed)
@@ -137,7 +142,7 @@ def test_a_batch_that_was_halved_before_is_cut_alike(toys, engine, room_for):
     encoders = several(toys, engine)
     tried = room_for(14)
     batch = toys.batch(*TEXTS)
-    own = [encoder.encode(batch) for encoder in encoders]
-    before = len(tried)
-    assert beside(encoders).encode(batch).tobytes() == np.concatenate(own, 1).tobytes()
-    assert max(tried[before:]) <= 14
+    expected = one_after_another(encoders, batch)
+    tried.clear()
+    assert beside(encoders).encode(batch).tobytes() == expected.tobytes()
+    assert max(tried) <= 14

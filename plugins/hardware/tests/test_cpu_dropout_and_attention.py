@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -31,19 +32,22 @@ def two_threads():
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_a_mask_drops_at_the_rate_and_keeps_the_mean(rate, dtype):
     count = 2 * BLOCK + 5
-    mask = CpuDropoutAndAttention().mask((count,), rate, dtype)
+    mask = CpuDropoutAndAttention().dropout_mask((count,), rate, dtype)
     assert mask.dtype == dtype
-    dropped, kept = mask.unique().tolist()
-    assert dropped == 0
-    assert kept == pytest.approx(
-        1 / (1 - rate), rel=2**-8 if dtype == torch.bfloat16 else 1e-4
-    )
-    deviation = math.sqrt(rate * (1 - rate) / count)
-    assert abs((mask == 0).double().mean().item() - rate) < 5 * deviation
-    halves = (mask == 0).double()
+    low, high = mask.unique().tolist()
+    assert low == 0
+    tolerance = 2**-8 if dtype == torch.bfloat16 else 1e-4
+    assert high == pytest.approx(1 / (1 - rate), rel=tolerance)
+    dropped = (mask == 0).double()
+    require_frequency(dropped, rate)
     for lag in (1, 2, 3, 4, BLOCK):
-        together = (halves[lag:] * halves[:-lag]).mean().item()
-        assert abs(together - rate**2) < 5 * math.sqrt(rate**2 * (1 - rate**2) / count)
+        require_frequency(dropped[lag:] * dropped[:-lag], rate**2)
+
+
+def require_frequency(values, probability):
+    """Require that the mean of zeros and ones is within five standard deviations of their probability."""
+    deviation = math.sqrt(probability * (1 - probability) / len(values))
+    assert abs(values.mean().item() - probability) < 5 * deviation
 
 
 def test_masks_follow_the_seed_and_not_the_number_of_threads():
@@ -56,9 +60,7 @@ def test_masks_follow_the_seed_and_not_the_number_of_threads():
 
     first, second = masks(1, 1)
     assert not torch.equal(first, second)
-    assert all(
-        torch.equal(a, b) for a, b in zip(masks(1, 2), (first, second), strict=True)
-    )
+    assert all(map(torch.equal, masks(1, 2), (first, second)))
     assert not torch.equal(masks(2, 1)[0], first)
 
 
@@ -79,8 +81,8 @@ def test_the_gradient_of_dropout_has_the_mask_of_its_output():
 def test_what_needs_no_mask_draws_nothing(rate, training, expected):
     state = torch.get_rng_state()
     with CpuDropoutAndAttention():
-        found = functional.dropout(torch.ones(7, 5), rate, training)
-    assert torch.equal(found, torch.full((7, 5), expected))
+        result = functional.dropout(torch.ones(7, 5), rate, training)
+    assert torch.equal(result, torch.full((7, 5), expected))
     assert rate == 1.0 or torch.equal(torch.get_rng_state(), state)
 
 
@@ -89,31 +91,20 @@ def test_what_needs_no_mask_draws_nothing(rate, training, expected):
 
 def inputs_of(length, dtype):
     """Queries, keys and values as a model has them: `(batch, heads, length, width)`, not contiguous."""
-    return [
-        torch.randn(BATCH, length, HEADS, WIDTH)
-        .to(dtype)
-        .requires_grad_()
-        .transpose(1, 2)
-        for _ in range(3)
-    ]
+    inputs = []
+    for _ in range(3):
+        states = torch.randn(BATCH, length, HEADS, WIDTH).to(dtype).requires_grad_()
+        inputs.append(states.transpose(1, 2))
+
+    return inputs
 
 
-def naive(
-    parts,
-    allowed,
-    dropout,
-    scale,
-):
-    """One head of one text at a time, in fp64."""
-    texts = []
-    for text in range(BATCH):
-        heads = []
-        for head in range(HEADS):
-            query, key, value = (part[text, head].double() for part in parts)
-            scores = (query @ key.T * scale).masked_fill(~allowed[text], -math.inf)
-            heads.append((scores.softmax(-1) * dropout[text, head].double()) @ value)
-        texts.append(torch.stack(heads))
-    return torch.stack(texts)
+def attention_by_hand(inputs, allowed, dropout_mask, scale):
+    """Compute attention in float64."""
+    query, key, value = (states.double() for states in inputs)
+    scores = query @ key.transpose(2, 3) * scale
+    scores = scores.masked_fill(~allowed[:, None], -math.inf)
+    return (scores.softmax(-1) * dropout_mask.double()) @ value
 
 
 @pytest.mark.sweep(4)
@@ -126,54 +117,49 @@ def naive(
         (torch.bfloat16, 0.0, 2e-2),
     ],
 )
-def test_attention_and_its_gradients_are_those_of_a_naive_loop(
+def test_attention_and_its_gradients_are_those_computed_by_hand(
     kind, dtype, dropout, tolerance
 ):
     length = 11
-    parts = inputs_of(length, dtype)
+    inputs = inputs_of(length, dtype)
     allowed = torch.ones(BATCH, length, length, dtype=torch.bool)
-    given = {}
-    if kind in ("padding", "added"):
-        allowed[1, :, 5:] = False
-        given["attn_mask"] = allowed[:, None]
-    if kind == "added":
-        given["attn_mask"] = torch.zeros(allowed.shape).masked_fill(
-            ~allowed, -math.inf
-        )[:, None]
+    options = {"dropout_p": dropout, "scale": 0.4}
     if kind == "causal":
         allowed = allowed.tril()
-        given["is_causal"] = True
+        options["is_causal"] = True
+    elif kind != "none":
+        allowed[1, :, 5:] = False
+        options["attn_mask"] = allowed[:, None]
+    if kind == "added":
+        bias = torch.zeros(allowed.shape).masked_fill(~allowed, -math.inf)
+        options["attn_mask"] = bias[:, None]
     torch.manual_seed(1)
     with CpuDropoutAndAttention():
-        found = functional.scaled_dot_product_attention(
-            *parts, dropout_p=dropout, scale=0.4, **given
-        )
+        attended = functional.scaled_dot_product_attention(*inputs, **options)
+
     torch.manual_seed(1)
-    shape = (BATCH, HEADS, length, length)
-    mask = (
-        CpuDropoutAndAttention().mask(shape, dropout, dtype)
-        if dropout
-        else torch.ones(shape)
-    )
-    expected = naive(parts, allowed, mask, 0.4)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=0, atol=2 * tolerance)
-    slope = torch.randn(found.shape)
-    own = torch.autograd.grad(found, parts, slope.to(dtype))
-    for one, other in zip(
-        own, torch.autograd.grad(expected, parts, slope.double()), strict=True
-    ):
-        assert other.norm() > 1
-        assert (one.double() - other).norm() < tolerance * other.norm()
+    mask = torch.ones(BATCH, HEADS, length, length)
+    if dropout:
+        mask = CpuDropoutAndAttention().dropout_mask(mask.shape, dropout, dtype)
+    expected = attention_by_hand(inputs, allowed, mask, 0.4)
+    assert attended.dtype == dtype
+    torch.testing.assert_close(attended.double(), expected, rtol=0, atol=2 * tolerance)
+
+    slope = torch.randn(attended.shape)
+    gradients = torch.autograd.grad(attended, inputs, slope.to(dtype))
+    by_hand = torch.autograd.grad(expected, inputs, slope.double())
+    for gradient, exact in zip(gradients, by_hand, strict=True):
+        assert exact.norm() > 1
+        assert (gradient.double() - exact).norm() < tolerance * exact.norm()
 
 
 def test_texts_that_see_nothing_have_finite_attention():
     parts = inputs_of(6, torch.bfloat16)
     nothing = torch.zeros(BATCH, 1, 6, 6, dtype=torch.bool)
     with CpuDropoutAndAttention():
-        found = functional.scaled_dot_product_attention(*parts, attn_mask=nothing)
-    gradients = torch.autograd.grad(found.sum(), parts)
-    assert all(torch.isfinite(part).all() for part in (found, *gradients))
+        attended = functional.scaled_dot_product_attention(*parts, attn_mask=nothing)
+    gradients = torch.autograd.grad(attended.sum(), parts)
+    assert all(torch.isfinite(tensor).all() for tensor in (attended, *gradients))
 
 
 @pytest.mark.parametrize(
@@ -195,74 +181,74 @@ def test_what_has_no_faster_form_is_pytorchs_to_the_bit(
         }
     torch.manual_seed(1)
     with CpuDropoutAndAttention():
-        found = functional.scaled_dot_product_attention(*parts, **options)
+        attended = functional.scaled_dot_product_attention(*parts, **options)
     torch.manual_seed(1)
-    assert torch.equal(
-        found, functional.scaled_dot_product_attention(*parts, **options)
+    expected = functional.scaled_dot_product_attention(*parts, **options)
+    assert torch.equal(attended, expected)
+
+
+def bert():
+    config = transformers.BertConfig(
+        vocab_size=50,
+        hidden_size=32,
+        num_attention_heads=2,
+        num_hidden_layers=2,
+        intermediate_size=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
     )
+    return transformers.BertModel(config)
+
+
+def opt():
+    config = transformers.OPTConfig(
+        vocab_size=50,
+        hidden_size=32,
+        word_embed_proj_dim=32,
+        num_attention_heads=2,
+        num_hidden_layers=2,
+        ffn_dim=64,
+        dropout=0.0,
+    )
+    return transformers.OPTModel(config)
+
+
+def t5():
+    config = transformers.T5Config(
+        vocab_size=50,
+        d_model=32,
+        d_kv=16,
+        d_ff=64,
+        num_layers=2,
+        num_heads=2,
+        dropout_rate=0.0,
+    )
+    return transformers.T5EncoderModel(config)
 
 
 @pytest.mark.sweep(1)
-@pytest.mark.parametrize("family", ["bert", "opt", "t5"])
+@pytest.mark.parametrize("family", [bert, opt, t5])
 def test_a_models_bf16_gradient_is_as_near_to_fp32_as_with_pytorchs_attention(
     family,
 ):
-    sizes = {
-        "vocab_size": 50,
-        "hidden_size": 32,
-        "num_attention_heads": 2,
-    }
-    config = {
-        "bert": lambda: transformers.BertConfig(
-            **sizes, num_hidden_layers=2, intermediate_size=64
-        ),
-        "opt": lambda: transformers.OPTConfig(
-            **sizes,
-            num_hidden_layers=2,
-            ffn_dim=64,
-            word_embed_proj_dim=32,
-            dropout=0.0,
-        ),
-        "t5": lambda: transformers.T5Config(
-            vocab_size=50,
-            d_model=32,
-            d_kv=16,
-            d_ff=64,
-            num_layers=2,
-            num_heads=2,
-            dropout_rate=0.0,
-        ),
-    }[family]()
-    if family == "bert":
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    model = (
-        transformers.T5EncoderModel
-        if family == "t5"
-        else transformers.AutoModel.from_config
-    )(config)
-    model.train()
+    model = family().train()
     ids = torch.randint(3, 50, (4, 12))
     mask = torch.ones_like(ids)
     mask[1, 7:] = 0
     weights = torch.randn(4, 12, 32)
 
-    def gradient(dtype, own):
+    def gradient(dtype, attention):
         model.zero_grad()
-        with torch.autocast("cpu", dtype, dtype != torch.float32):
-            if own:
-                with CpuDropoutAndAttention():
-                    states = model(input_ids=ids, attention_mask=mask).last_hidden_state
-            else:
-                states = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        ((states.float() * weights) * mask[:, :, None]).sum().backward()
-        return torch.cat(
-            [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-        )
+        with torch.autocast("cpu", dtype, dtype != torch.float32), attention:
+            states = model(input_ids=ids, attention_mask=mask).last_hidden_state
+        (states.float() * weights * mask[:, :, None]).sum().backward()
+        gradients = [parameter.grad for parameter in model.parameters()]
+        return torch.cat([part.flatten() for part in gradients if part is not None])
 
-    exact = gradient(torch.float32, own=False)
-    assert torch.equal(gradient(torch.float32, own=True), exact)
-    theirs, own = (
-        (gradient(torch.bfloat16, own=own) - exact).norm() / exact.norm()
-        for own in (False, True)
-    )
-    assert own < max(1.25 * theirs, 0.01)
+    exact = gradient(torch.float32, nullcontext())
+    assert torch.equal(gradient(torch.float32, CpuDropoutAndAttention()), exact)
+    theirs = gradient(torch.bfloat16, nullcontext())
+    ours = gradient(torch.bfloat16, CpuDropoutAndAttention())
+    their_error = (theirs - exact).norm() / exact.norm()
+    our_error = (ours - exact).norm() / exact.norm()
+    assert our_error < max(1.25 * their_error, 0.01)

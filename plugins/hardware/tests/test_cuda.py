@@ -198,16 +198,16 @@ def test_the_narrowest_budget_of_all_encoders_holds_and_one_that_is_given_stays(
     toys, gpu, assemble
 ):
     gpu(memory=GIB)
-    found, given = (
+    actual, given = (
         CudaEngine(torch.device("cpu"), torch.float32, False, {}, n)
         for n in (None, 777)
     )
     budgets = []
     for width in (8, 512, 8):
         backbone = toys.backbone(width=width).build(BuildContext(tuple))
-        for engine in (found, given):
+        for engine in (actual, given):
             engine.assemble(backbone, toys.mean(), Head())
-        budgets.append((found.token_budget, given.token_budget))
+        budgets.append((actual.token_budget, given.token_budget))
     assert budgets == [(65536, 777), (4096, 777), (4096, 777)]
 
 
@@ -230,10 +230,10 @@ def test_batches_are_taken_ahead_and_vectors_come_in_order(toys, encoder):
 
     expected = [encoder.encode(toys.batch(text)) for text in TEXTS]
     before = []
-    for found, vector in zip(encoder.encode_batches(batches()), expected, strict=True):
+    for actual, vector in zip(encoder.encode_batches(batches()), expected, strict=True):
         before.append(len(taken))
-        assert found.dtype == np.float32
-        assert np.array_equal(found, vector)
+        assert actual.dtype == np.float32
+        assert np.array_equal(actual, vector)
     assert before == [
         min(len(TEXTS), number + 1 + AHEAD) for number in range(len(TEXTS))
     ]
@@ -246,7 +246,7 @@ def test_texts_are_encoded_as_on_a_processor(
     room_for,
 ):
     tokenizer, plain = encoder.backbone.tokenizer, assemble()
-    expected, found = (
+    expected, actual = (
         np.full((len(TEXTS), encoder.width), np.nan, np.float32) for _ in range(2)
     )
     encode_into(expected, TEXTS, tokenizer, plain, 32, 4096)
@@ -254,8 +254,8 @@ def test_texts_are_encoded_as_on_a_processor(
     tried = room_for(8)
     said = []
     encoder.say = said.append
-    encode_into(found, TEXTS, tokenizer, encoder, 32, 4096)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    encode_into(actual, TEXTS, tokenizer, encoder, 32, 4096)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
     assert max(tried) > 8
     assert said
 
@@ -274,10 +274,3 @@ def test_texts_are_encoded_as_on_a_processor(
 def test_fp16_is_trained_with_a_scale(toys, dtype, kind, assemble):
     engine = CudaEngine(torch.device("cpu"), dtype, False, {}, 4096)
     assert type(toys.train(assemble(on=engine), toys.loss(), toys.sgd())) is kind
-
-
-def test_several_machines_need_a_place_to_meet():
-    assert list(Cuda(devices=8).check()) == []
-    assert [problem.split(",")[0] for problem in Cuda(nodes=2).check()] == [
-        "`nodes` is 2"
-    ]

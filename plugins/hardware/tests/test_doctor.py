@@ -45,7 +45,9 @@ def fake_torch(**cuda):
 def driver(monkeypatch):
     """Give this machine an NVIDIA driver of a version, or none."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return lambda found: monkeypatch.setattr(doctor_devices, "_driver", lambda: found)
+    return lambda version_of_driver: monkeypatch.setattr(
+        doctor_devices, "_driver", lambda: version_of_driver
+    )
 
 
 # --- the hook ----------------------------------------------------------------------------------------------
@@ -53,25 +55,25 @@ def driver(monkeypatch):
 
 def test_the_hook_returns_findings_every_time_that_it_is_called():
     for _ in range(2):
-        found = sentbed_hardware.findings()
-        assert {finding.area for finding in found} <= set(AREAS)
-        names = {(finding.area, finding.what) for finding in found}
+        findings = sentbed_hardware.findings()
+        assert {finding.area for finding in findings} <= set(AREAS)
+        names = {(finding.area, finding.what) for finding in findings}
         assert {("runtimes", name) for name in ("cpu", "cuda")} <= names
         assert {
             ("devices", "cpu"),
             ("precisions", "cpu bf16"),
             ("processes", "gloo"),
         } <= names
-    assert found[0] == Finding("runtimes", "cpu", "yes", f"torch {version('torch')}")
+    assert findings[0] == Finding("runtimes", "cpu", "yes", f"torch {version('torch')}")
 
 
 def test_a_torch_that_cannot_be_imported_is_a_finding(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "torch", None)
-        (found,) = doctor.findings()
-    assert (found.area, found.what, found.status) == ("runtimes", "cpu", "no")
-    assert found.detail.startswith(f"torch {version('torch')} cannot be imported: ")
-    assert found.remedy == "`pip install --force-reinstall torch`"
+        (finding,) = doctor.findings()
+    assert (finding.area, finding.what, finding.status) == ("runtimes", "cpu", "no")
+    assert finding.detail.startswith(f"torch {version('torch')} cannot be imported: ")
+    assert finding.remedy == "`pip install --force-reinstall torch`"
 
 
 # --- processors --------------------------------------------------------------------------------------------
@@ -85,22 +87,24 @@ def test_the_processor_has_the_instructions_that_linux_lists():
     )
     if not flags:
         pytest.skip("this processor lists no x86 flags")
-    found = by_name(doctor_devices.processor(torch.cpu.get_capabilities()))
-    name, _, sets = found["cpu"].detail.rpartition(": ")
-    assert f"model name\t: {name}" in lines
+    findings = by_name(doctor_devices.processor(torch.cpu.get_capabilities()))
+    name, _, sets = findings["cpu"].detail.rpartition(": ")
+    assert name == torch.cpu.get_capabilities()["cpu_name"]
     for ours, theirs in FLAGS.items():
         assert (ours in sets.split(", ")) == (theirs in flags), ours
     bf16 = [name for name in ("amx_bf16", "avx512_bf16") if name in flags]
-    assert (found["cpu bf16"].status == "yes") == bool(bf16)
-    assert found["cpu fp32"].status == "yes"
+    assert (findings["cpu bf16"].status == "yes") == bool(bf16)
+    assert findings["cpu fp32"].status == "yes"
 
 
 def test_bf16_without_its_instructions_is_limited():
-    found = by_name(doctor_devices.processor({"avx2": True, "avx512_bf16": False}))
-    assert found["cpu bf16"].status == "limited"
-    assert "emulated, without amx_bf16 and avx512_bf16" in found["cpu bf16"].detail
-    found = by_name(doctor_devices.processor({"avx512_bf16": True}))
-    assert found["cpu bf16"] == Finding("precisions", "cpu bf16", "yes", "avx512_bf16")
+    findings = by_name(doctor_devices.processor({"avx2": True, "avx512_bf16": False}))
+    assert findings["cpu bf16"].status == "limited"
+    assert "emulated, without amx_bf16 and avx512_bf16" in findings["cpu bf16"].detail
+    findings = by_name(doctor_devices.processor({"avx512_bf16": True}))
+    assert findings["cpu bf16"] == Finding(
+        "precisions", "cpu bf16", "yes", "avx512_bf16"
+    )
 
 
 def test_a_kernel_is_there_when_it_computes_and_else_says_why_not(
@@ -129,8 +133,11 @@ def test_why_a_kernel_cannot_be_taken_is_what_torch_warns_of(
         raise RuntimeError("No available kernel. Aborting execution.")
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", refuse)
-    (found,) = doctor_devices.attention(torch, "cpu", torch.float32)
-    assert (found.status, found.detail) == ("no", "Flash attention only supports sm80")
+    (finding,) = doctor_devices.attention(torch, "cpu", torch.float32)
+    assert (finding.status, finding.detail) == (
+        "no",
+        "Flash attention only supports sm80",
+    )
 
 
 # --- GPUs --------------------------------------------------------------------------------------------------
@@ -140,13 +147,13 @@ def test_why_a_kernel_cannot_be_taken_is_what_torch_warns_of(
     torch.version.cuda is not None, reason="this torch is built for CUDA"
 )
 @pytest.mark.parametrize(
-    ("found", "where"),
+    ("version_of_driver", "where"),
     [("570.1", "NVIDIA driver 570.1"), (None, "no NVIDIA driver found")],
 )
 def test_a_torch_without_cuda_says_so_and_names_the_build_to_install(
-    driver, found, where
+    driver, version_of_driver, where
 ):
-    driver(found)
+    driver(version_of_driver)
     (cuda,) = doctor_devices.cuda(torch)
     assert (cuda.area, cuda.what, cuda.status) == ("runtimes", "cuda", "no")
     assert (
@@ -170,17 +177,17 @@ def test_a_driver_that_is_too_old_is_to_be_updated(
         return False
 
     driver("470.82")
-    (found,) = doctor_devices.cuda(fake_torch(is_available=too_old))
-    assert found.status == "no"
-    assert found.detail == (
+    (finding,) = doctor_devices.cuda(fake_torch(is_available=too_old))
+    assert finding.status == "no"
+    assert finding.detail == (
         "torch is built for CUDA 12.8; NVIDIA driver 470.82; "
         "CUDA initialization: The NVIDIA driver on your system is too old (11040)."
     )
-    assert found.remedy.startswith("update the NVIDIA driver, or")
+    assert finding.remedy.startswith("update the NVIDIA driver, or")
 
 
 @pytest.mark.parametrize(
-    ("found", "visible", "detail", "remedy"),
+    ("version_of_driver", "visible", "detail", "remedy"),
     [
         (None, None, "no NVIDIA driver found; no device", "install the NVIDIA driver"),
         (
@@ -195,12 +202,12 @@ def test_a_driver_that_is_too_old_is_to_be_updated(
 def test_a_torch_with_cuda_and_no_device_says_what_is_missing(
     driver,
     monkeypatch,
-    found,
+    version_of_driver,
     visible,
     detail,
     remedy,
 ):
-    driver(found)
+    driver(version_of_driver)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     (cuda,) = doctor_devices.cuda(fake_torch(is_available=lambda: False))
@@ -241,29 +248,29 @@ def three_cards(monkeypatch, driver):
 def test_every_gpu_is_named_and_each_kind_has_its_precisions(
     three_cards,
 ):
-    found = by_name(doctor_devices.cuda(three_cards))
-    assert found["cuda"] == Finding(
+    findings = by_name(doctor_devices.cuda(three_cards))
+    assert findings["cuda"] == Finding(
         "runtimes", "cuda", "yes", "3 devices, CUDA 12.8, NVIDIA driver 570.1"
     )
-    assert found["cuda:0 bf16"].status == found["cuda:0 tf32"].status == "limited"
+    assert findings["cuda:0 bf16"].status == findings["cuda:0 tf32"].status == "limited"
     assert (
-        found["cuda:0 bf16"].detail
+        findings["cuda:0 bf16"].detail
         == "compute capability 7.5, tensor cores compute it from 8.0 on"
     )
-    assert [found[f"cuda:1 {name}"].status for name in ("bf16", "fp16", "tf32")] == [
+    assert [findings[f"cuda:1 {name}"].status for name in ("bf16", "fp16", "tf32")] == [
         "yes"
     ] * 3
-    assert found["cuda:0 fp16"].status == "yes"
-    assert not any(name.startswith("cuda:2 ") for name in found)
+    assert findings["cuda:0 fp16"].status == "yes"
+    assert not any(name.startswith("cuda:2 ") for name in findings)
 
 
 def test_kernels_are_tried_in_bf16_where_the_gpu_has_it(three_cards):
-    found = [
+    findings = [
         finding
         for finding in doctor_devices.cuda(three_cards)
         if finding.area == "attention"
     ]
-    assert [(finding.what, finding.detail) for finding in found] == [
+    assert [(finding.what, finding.detail) for finding in findings] == [
         ("cuda:0", "torch.float16"),
         ("cuda:1", "torch.bfloat16"),
     ]
@@ -272,13 +279,13 @@ def test_kernels_are_tried_in_bf16_where_the_gpu_has_it(three_cards):
 def test_the_devices_of_a_machine_are_listed_with_their_memory(
     three_cards,
 ):
-    found = [
+    findings = [
         finding
         for finding in doctor_devices.cuda(three_cards)
         if finding.area == "devices"
     ]
-    assert [finding.what for finding in found] == ["cuda:0", "cuda:1", "cuda:2"]
-    assert found[0].detail == "Old, 16.0 GiB, compute capability 7.5"
+    assert [finding.what for finding in findings] == ["cuda:0", "cuda:1", "cuda:2"]
+    assert findings[0].detail == "Old, 16.0 GiB, compute capability 7.5"
 
 
 def test_a_gpu_that_fails_hides_no_other_finding(three_cards):
@@ -298,10 +305,10 @@ def test_a_torch_for_amd_has_no_tf32_and_no_compute_capability(
     three_cards,
 ):
     three_cards.version = SimpleNamespace(cuda=None, hip="6.4")
-    found = by_name(doctor_devices.cuda(three_cards))
-    assert found["cuda"].detail.startswith("3 devices, ROCm 6.4")
-    assert found["cuda:1 bf16"].detail == "as ROCm 6.4 has it"
-    assert "cuda:1 tf32" not in found
+    findings = by_name(doctor_devices.cuda(three_cards))
+    assert findings["cuda"].detail.startswith("3 devices, ROCm 6.4")
+    assert findings["cuda:1 bf16"].detail == "as ROCm 6.4 has it"
+    assert "cuda:1 tf32" not in findings
 
 
 # --- compiling ---------------------------------------------------------------------------------------------
@@ -326,22 +333,22 @@ def tools(tmp_path, monkeypatch):
 def test_a_compiler_and_the_headers_of_python_make_a_trial(tools):
     program(tools, "clang++", "made-up clang 3")
     (tools / "Python.h").touch()
-    found = by_name(doctor.compiling(torch))
-    assert found["C++ compiler"] == Finding(
+    findings = by_name(doctor.compiling(torch))
+    assert findings["C++ compiler"] == Finding(
         "compile", "C++ compiler", "yes", "made-up clang 3"
     )
-    assert found["Python.h"].status == "yes"
-    assert isinstance(found["torch.compile"], Trial)
+    assert findings["Python.h"].status == "yes"
+    assert isinstance(findings["torch.compile"], Trial)
 
 
 def test_without_a_compiler_there_is_nothing_to_try(tools, monkeypatch):
-    found = by_name(doctor.compiling(torch))
+    findings = by_name(doctor.compiling(torch))
     assert [
-        found[name].status for name in ("C++ compiler", "Python.h", "torch.compile")
+        findings[name].status for name in ("C++ compiler", "Python.h", "torch.compile")
     ] == ["no"] * 3
-    assert "apt install g++" in found["C++ compiler"].remedy
-    assert "-dev`" in found["Python.h"].remedy
-    assert not isinstance(found["torch.compile"], Trial)
+    assert "apt install g++" in findings["C++ compiler"].remedy
+    assert "-dev`" in findings["Python.h"].remedy
+    assert not isinstance(findings["torch.compile"], Trial)
     program(tools, "g++", "found")
     monkeypatch.setenv("CXX", "icpx")
     assert (
@@ -354,19 +361,19 @@ def test_the_compiler_is_the_one_that_this_machine_has():
     compiler = os.environ.get("CXX") or shutil.which("g++")
     if compiler is None:
         pytest.skip("this machine has no g++")
-    found = by_name(doctor.compiling(torch))["C++ compiler"]
+    findings = by_name(doctor.compiling(torch))["C++ compiler"]
     said = subprocess.run(
         [compiler, "--version"], capture_output=True, text=True
     ).stdout
-    assert found.detail == said.splitlines()[0]
+    assert findings.detail == said.splitlines()[0]
 
 
 def test_what_was_compiled_is_compared_with_what_was_not(
     monkeypatch,
 ):
     monkeypatch.setattr(torch, "compile", lambda function: function)
-    found = doctor.compile_one()
-    assert found["device"] == ("cuda" if torch.cuda.is_available() else "cpu")
+    findings = doctor.compile_one()
+    assert findings["device"] == ("cuda" if torch.cuda.is_available() else "cpu")
     monkeypatch.setattr(
         torch, "compile", lambda function: lambda values: function(values) + 1
     )
@@ -391,18 +398,18 @@ def test_the_trial_compiles_without_what_was_compiled_before(
 
 
 def test_backends_are_those_that_torch_was_built_with():
-    found = by_name(doctor.processes(torch))
-    assert (found["gloo"].status == "yes") == torch.distributed.is_gloo_available()
-    assert (found["nccl"].status == "yes") == torch.distributed.is_nccl_available()
-    assert found["torchrun"].status == "yes"
+    findings = by_name(doctor.processes(torch))
+    assert (findings["gloo"].status == "yes") == torch.distributed.is_gloo_available()
+    assert (findings["nccl"].status == "yes") == torch.distributed.is_nccl_available()
+    assert findings["torchrun"].status == "yes"
 
 
 def test_a_torch_without_processes_says_so():
     built = SimpleNamespace(
         __version__="2.13.0", distributed=SimpleNamespace(is_available=lambda: False)
     )
-    (found,) = doctor.processes(built)
-    assert (found.what, found.status) == ("torch.distributed", "no")
+    (finding,) = doctor.processes(built)
+    assert (finding.what, finding.status) == ("torch.distributed", "no")
 
 
 def test_the_first_line_of_a_command_is_none_where_it_fails():

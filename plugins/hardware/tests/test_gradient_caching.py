@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import shutil
 from collections.abc import Callable, Mapping
 from weakref import finalize
@@ -19,69 +20,68 @@ SHARED = {"anchor": "a", "positive": "a", "negative": "a"}
 TWO = {"anchor": "a", "positive": "b", "negative": "b"}
 
 
-def texts_of(seed, rows=ROWS):
-    """Random words, 1 to 14 a text, of which every fourth has up to 30."""
+COLUMNS = ("anchor", "positive", "negative")
+
+
+def random_texts(seed):
+    """Random words, 1 to 14 per text; every fourth text may have up to 30."""
     draw = np.random.default_rng(seed)
-    lengths = [draw.integers(1, 30 if row % 4 == 0 else 14) for row in range(rows)]
-    return [
-        " ".join(f"word{draw.integers(99)}" for _ in range(length))
-        for length in lengths
-    ]
+    texts = []
+    for row in range(ROWS):
+        longest = 30 if row % 4 == 0 else 14
+        words = [f"word{draw.integers(99)}" for _ in range(draw.integers(1, longest))]
+        texts.append(" ".join(words))
+
+    return texts
 
 
-def batch_of(toys, step):
-    return {
-        name: toys.tokens(*texts_of(10 * step + place))
-        for place, name in enumerate(("anchor", "positive", "negative"))
-    }
+def random_batch(toys, step):
+    batch = {}
+    for place, name in enumerate(COLUMNS):
+        batch[name] = toys.tokens(*random_texts(10 * step + place))
+
+    return batch
 
 
-def by_column(some, forward):
-    """All texts of some columns in the chunks of a micro-batch, in one graph, back in their places."""
-    tokens = TokenIds.join(some.values())
-    chunks = list(plan_chunks(tokens.lengths, len(some), MICRO_BATCH))
-    assert len(chunks) >= 4
-    rows = [None] * len(tokens)
-    for chunk in chunks:
-        for row, vector in zip(chunk.tolist(), forward(tokens, chunk), strict=True):
-            rows[row] = vector
-    return {
-        name: torch.stack(rows[i * ROWS : (i + 1) * ROWS])
-        for i, name in enumerate(some)
-    }
+class OneGraph:
+    """Encodes columns in the chunks of a micro-batch, all in one graph of autograd."""
 
+    def __init__(self, toys, placement):
+        self.toys = toys
+        self.placement = placement
 
-def encode_in_one_graph(
-    modules,
-    averages,
-    engine,
-    toys,
-    columns,
-    towers,
-    keys,
-):
-    inputs = {}
-    bf16 = engine.placement.dtype == torch.bfloat16
-    for name, module in modules.items():
+    def encode(self, module, columns):
+        """Return the vectors of each column, `(ROWS, width)`."""
+        if not columns:
+            return {}
 
-        def forward(tokens, chunk, module):
-            tensors = engine.placement.tensors(pad(tokens, chunk, toys.pad_id))
-            with torch.autocast("cpu", torch.bfloat16, bf16), CpuDropoutAndAttention():
-                states = module.backbone(*tensors)
-            return module.finish(states, cut=False)
+        tokens = TokenIds.join(columns.values())
+        chunks = list(plan_chunks(tokens.lengths, len(columns), MICRO_BATCH))
+        assert len(chunks) >= 4
+        vectors = torch.cat([self.forward(module, tokens, rows) for rows in chunks])
+        in_order = vectors[np.argsort(np.concatenate(chunks))]
+        return dict(zip(columns, in_order.split(ROWS), strict=True))
 
-        module.train()
-        own = {c: t for c, t in columns.items() if towers[c] == name}
-        queries = {c: t for c, t in own.items() if c not in keys}
-        inputs |= by_column(queries, lambda t, c, module=module: forward(t, c, module))
-        if queries != own:
-            averages[name].train().backbone.eval()
+    def forward(self, module, tokens, rows):
+        tensors = self.placement.tensors(pad(tokens, rows, self.toys.pad_id))
+        with self.placement.autocast(), CpuDropoutAndAttention():
+            states = module.backbone(*tensors)
+        return module.finish(states, cut=False)
+
+    def inputs(self, modules, averages, columns, towers, keys):
+        """Return the input of a loss; averages encode keys."""
+        inputs = {}
+        for tower, module in modules.items():
+            names = [name for name in columns if towers[name] == tower]
+            queries = {name: columns[name] for name in names if name not in keys}
+            of_keys = {name: columns[name] for name in names if name in keys}
+            module.train()
+            inputs |= self.encode(module, queries)
+            averages[tower].train().backbone.eval()
             with torch.no_grad():
-                inputs |= by_column(
-                    {c: t for c, t in own.items() if c in keys},
-                    lambda t, c, module=averages[name]: forward(t, c, module),
-                )
-    return {name: inputs[name] for name in columns}
+                inputs |= self.encode(averages[tower], of_keys)
+
+        return {name: inputs[name] for name in columns}
 
 
 @pytest.mark.sweep(5)
@@ -106,10 +106,11 @@ def test_gradients_are_those_of_the_whole_batch_with_the_same_dropout(
     dtype,
 ):
     engine = engine_of(dtype)
-    encoders = {
-        name: assemble(dropout=0.4, on=engine, seed=seed)
-        for seed, name in enumerate(sorted(set(towers.values())))
-    }
+    encoders, modules = {}, {}
+    for seed, name in enumerate(sorted(set(towers.values()))):
+        encoders[name] = assemble(dropout=0.4, on=engine, seed=seed)
+        modules[name] = copy.deepcopy(encoders[name].module)
+    averages = copy.deepcopy(modules)
     component = getattr(toys, kind)(**options)
     trainer = toys.train(
         encoders,
@@ -119,88 +120,80 @@ def test_gradients_are_those_of_the_whole_batch_with_the_same_dropout(
         micro_batch=MICRO_BATCH,
     )
     keys = getattr(component, "keys", frozenset())
-    modules = {
-        name: copy.deepcopy(encoder.module) for name, encoder in encoders.items()
-    }
-    averages = copy.deepcopy(modules)
+    momentum = options.get("momentum", 0.0)
+    one_graph = OneGraph(toys, engine.placement)
     loss = component.build(6)
-    state = loss.initial_state() if options.get("memory") else None
+    state = [loss.initial_state()] if "memory" in options else []
+    expected = {}
+    for name, module in {**modules, "loss": loss}.items():
+        for key, parameter in module.named_parameters():
+            if parameter.requires_grad:
+                expected[f"{name}.{key}"] = parameter
+
     for step in range(3):
-        columns = batch_of(toys, step)
+        columns = random_batch(toys, step)
         torch.manual_seed(step)
         result = trainer.step(columns)
-        drawn = torch.get_rng_state()
+        generator_state = torch.get_rng_state()
 
         torch.manual_seed(step)
-        inputs = encode_in_one_graph(
-            modules, averages, engine, toys, columns, towers, keys
-        )
-        output = loss(inputs) if state is None else loss(inputs, state)
-        state = output.state
-        for module in (*modules.values(), loss):
-            module.zero_grad()
+        inputs = one_graph.inputs(modules, averages, columns, towers, keys)
+        output = loss(inputs, *state)
+        if state:
+            state = [output.state]
+        for parameter in expected.values():
+            parameter.grad = None
         output.loss.backward()
 
         assert result.loss == pytest.approx(output.loss.item(), rel=1e-5)
-        assert torch.equal(drawn, torch.get_rng_state())
-        expected = {
-            f"{name}.{key}": p
-            for name, m in modules.items()
-            for key, p in m.named_parameters()
-        }
-        expected |= {
-            f"loss.{name}": p for name, p in loss.named_parameters() if p.requires_grad
-        }
-        assert trainer.optimizer.gradients[-1].keys() == expected.keys()
-        for name, gradient in trainer.optimizer.gradients[-1].items():
-            assert expected[name].grad.norm() > 1e-4, name
-            assert (gradient - expected[name].grad).norm() < 1e-5 * expected[
-                name
-            ].grad.norm(), name
+        assert torch.equal(generator_state, torch.get_rng_state())
+        gradients = trainer.optimizer.gradients[-1]
+        assert gradients.keys() == expected.keys()
+        for name, gradient in gradients.items():
+            norm = expected[name].grad.norm()
+            assert norm > 1e-4, name
+            assert (gradient - expected[name].grad).norm() < 1e-5 * norm, name
 
         # Both go on from the same weights, so that rounding does not add up.
         with torch.no_grad():
             for name, parameter in expected.items():
                 parameter.copy_(trainer.parameters[name])
             for name, module in modules.items():
-                for average, current in zip(
-                    averages[name].parameters(), module.parameters(), strict=True
-                ):
-                    average.mul_(options.get("momentum", 0.0)).add_(
-                        current, alpha=1 - options.get("momentum", 0.0)
-                    )
+                followed = averages[name].parameters()
+                for average, weight in zip(followed, module.parameters(), strict=True):
+                    average.mul_(momentum).add_(weight, alpha=1 - momentum)
 
 
 def test_without_dropout_gradients_are_those_of_a_plain_step(toys, assemble):
-    trainers = [
-        toys.train(
-            assemble(),
-            toys.loss(learned=True),
-            toys.recorder(),
-            micro_batch=micro_batch,
-        )
-        for micro_batch in (None, 1, 3, MICRO_BATCH, ROWS - 1, ROWS)
-    ]
-    for trainer in trainers:
-        trainer.step(batch_of(toys, 0))
-    plain, *cached = (trainer.optimizer.gradients[0] for trainer in trainers)
-    for found in cached:
-        for name, gradient in found.items():
+    def gradients(micro_batch):
+        loss = toys.loss(learned=True)
+        trainer = toys.train(assemble(), loss, toys.recorder(), micro_batch=micro_batch)
+        trainer.step(random_batch(toys, 0))
+        return trainer.optimizer.gradients[0]
+
+    plain = gradients(None)
+    for micro_batch in (1, 3, MICRO_BATCH, ROWS - 1, ROWS):
+        for name, gradient in gradients(micro_batch).items():
             assert (gradient - plain[name]).norm() < 1e-5 * plain[name].norm(), name
 
 
-def test_a_micro_batch_of_the_whole_batch_takes_one_forward_pass(toys, assemble):
+@pytest.mark.parametrize(
+    ("micro_batch", "passes", "times"),
+    [(None, 1, 1), (ROWS, 1, 1), (ROWS + 1, 1, 1), (ROWS // 2, 4, 2)],
+)
+def test_a_micro_batch_of_the_whole_batch_takes_one_forward_pass(
+    toys, assemble, micro_batch, passes, times
+):
+    encoder = assemble()
+    rows = []
+    encoder.module.backbone.register_forward_pre_hook(
+        lambda _, arguments: rows.append(len(arguments[0]))
+    )
+    trainer = toys.train(encoder, toys.loss(), toys.sgd(), micro_batch=micro_batch)
     texts = toys.tokens(*["one text of one length"] * ROWS)
-    for micro_batch, passes in ((None, 1), (ROWS, 1), (ROWS + 1, 1), (ROWS // 2, 4)):
-        encoder = assemble()
-        counted = []
-        encoder.module.backbone.register_forward_pre_hook(
-            lambda _, args, counted=counted: counted.append(len(args[0]))
-        )
-        trainer = toys.train(encoder, toys.loss(), toys.sgd(), micro_batch=micro_batch)
-        trainer.step({"anchor": texts, "positive": texts})
-        assert len(counted) == passes
-        assert sum(counted) == 2 * ROWS * (2 if passes == 4 else 1)
+    trainer.step({"anchor": texts, "positive": texts})
+    assert len(rows) == passes
+    assert sum(rows) == 2 * ROWS * times
 
 
 @pytest.mark.parametrize("kind", ["loss", "momentum"])
@@ -227,30 +220,22 @@ def test_no_graph_is_alive_where_a_chunk_begins(toys, assemble, kind):
 
     encoder.module.backbone.register_forward_pre_hook(lambda *_: at_start.append(alive))
     with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.tensor):
-        trainer.step(batch_of(toys, 0))
+        trainer.step(random_batch(toys, 0))
     assert len(at_start) >= 12
     assert set(at_start) == {0}
     assert most > 5
 
 
-@pytest.mark.parametrize(
-    "compile",
-    [
-        False,
-        pytest.param(
-            True,
-            marks=[
-                pytest.mark.slow,
-                # the compiler's own imports
-                pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
-                pytest.mark.skipif(
-                    not (shutil.which("g++") or shutil.which("clang++")),
-                    reason="needs a C++ compiler",
-                ),
-            ],
-        ),
-    ],
-)
+HAS_COMPILER = shutil.which("g++") or shutil.which("clang++")
+COMPILES = [
+    pytest.mark.slow,
+    # The compiler imports what is deprecated.
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
+    pytest.mark.skipif(not HAS_COMPILER, reason="needs a C++ compiler"),
+]
+
+
+@pytest.mark.parametrize("compile", [False, pytest.param(True, marks=COMPILES)])
 def test_the_second_pass_repeats_the_first_to_the_bit(
     toys,
     engine_of,
@@ -263,7 +248,7 @@ def test_the_second_pass_repeats_the_first_to_the_bit(
     encoder = assemble(dropout=0.4, on=engine_of(compile=compile))
     encoder.module.train()
     tower = toys.tower(encoder)
-    tokens = toys.tokens(*texts_of(0))
+    tokens = toys.tokens(*random_texts(0))
     chunks = list(plan_chunks(tokens.lengths, 1, MICRO_BATCH))
     passes = []
     forward = tower.forward
@@ -289,7 +274,7 @@ def test_the_second_pass_repeats_the_first_to_the_bit(
 
 def test_vectors_that_the_loss_does_not_use_cost_no_second_pass(toys, assemble):
     tower = toys.tower(assemble())
-    tokens = toys.tokens(*texts_of(0))
+    tokens = toys.tokens(*random_texts(0))
     cached = BatchVectors(
         tower, tokens, list(plan_chunks(tokens.lengths, 1, MICRO_BATCH))
     )
@@ -312,18 +297,18 @@ def test_a_chunk_has_at_most_the_tokens_and_texts_of_a_micro_batch(
 ):
     rows = 64 * columns
     lengths = LENGTHS[shape](np.random.default_rng(0), rows).astype(np.int64)
-    mean = lengths.sum() * micro_batch / 64
+    mean_tokens = lengths.sum() * micro_batch / 64
+    most_tokens = max(mean_tokens, lengths.max())
+    most_texts = micro_batch * columns
     chunks = list(plan_chunks(lengths, columns, micro_batch))
     assert sorted(np.concatenate(chunks).tolist()) == list(range(rows))
+    shortest_before = math.inf
     for chunk in chunks:
-        longest = int(lengths[chunk].max())
-        assert len(chunk) <= micro_batch * columns
-        assert len(chunk) * longest <= max(np.ceil(mean), lengths.max())
-    tops = [lengths[chunk].max() for chunk in chunks]
-    bottoms = [lengths[chunk].min() for chunk in chunks]
-    assert all(bottom >= top for bottom, top in zip(bottoms, tops[1:], strict=False))
+        of_chunk = lengths[chunk]
+        assert len(chunk) <= most_texts
+        assert len(chunk) * of_chunk.max() <= math.ceil(most_tokens)
+        assert of_chunk.max() <= shortest_before
+        shortest_before = of_chunk.min()
     # No more passes than three times what the bounds ask for: neither bound is met by single texts.
-    fewest = max(
-        lengths.sum() / max(mean, lengths.max()), rows / (micro_batch * columns)
-    )
+    fewest = max(lengths.sum() / most_tokens, rows / most_texts)
     assert len(chunks) <= 3 * fewest + 1

@@ -56,6 +56,12 @@ def gradients(trainer):
     return trainer.optimizer.gradients[-1]
 
 
+def require_equal(gradients, expected):
+    assert gradients.keys() == expected.keys()
+    for name, gradient in gradients.items():
+        assert torch.equal(gradient, expected[name]), name
+
+
 @pytest.mark.parametrize("micro_batch", [None, 2])
 def test_what_passes_the_encoder_is_scaled_and_the_gradient_is_not(
     columns,
@@ -72,14 +78,11 @@ def test_what_passes_the_encoder_is_scaled_and_the_gradient_is_not(
     dense.register_full_backward_hook(
         lambda _, __, out: seen.append(float(out[0].abs().max()))
     )
-    found = trainer.step(columns)
-    assert found.loss == expected.loss
-    assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-6)
+    actual = trainer.step(columns)
+    assert actual.loss == expected.loss
+    assert actual.grad_norm == pytest.approx(expected.grad_norm, rel=1e-6)
     # A power of two changes no bit.
-    assert all(
-        torch.equal(gradients(trainer)[name], value)
-        for name, value in gradients(plain).items()
-    )
+    require_equal(gradients(trainer), gradients(plain))
     assert "loss.log_temperature" in gradients(trainer)
     assert max(seen) > 100
 
@@ -95,14 +98,11 @@ def test_a_gradient_that_overflows_is_computed_again_at_half_the_scale(
     scales = overflowing(FIRST / 8)
     torch.manual_seed(5)
     trainer = train()
-    found = trainer.step(columns)
+    actual = trainer.step(columns)
     assert scales == [FIRST, FIRST / 2, FIRST / 4, FIRST / 8]
     # Same dropout, nothing left behind: the step is the plain one, and it is taken.
-    assert found.loss == expected.loss
-    assert all(
-        torch.equal(gradients(trainer)[name], value)
-        for name, value in gradients(plain).items()
-    )
+    assert actual.loss == expected.loss
+    require_equal(gradients(trainer), gradients(plain))
     assert trainer.steps == 1
     trainer.step(columns)
     assert scales[4:] == [FIRST / 8]
@@ -178,19 +178,17 @@ def test_several_processes_do_not_train_in_fp16(
 
 
 def test_gradients_too_small_for_fp16_arrive(toys, columns, assemble):
-    found = {}
-    for dtype, kind in (
-        (torch.float32, TorchTrainer),
-        (torch.float16, TorchTrainer),
-        (torch.float16, ScalingTrainer),
-    ):
+    def gradient(dtype, kind):
         engine = CudaEngine(torch.device("cpu"), dtype, False, {}, 4096)
         encoder = assemble(on=engine)
         training = toys.train(encoder, toys.loss(temperature=1e6), toys.sgd()).training
         engine.trainer_class = kind
-        _, named = engine.trainer({"encoder": encoder}, training).gradients(columns)
-        found[dtype, kind] = torch.from_numpy(named["encoder.backbone.dense.weight"])
-    exact, lost, kept = found.values()
+        _, gradients = engine.trainer({"encoder": encoder}, training).gradients(columns)
+        return torch.from_numpy(gradients["encoder.backbone.dense.weight"])
+
+    exact = gradient(torch.float32, TorchTrainer)
+    lost = gradient(torch.float16, TorchTrainer)
+    kept = gradient(torch.float16, ScalingTrainer)
     assert 0 < exact.abs().max() < 1e-5
     assert (lost - exact).norm() > 0.1 * exact.norm()
     assert (kept - exact).norm() < 0.01 * exact.norm()

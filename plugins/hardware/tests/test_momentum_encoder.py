@@ -15,16 +15,13 @@ KEYS = ("the old house", "it rains now", "some birds fly")
 LR = 0.02
 
 
-def moved(average, module, momentum):
-    """The average's next value, element by element."""
-    current = module.state_dict()
+def move(average, module, momentum):
+    """Update an average by hand, in float64."""
+    weights = module.state_dict()
     for name, value in average.state_dict().items():
-        old, new = value.flatten().tolist(), current[name].flatten().tolist()
         if value.is_floating_point():
-            values = [
-                momentum * a + (1 - momentum) * b for a, b in zip(old, new, strict=True)
-            ]
-            value.copy_(torch.tensor(values).view_as(value))
+            moved = momentum * value.double() + (1 - momentum) * weights[name].double()
+            value.copy_(moved)
 
 
 @pytest.mark.parametrize("momentum", [0.8, 0.0])
@@ -48,6 +45,13 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
         toys.sgd(lr=LR),
         micro_batch=micro_batch,
     )
+
+    def tensors(*texts):
+        return engine.placement.tensors(toys.batch(*texts))
+
+    passes = [QUERIES]
+    if micro_batch is not None:
+        passes = [(text,) for text in QUERIES]
     columns = {"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)}
     for step in range(6):
         torch.manual_seed(step)
@@ -57,14 +61,13 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
         module.train()
         average.train()
         average.backbone.eval()
-        pieces = [QUERIES] if micro_batch is None else [(text,) for text in QUERIES]
         vectors = []
-        for piece in pieces:
+        for texts in passes:
             with CpuDropoutAndAttention():
-                vectors.append(module(*engine.placement.tensors(toys.batch(*piece))))
+                vectors.append(module(*tensors(*texts)))
         anchor = torch.cat(vectors)
         with torch.no_grad():
-            positive = average(*engine.placement.tensors(toys.batch(*KEYS)))
+            positive = average(*tensors(*KEYS))
         output = loss({"anchor": anchor, "positive": positive}, state)
         module.zero_grad()
         output.loss.backward()
@@ -72,7 +75,7 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.sub_(LR * parameter.grad)
-            moved(average, module, momentum)
+            move(average, module, momentum)
 
         assert result.loss == pytest.approx(output.loss.item(), rel=1e-4)
         torch.testing.assert_close(
@@ -87,31 +90,31 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
 
 def test_only_what_is_trained_is_held_twice(toys, engine, assemble):
     encoder = assemble(Head(projection=6), toys.norm())
-    encoder.module.backbone.words.requires_grad_(False)
-    places = {
-        name: value.data_ptr() for name, value in encoder.module.state_dict().items()
-    }
+    module = encoder.module
+    module.backbone.words.requires_grad_(False)
+    addresses = addresses_of(module)
     trainer = toys.train(encoder, toys.momentum(), toys.sgd(lr=0.5))
     average = trainer.averages["encoder"]
-    assert {
-        name.removeprefix("encoder.") for name in average.tensors
-    } == encoder.module.state_dict().keys() - {"backbone.words.weight"}
-    trainer.step({"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)})
-    assert {
-        name: value.data_ptr() for name, value in encoder.module.state_dict().items()
-    } == places
-    module = copy.deepcopy(encoder.module)
-    module.load_state_dict(
-        {name.removeprefix("encoder."): v for name, v in average.tensors.items()},
-        strict=False,
-    )
-    module.backbone.eval()
+    followed = {name.removeprefix("encoder."): name for name in average.tensors}
+    assert followed.keys() == addresses.keys() - {"backbone.words.weight"}
+    columns = {"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)}
+    trainer.step(columns)
+    assert addresses_of(module) == addresses
+
+    averaged = copy.deepcopy(module)
+    for name, value in averaged.state_dict().items():
+        if name in followed:
+            value.copy_(average.tensors[followed[name]])
+    averaged.backbone.eval()
     with torch.no_grad():
-        expected = module(*engine.placement.tensors(toys.batch(*KEYS)))
-    trainer.step({"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)})
-    torch.testing.assert_close(
-        trainer.loss.seen[1]["positive"], expected, rtol=0, atol=1e-6
-    )
+        expected = averaged(*engine.placement.tensors(toys.batch(*KEYS)))
+    trainer.step(columns)
+    keys = trainer.loss.seen[1]["positive"]
+    torch.testing.assert_close(keys, expected, rtol=0, atol=1e-6)
+
+
+def addresses_of(module):
+    return {name: value.data_ptr() for name, value in module.state_dict().items()}
 
 
 def test_the_weights_are_back_in_place_after_an_error(toys, assemble):

@@ -8,16 +8,14 @@ from sentbed_hardware.adamw import AdamW
 
 def parameters_with_gradient():
     generator = torch.Generator().manual_seed(0)
-    found = []
-    for name, shape in (
-        ("dense.weight", (3, 4)),
-        ("dense.bias", (4,)),
-        ("temperature", ()),
-    ):
+    shapes = {"dense.weight": (3, 4), "dense.bias": (4,), "temperature": ()}
+    parameters = []
+    for name, shape in shapes.items():
         parameter = torch.nn.Parameter(torch.randn(shape, generator=generator))
         parameter.grad = torch.randn(shape, generator=generator)
-        found.append((name, parameter))
-    return found
+        parameters.append((name, parameter))
+
+    return parameters
 
 
 def test_adamw_takes_the_step_of_its_equations():
@@ -42,18 +40,6 @@ def test_adamw_takes_the_step_of_its_equations():
         torch_optimizer.step()
     for name, parameter in parameters:
         torch.testing.assert_close(parameter.data, expected[name], rtol=1e-6, atol=1e-6)
-
-
-def test_adamw_decays_matrices_only():
-    parameters = parameters_with_gradient()
-    before = {name: parameter.detach().clone() for name, parameter in parameters}
-    for _, parameter in parameters:
-        parameter.grad.zero_()
-    AdamW(lr=0.5, weight_decay=0.2).build(parameters).step()
-    after = dict(parameters)
-    torch.testing.assert_close(after["dense.weight"].data, 0.9 * before["dense.weight"])
-    assert torch.equal(after["dense.bias"], before["dense.bias"])
-    assert torch.equal(after["temperature"], before["temperature"])
 
 
 @pytest.mark.parametrize("kept", [[0], [1, 2]])
@@ -99,18 +85,6 @@ def test_adafactor_takes_the_step_of_its_equations(scaled):
         optimizer.step()
     for name, parameter in parameters:
         torch.testing.assert_close(parameter.data, expected[name], rtol=1e-5, atol=1e-5)
-
-
-def test_adafactor_follows_the_rate_that_a_schedule_sets():
-    parameters = parameters_with_gradient()
-    before = [parameter.detach().clone() for _, parameter in parameters]
-    optimizer = Adafactor(lr=0.01).build(parameters)
-    for group in optimizer.param_groups:
-        group["lr"] = 0.0
-    optimizer.step()
-    assert all(
-        torch.equal(p, value) for (_, p), value in zip(parameters, before, strict=True)
-    )
 
 
 @pytest.mark.parametrize(

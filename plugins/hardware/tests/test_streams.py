@@ -53,23 +53,19 @@ def test_results_come_in_order(count):
 def test_as_many_run_at_a_time_as_there_are_streams():
     meeting = threading.Barrier(3)
     # None of them ends before all three have begun.
-    found = list(in_streams(lambda _: meeting.wait(timeout=30), range(9), 3))
-    assert sorted(found) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    actual = list(in_streams(lambda _: meeting.wait(timeout=30), range(9), 3))
+    assert sorted(actual) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
 def test_each_stream_has_its_share_of_the_threads_and_the_caller_keeps_its_own():
     torch.set_num_threads(6)
-    found = list(
-        in_streams(
-            lambda _: (threading.current_thread().name, torch.get_num_threads()),
-            range(8),
-            3,
-        )
-    )
-    assert [(name[:6], count) for name, count in found] == [
-        *[("encode", 2)] * 6,
-        *[("MainTh", 6)] * 2,
-    ]
+
+    def thread_and_count(_):
+        name = threading.current_thread().name
+        return name.partition("_")[0], torch.get_num_threads()
+
+    results = list(in_streams(thread_and_count, range(8), 3))
+    assert results == [("encode", 2)] * 6 + [("MainThread", 6)] * 2
     assert torch.get_num_threads() == 6
     # A thread that begins to compute later has the caller's number, not that of a stream.
     later = []
@@ -92,10 +88,10 @@ def test_batches_are_not_made_long_before_they_are_encoded():
             made += 1
             yield number
 
-    found = in_streams(lambda number: number, batches(), 2)
-    assert next(found) == 0
+    actual = in_streams(lambda number: number, batches(), 2)
+    assert next(actual) == 0
     assert made == 4
-    found.close()
+    actual.close()
     assert not encoding()
 
 
@@ -105,10 +101,10 @@ def test_an_error_comes_where_its_batch_would_and_ends_the_streams():
             raise ValueError("the third")
         return number
 
-    found = in_streams(fails, range(100), 2)
-    assert [next(found), next(found)] == [0, 1]
+    actual = in_streams(fails, range(100), 2)
+    assert [next(actual), next(actual)] == [0, 1]
     with pytest.raises(ValueError, match="the third"):
-        next(found)
+        next(actual)
     assert not encoding()
     assert torch.get_num_threads() == 3
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import random
 import re
@@ -12,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from sentbed import ModelError, RunError
 from sentbed.protocols import Head
+from sentbed_hardware._torch.training_state import prefixed
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Linear, RelativeStep
@@ -21,69 +23,55 @@ ONE = dict.fromkeys(TWO, "zh")
 
 
 def everything(trainer):
-    """What decides the steps to come, as far as a test can see it."""
-    found = {name: p.detach().clone() for name, p in trainer.parameters.items()}
-    for tower in trainer.towers.values():
-        found |= {
-            f"{tower.name} {name}": v.clone()
-            for name, v in tower.module.state_dict().items()
-        }
+    """Return copies of all that determines later steps, as far as a test can see it."""
+    values = dict(trainer.parameters)
+    values |= prefixed("state", (trainer.state or {}).items())
+    for name, tower in trainer.towers.items():
+        values |= prefixed(name, tower.module.state_dict().items())
     for name, average in trainer.averages.items():
-        found |= {
-            f"average {name} {key}": value.clone()
-            for key, value in average.tensors.items()
-        }
-    found |= {
-        f"state {name}": value.clone() for name, value in (trainer.state or {}).items()
-    }
+        values |= prefixed(f"average {name}", average.tensors.items())
     for name, parameter in trainer.parameters.items():
-        for key, value in trainer.optimizer.state[parameter].items():
-            found[f"moment {name} {key}"] = (
-                value.clone() if isinstance(value, torch.Tensor) else value
-            )
-    found["random"] = torch.get_rng_state()
-    return found
+        moments = trainer.optimizer.state[parameter]
+        values |= prefixed(f"moment {name}", moments.items())
+    values["random"] = torch.get_rng_state()
+    return copy.deepcopy(values)
 
 
-def assert_same(found, expected):
-    assert found.keys() == expected.keys()
-    for name, value in found.items():
+def require_same(values, expected):
+    """Compare what `everything` has returned, to the bit."""
+    assert values.keys() == expected.keys()
+    for name, value in values.items():
+        assert type(value) is type(expected[name]), name
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, expected[name]), name
-            assert (value.dtype, value.stride()) == (
-                expected[name].dtype,
-                expected[name].stride(),
-            ), name
+            assert value.dtype == expected[name].dtype, name
+            assert value.stride() == expected[name].stride(), name
         else:
-            assert (type(value), value) == (type(expected[name]), expected[name]), name
+            assert value == expected[name], name
 
 
 @pytest.fixture
 def made(toys, assemble):
     """A trainer with everything that has state; another seed gives other weights."""
 
-    def make(seed, optimizer=None, towers=ONE, **options):
+    def make(seed, optimizer=None, towers=ONE, loss=None, **options):
         # A chunk of one text has no batch statistics.
         pooler = toys.norm() if options.get("micro_batch") is None else toys.mean()
-        encoders = {
-            name: assemble(
-                Head(projection=6, bias=True), pooler, dropout=0.3, seed=seed + place
-            )
-            for place, name in enumerate(dict.fromkeys(towers.values()))
+        head = Head(projection=6, bias=True)
+        encoders = {}
+        for place, name in enumerate(dict.fromkeys(towers.values())):
+            encoders[name] = assemble(head, pooler, dropout=0.3, seed=seed + place)
+        if loss is None:
+            keys = frozenset({"negative"})
+            loss = toys.momentum(learned=True, memory=6, keys=keys)
+        settings = {
+            "schedule": Linear(2),
+            "total_steps": 9,
+            "max_grad_norm": 0.5,
+            **options,
         }
-        return toys.train(
-            encoders,
-            options.pop("loss", None)
-            or toys.momentum(learned=True, memory=6, keys=frozenset({"negative"})),
-            optimizer or AdamW(lr=1e-2, weight_decay=0.1),
-            towers=towers,
-            **{
-                "schedule": Linear(2),
-                "total_steps": 9,
-                "max_grad_norm": 0.5,
-                **options,
-            },
-        )
+        optimizer = optimizer or AdamW(lr=1e-2, weight_decay=0.1)
+        return toys.train(encoders, loss, optimizer, towers=towers, **settings)
 
     return make
 
@@ -128,15 +116,12 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     torch.manual_seed(99)
     restored.step(columns)
     restored.load(tmp_path / "state")
-    assert_same(everything(restored), at_save)
+    require_same(everything(restored), at_save)
     assert [restored.step(columns) for _ in range(4)] == expected
-    assert_same(everything(restored), at_end)
+    require_same(everything(restored), at_end)
     assert len({result.loss for result in expected}) == 4
-    assert any(
-        not torch.equal(value, at_save[name])
-        for name, value in at_end.items()
-        if "average" in name
-    )
+    average = "average zh.zh.projection.weight"
+    assert not torch.equal(at_end[average], at_save[average])
 
 
 def test_a_trainer_is_saved_before_its_first_step(made, columns, tmp_path):
@@ -150,11 +135,10 @@ def test_a_trainer_is_saved_before_its_first_step(made, columns, tmp_path):
 
 def test_saving_changes_nothing(made, columns, tmp_path):
     results = []
-    for save in (False, True):
+    for save in (lambda _: None, lambda trainer: trainer.save(tmp_path)):
         trainer = made(0)
         trainer.step(columns)
-        if save:
-            trainer.save(tmp_path)
+        save(trainer)
         results.append(trainer.step(columns))
     assert results[0] == results[1]
 
@@ -169,7 +153,7 @@ def test_encoding_after_loading_uses_the_loaded_weights(
     trainer.step(columns)
     trainer.save(tmp_path)
     batch = toys.batch("two birds", "a house")
-    first, second = (some.encoders["zh"] for some in (trainer, restored))
+    first, second = trainer.encoders["zh"], restored.encoders["zh"]
     assert not np.allclose(first.encode(batch), second.encode(batch))
     restored.load(tmp_path)
     assert np.array_equal(first.encode(batch), second.encode(batch))
@@ -208,17 +192,12 @@ def test_only_what_is_trained_is_written(
         "state.json",
         "state.safetensors",
     }
-    weights = [f"encoder.projection.{part}" for part in ("weight", "bias")]
-    assert set(load_file(tmp_path / "state.safetensors")) == {
-        "random.0",
-        *(f"weights.{name}" for name in weights),
-        *(f"average.{name}" for name in weights),
-        *(
-            f"optimizer.{name}.{key}"
-            for name in weights
-            for key in ("step", "exp_avg", "exp_avg_sq")
-        ),
-    }
+    names = {"random.0"}
+    for name in ("encoder.projection.weight", "encoder.projection.bias"):
+        names |= {f"weights.{name}", f"average.{name}"}
+        names |= {f"optimizer.{name}.step"}
+        names |= {f"optimizer.{name}.exp_avg", f"optimizer.{name}.exp_avg_sq"}
+    assert load_file(tmp_path / "state.safetensors").keys() == names
 
 
 class Nested(torch.optim.SGD):
@@ -256,29 +235,26 @@ def test_an_optimizer_may_hold_lists_tuples_and_numbers(
     tmp_path,
     toys,
 ):
-    loss = toys.loss()
-    trainer, restored = (made(seed, NestedDescent(), loss=loss) for seed in (0, 50))
+    trainer = made(0, NestedDescent(), loss=toys.loss())
+    restored = made(50, NestedDescent(), loss=toys.loss())
     trainer.step(columns)
     trainer.save(tmp_path)
     restored.load(tmp_path)
-    for first, second in zip(
-        trainer.parameters.values(), restored.parameters.values(), strict=True
-    ):
-        found, expected = (
-            some.optimizer.state[p]
-            for some, p in ((restored, second), (trainer, first))
-        )
-        assert found.keys() == expected.keys()
-        assert [found[key] for key in ("word", "none", "flag")] == ["x", None, True]
-        (pair, deep), (pair_before, deep_before) = found["parts"], expected["parts"]
-        assert isinstance(pair, tuple)
-        assert torch.equal(pair[0], pair_before[0])
-        assert pair[1] == 3
-        assert torch.equal(deep["deep"], deep_before["deep"])
-    assert (
-        restored.optimizer.param_groups[0]["seen"]
-        == trainer.optimizer.param_groups[0]["seen"]
+    for name, parameter in trainer.parameters.items():
+        expected = trainer.optimizer.state[parameter]
+        state = restored.optimizer.state[restored.parameters[name]]
+        assert state.keys() == expected.keys()
+        assert (state["word"], state["none"], state["flag"]) == ("x", None, True)
+        (halves, count), deep = state["parts"]
+        assert isinstance(state["parts"][0], tuple)
+        assert torch.equal(halves, torch.full((2,), 0.1))
+        assert count == 3
+        assert torch.equal(deep["deep"], expected["parts"][1]["deep"])
+    (group,), (expected_group,) = (
+        restored.optimizer.param_groups,
+        trainer.optimizer.param_groups,
     )
+    assert group["seen"] == expected_group["seen"]
 
 
 @pytest.mark.parametrize("extra", [{1, 2}, {1: 2.0}])
@@ -331,7 +307,7 @@ def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
             other.load(tmp_path)
         assert str(tmp_path) in str(caught.value)
         assert str(caught.value).endswith("go on from another state, or start again")
-        assert_same(everything(other), before)
+        require_same(everything(other), before)
 
 
 @pytest.mark.parametrize("name", ["state.json", "state.safetensors"])
@@ -386,7 +362,7 @@ def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
     wrong = rf"`state\.json` in .* is damaged: `optimizer\.{re.escape(name)}\.\w+` of the optimiser is not where"
     with pytest.raises(ModelError, match=wrong):
         restored.load(tmp_path)
-    assert_same(everything(restored), before)
+    require_same(everything(restored), before)
 
 
 def test_a_full_disk_is_told_from_a_fault(made, tmp_path, monkeypatch):

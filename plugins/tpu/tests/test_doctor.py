@@ -36,33 +36,33 @@ ALL = dict.fromkeys(doctor.PACKAGES, "1.0")
 @pytest.mark.slow
 def test_jax_starts_on_this_machine_and_has_the_versions_that_are_installed():
     # Not imported here: it changes what PyTorch takes for an accelerator, for all tests to come.
-    found = list(doctor.findings())
-    assert (found[0].area, found[0].what) == ("runtimes", "tpu")
-    assert found[0].status in ("yes", "limited")
+    findings = list(doctor.findings())
+    assert (findings[0].area, findings[0].what) == ("runtimes", "tpu")
+    assert findings[0].status in ("yes", "limited")
     for name in doctor.PACKAGES:
-        assert f"{name} {version(name)}" in found[0].detail
+        assert f"{name} {version(name)}" in findings[0].detail
     if not list(Path("/dev").glob("accel*")):
-        assert 'platform = "cpu"' in found[0].detail
+        assert 'platform = "cpu"' in findings[0].detail
 
 
 def test_without_jax_the_distribution_is_to_be_installed(
     installed,
 ):
     installed(0, jax="0.10.2")
-    (found,) = doctor.findings()
-    assert (found.what, found.status) == ("tpu", "no")
-    assert found.detail == "jax 0.10.2; jaxlib, torchax, optax not installed"
-    assert found.remedy == "`pip install sentbed-tpu`"
+    (finding,) = doctor.findings()
+    assert (finding.what, finding.status) == ("tpu", "no")
+    assert finding.detail == "jax 0.10.2; jaxlib, torchax, optax not installed"
+    assert finding.remedy == "`pip install sentbed-tpu`"
 
 
 def test_a_jax_that_does_not_start_says_why(installed):
     installed(RunError("ImportError: torchax wants another torch"), **ALL)
-    (found,) = doctor.findings()
-    assert found.status == "no"
-    assert found.detail.endswith(
+    (finding,) = doctor.findings()
+    assert finding.status == "no"
+    assert finding.detail.endswith(
         "; cannot start: ImportError: torchax wants another torch"
     )
-    assert found.remedy
+    assert finding.remedy
 
 
 def test_chips_with_libtpu_are_a_yes_and_are_claimed_only_when_tried(
@@ -90,8 +90,8 @@ def test_chips_without_libtpu_are_limited(installed):
 
 @pytest.mark.parametrize(("platform", "status"), [("tpu", "yes"), ("cpu", "no")])
 def test_what_jax_gets_by_itself_is_listed(monkeypatch, platform, status):
-    found = {"platform": platform, "devices": ["made-up v9", "made-up v9"]}
-    monkeypatch.setattr(doctor, "elsewhere", lambda *_, **__: found)
+    answer = [platform, ["made-up v9", "made-up v9"]]
+    monkeypatch.setattr(doctor, "elsewhere", lambda *_, **__: answer)
     claimed = doctor.claimed()
     assert (claimed.status, claimed.detail) == (
         status,

@@ -71,12 +71,12 @@ def train(encoder, loss, optimizer=None, **options):
     )
 
 
-def closeness(found, expected):
+def closeness(actual, expected):
     """The largest difference, relative to the largest value of all."""
-    assert set(found) == set(expected)
+    assert set(actual) == set(expected)
     largest = max(np.abs(value).max() for value in expected.values())
     return max(
-        float(np.abs(found[name] - expected[name]).max()) for name in expected
+        float(np.abs(actual[name] - expected[name]).max()) for name in expected
     ) / float(largest)
 
 
@@ -144,8 +144,8 @@ def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
     loss = toys.loss(**fields)
     expected, slopes = train(reference, loss).gradients(columns)
     trainer = train(place(engine_of(devices, parallel)), loss, micro_batch=micro_batch)
-    found, gradients = trainer.gradients(columns)
-    assert found == pytest.approx(expected, rel=1e-5)
+    actual, gradients = trainer.gradients(columns)
+    assert actual == pytest.approx(expected, rel=1e-5)
     assert closeness(gradients, slopes) < 1e-5
 
 
@@ -166,8 +166,8 @@ def test_numbers_reach_the_loss_as_on_torch(
     trainer = train(
         place(engine_of(devices, parallel)), toys.graded(), micro_batch=micro_batch
     )
-    found, gradients = trainer.gradients(batch)
-    assert found == pytest.approx(expected, rel=1e-5)
+    actual, gradients = trainer.gradients(batch)
+    assert actual == pytest.approx(expected, rel=1e-5)
     assert closeness(gradients, slopes) < 1e-5
     assert trainer.step(batch).metrics["score"] == pytest.approx(0.5)
 
@@ -280,10 +280,10 @@ def test_ten_steps_are_those_of_torch(
     }
     for step in range(10):
         batch = uneven if step % 3 == 2 else columns
-        expected, found = (trainer.step(batch) for trainer in trainers)
-        assert found.loss == pytest.approx(expected.loss, rel=1e-4)
-        assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-3)
-        assert found.learning_rate == expected.learning_rate
+        expected, actual = (trainer.step(batch) for trainer in trainers)
+        assert actual.loss == pytest.approx(expected.loss, rel=1e-4)
+        assert actual.grad_norm == pytest.approx(expected.grad_norm, rel=1e-3)
+        assert actual.learning_rate == expected.learning_rate
     assert closeness(weights_of(ours), weights_of(reference)) < 1e-4
 
 
@@ -294,8 +294,8 @@ def test_keys_come_from_a_moving_average(toys, place, reference, columns):
         for encoder in (reference, place(engine_of()))
     ]
     for _ in range(5):
-        expected, found = (trainer.step(columns) for trainer in trainers)
-        assert found.loss == pytest.approx(expected.loss, rel=1e-4)
+        expected, actual = (trainer.step(columns) for trainer in trainers)
+        assert actual.loss == pytest.approx(expected.loss, rel=1e-4)
 
 
 def test_the_second_step_draws_other_dropout_than_the_first(toys, place, columns):
@@ -431,9 +431,9 @@ def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp3
 ):
     encoder = place(engine_of(precision="bf16"))
     batch = toys.batch("a small house by the sea", "rain")
-    found, exact = encoder.encode(batch), reference.encode(batch)
-    assert found.dtype == np.float32
-    assert 1e-5 < np.abs(found - exact).max() < 0.03
+    actual, exact = encoder.encode(batch), reference.encode(batch)
+    assert actual.dtype == np.float32
+    assert 1e-5 < np.abs(actual - exact).max() < 0.03
     train(encoder, toys.loss()).step(columns)
     assert {str(value.dtype) for value in encoder.weights.values()} == {"float32"}
 
@@ -446,15 +446,15 @@ def test_a_training_step_lowers_to_tpu(toys, place, columns, parallel):
         ahead(engine, devices, parallel == "fsdp", compiles=False), dropout=0.1
     )
     lowered = lower_step(train(encoder, toys.momentum(memory=6)), columns)
-    names = {found["function"].split(".")[-1] for found in lowered}
+    names = {actual["function"].split(".")[-1] for actual in lowered}
     assert {
-        "forward_and_back",
-        "keys",
-        "backward",
+        "_forward_and_back",
+        "_keys",
+        "_backward",
         "_loss_and_slopes",
         "_updated",
     } <= names
-    assert all(found["bytes"] > 0 for found in lowered)
+    assert all(actual["bytes"] > 0 for actual in lowered)
 
 
 def test_a_module_that_changes_in_a_forward_pass_is_refused(toys, place, columns):
@@ -467,8 +467,8 @@ def test_a_module_that_changes_in_a_forward_pass_is_refused(toys, place, columns
 
 def test_three_devices_take_equally_many_rows(toys, place, reference, columns):
     expected, slopes = train(reference, toys.loss()).gradients(columns)
-    found, gradients = train(place(engine_of(3)), toys.loss()).gradients(columns)
-    assert found == pytest.approx(expected, rel=1e-5)
+    actual, gradients = train(place(engine_of(3)), toys.loss()).gradients(columns)
+    assert actual == pytest.approx(expected, rel=1e-5)
     assert closeness(gradients, slopes) < 1e-5
 
 

@@ -71,6 +71,7 @@ class Adafactor(Optimizer):
 
 
 def _second_moments(shape: tuple[int, ...]) -> int:
+    """Return the number of second moments of a weight: a matrix has one per row and one per column."""
     if len(shape) < 2:
         return math.prod(shape)
 

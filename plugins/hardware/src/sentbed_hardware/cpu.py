@@ -67,7 +67,10 @@ class Cpu(Distributed, Runtime):
 
     def with_threads(self, threads: int) -> Cpu:
         """See `Runtime.with_threads`."""
-        return self if self.threads is not None else attrs.evolve(self, threads=threads)
+        if self.threads is not None:
+            return self
+
+        return attrs.evolve(self, threads=threads)
 
     def build(self) -> Engine:
         """Set threads and determinism in this process and return the engine.
@@ -78,8 +81,8 @@ class Cpu(Distributed, Runtime):
         if self.precision == "int8":
             raise RuntimeUnavailableError(NO_INT8)
 
-        # Both are read when their library is loaded. Threads that wait by spinning make two
-        # processes on the same cores up to twenty times slower; this little spinning costs 3 % of a lone one.
+        # Both are read when their library is loaded. Waiting threads that spin make two processes on the same
+        # cores up to twenty times slower; with so little spinning, a single process is 3 % slower.
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
         if self.threads is not None:
             os.environ.setdefault("RAYON_NUM_THREADS", str(self.threads))
@@ -92,7 +95,9 @@ class Cpu(Distributed, Runtime):
         has_bf16 = bf16_instructions()
         precision: str = self.precision
         if precision == "auto":
-            precision = "bf16" if has_bf16 else "fp32"
+            precision = "fp32"
+            if has_bf16:
+                precision = "bf16"
         require_instructions(precision, WITHOUT_BF16)
         threads = self.threads or default_threads()
         streams = min(self.streams or streams_on(threads), threads)

@@ -79,7 +79,9 @@ class Cuda(Distributed, Runtime):
         capability = f"{about.major}.{about.minor}"
         precision: str = self.precision
         if precision == "auto":
-            precision = "bf16" if has_bf16 else "fp32"
+            precision = "fp32"
+            if has_bf16:
+                precision = "bf16"
         if precision == "bf16" and not has_bf16:
             raise RuntimeUnavailableError(
                 f"this GPU ({about.name}, compute capability {capability}) has no bf16 instructions, which came "

@@ -1,4 +1,4 @@
-"""Whether this machine has what CUDA needs, as far as it shows without loading PyTorch or claiming a GPU."""
+"""Whether this machine meets the needs of CUDA, without loading PyTorch or claiming a GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def built_without_cuda(version: str) -> str:
 
 
 def reason_without_cuda() -> str | None:
-    """Return why no NVIDIA GPU can be used by PyTorch here, with a remedy; None if nothing shows it."""
+    """Return why PyTorch cannot use an NVIDIA GPU here, with a remedy; None if no reason is known."""
     try:
         version = metadata.version("torch")
     except metadata.PackageNotFoundError:

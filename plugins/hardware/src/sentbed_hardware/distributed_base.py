@@ -17,11 +17,11 @@ ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
 
 @attrs.frozen(kw_only=True)
 class Distributed:
-    """Fields of a runtime that spreads batches over devices, with one process each.
+    """Fields of a runtime that spreads batches over devices, with one process per device.
 
-    The result is that of one device. The loss sees the vectors of the whole batch, whatever process made
-    them. Only the first process runs the recipe and writes; the others work for it. Processes started by
-    `torchrun` are used as they are, whatever `devices` and `nodes` are.
+    The result is that of one device: the loss sees the vectors of the whole batch. Only the first process
+    runs the recipe and writes; the others repeat the calls of its engine. If `torchrun` has started the
+    processes, these are used, whatever `devices` and `nodes` are.
     """
 
     devices: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
@@ -59,10 +59,10 @@ class Distributed:
 
     @property
     def traits(self) -> RuntimeTraits:
-        """The number of processes of a run, and whether they run auxiliary prompts and train predictions.
+        """The number of processes of a run, and what they support.
 
-        An auxiliary pass ends early, which neither a compiler nor weights that are sent layer by layer allow.
-        Token vectors, whose number is each text's own, are for one process without a compiler.
+        An auxiliary pass ends early, which neither a compiler nor sharded weights allow. Token vectors need a
+        single process without a compiler, since their number differs between texts.
         """
         processes = self.devices * self.nodes
         plain = self.parallel == "ddp" and not getattr(self, "compile", False)
@@ -79,7 +79,7 @@ class Distributed:
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them and return the exit code of the first.
 
-        None if one process is enough, or if this is one of several.
+        Returns None if the recipe needs one process only, or if this is one of several already.
         """
         if self.traits.processes == 1 or is_member():
             return None
@@ -89,7 +89,7 @@ class Distributed:
         return launch(command, self.devices, self.nodes, self.rendezvous)
 
     def serve(self) -> bool:
-        """Work for the first process until it ends, if this is another one; return whether it is."""
+        """Unless this is the first process, repeat its calls until it ends and return True."""
         if is_first():
             return False
 

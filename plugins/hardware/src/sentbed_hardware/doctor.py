@@ -1,4 +1,4 @@
-"""Checks of PyTorch, its devices, compiler and processes on this machine, for `sentbed doctor`."""
+"""Checks of PyTorch, its devices, compiler and process launcher on this machine, for `sentbed doctor`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def findings() -> Iterator[Finding]:
 
 
 def compiling(torch: Any) -> Iterator[Finding]:
-    """Yield the requirements of `compile = true`."""
+    """Yield whether `compile = true` has its requirements."""
+    area = "compile"
     named = os.environ.get("CXX")
     if named:
         compiler = shutil.which(named)
@@ -52,32 +53,27 @@ def compiling(torch: Any) -> Iterator[Finding]:
 
     version = compiler and first_line(compiler, "--version")
     install = "`apt install g++`, or name one: `export CXX=/path/to/clang++`"
-    yield present("compile", "C++ compiler", bool(version), version or missing, install)
-    header = Path(sysconfig.get_path("include")) / "Python.h"
-    package = (
-        f"`apt install python{sys.version_info.major}.{sys.version_info.minor}-dev`"
-    )
-    yield present("compile", "Python.h", header.is_file(), str(header), package)
-    triton = version_of("triton")
-    if torch.version.cuda or triton:
-        yield present(
-            "compile",
-            "triton",
-            triton is not None,
-            triton or "not installed",
-            "`pip install triton`",
-        )
+    yield present(area, "C++ compiler", bool(version), version or missing, install)
 
-    if version and header.is_file():
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    has_header = header.is_file()
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    yield present(
+        area, "Python.h", has_header, str(header), f"`apt install {python}-dev`"
+    )
+
+    triton = version_of("triton")
+    if triton:
+        yield Finding(area, "triton", "yes", triton)
+    elif torch.version.cuda:
+        yield Finding(area, "triton", "no", "not installed", "`pip install triton`")
+
+    if version and has_header:
         detail = "compiler and Python.h are there"
-        yield Trial("compile", "torch.compile", "yes", detail, attempt=compiled)
+        yield Trial(area, "torch.compile", "yes", detail, attempt=compiled)
     else:
-        yield Finding(
-            "compile",
-            "torch.compile",
-            "no",
-            "on processors it needs a C++ compiler and Python.h",
-        )
+        detail = "on processors it needs a C++ compiler and Python.h"
+        yield Finding(area, "torch.compile", "no", detail)
 
 
 def compiled() -> Finding:
@@ -124,15 +120,10 @@ def processes(torch: Any) -> Iterator[Finding]:
         return
 
     has_torchrun = importlib.util.find_spec("torch.distributed.run") is not None
-    yield present(
-        "processes",
-        "torchrun",
-        has_torchrun,
-        shutil.which("torchrun") or "python -m torch.distributed.run",
-    )
-    yield present(
-        "processes", "gloo", distributed.is_gloo_available(), "between processors"
-    )
+    command = shutil.which("torchrun") or "python -m torch.distributed.run"
+    yield present("processes", "torchrun", has_torchrun, command)
+    gloo = distributed.is_gloo_available()
+    yield present("processes", "gloo", gloo, "between processors")
     nccl = distributed.is_nccl_available()
     detail = lacking
     if nccl:

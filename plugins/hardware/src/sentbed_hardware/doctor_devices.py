@@ -7,31 +7,20 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from sentbed_common import BF16_INSTRUCTIONS, Finding
 
-INSTRUCTIONS = (
-    *(
-        "avx2",
-        "avx512_f",
-        "avx512_vnni",
-        "avx512_bf16",
-        "avx512_fp16",
-        "amx_int8",
-        "amx_bf16",
-        "amx_fp16",
-    ),
-    *("neon", "sve", "sve2", "bf16", "i8mm"),
-)
-"""Instruction sets that matter for matrix products, by torch's names."""
+X86 = "avx2 avx512_f avx512_vnni avx512_bf16 avx512_fp16 amx_int8 amx_bf16 amx_fp16"
+ARM = "neon sve sve2 bf16 i8mm"
+INSTRUCTIONS = (*X86.split(), *ARM.split())
+"""Instruction sets for matrix products, by torch's names."""
 KERNELS = {
     "flash": "FLASH_ATTENTION",
     "memory-efficient": "EFFICIENT_ATTENTION",
     "cudnn": "CUDNN_ATTENTION",
 }
-"""Names of the fused kernels of `scaled_dot_product_attention`, with torch's names."""
+"""Fused kernels of `scaled_dot_product_attention` -> torch's names."""
 CAPABILITIES = {"bf16": (8, 0), "fp16": (7, 0), "tf32": (8, 0)}
 """Lowest compute capability at which tensor cores support a precision (CUDA C++ Programming Guide)."""
 CUDA_BUILD = (
@@ -52,16 +41,12 @@ def build_of(torch: Any) -> str:
 
 def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the processor and its precisions, given the result of `torch.cpu.get_capabilities`."""
-
-    name = _processor_name() or capabilities.get("cpu_name", "unknown")
-    sets = [
-        instruction for instruction in INSTRUCTIONS if capabilities.get(instruction)
-    ]
-    yield Finding(
-        "devices", "cpu", "yes", f"{name}: {', '.join(sets) or 'no wide instructions'}"
-    )
+    name = capabilities.get("cpu_name", "unknown")
+    present = [word for word in INSTRUCTIONS if capabilities.get(word)]
+    sets = ", ".join(present) or "no wide instructions"
+    yield Finding("devices", "cpu", "yes", f"{name}: {sets}")
     yield Finding("precisions", "cpu fp32", "yes")
-    bf16_sets = [name for name in BF16_INSTRUCTIONS if capabilities.get(name)]
+    bf16_sets = [word for word in BF16_INSTRUCTIONS if capabilities.get(word)]
     if bf16_sets:
         yield Finding("precisions", "cpu bf16", "yes", ", ".join(bf16_sets))
         return
@@ -70,21 +55,8 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding("precisions", "cpu bf16", "limited", lacking)
 
 
-def _processor_name() -> str | None:
-    """Return the processor's name according to Linux."""
-    information = Path("/proc/cpuinfo")
-    if not information.is_file():
-        return None
-
-    for line in information.read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-
-    return None
-
-
 def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
-    """Yield which fused attention kernels compute a small product on a device."""
+    """Yield whether each fused attention kernel works on a device, tried on a small input."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kernels = {"flash": KERNELS["flash"]}
@@ -98,14 +70,11 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
 
             try:
                 with sdpa_kernel(getattr(SDPBackend, backend)):
-                    torch.nn.functional.scaled_dot_product_attention(
-                        query, query, query
-                    )
+                    attend = torch.nn.functional.scaled_dot_product_attention
+                    attend(query, query, query)
             except (RuntimeError, AttributeError) as error:
-                # Warnings explain why a kernel cannot be used; the error says only that none could.
-                reasons = [
-                    str(warning.message).partition(" (Trigger")[0] for warning in caught
-                ]
+                # The warnings explain why a kernel cannot be used; the error does not.
+                reasons = [_message(warning) for warning in caught]
                 detail = "; ".join(reasons) or str(error)
                 yield Finding("attention", label, "no", detail)
             else:
@@ -113,19 +82,19 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
                 yield Finding("attention", label, "yes", detail)
 
 
+def _message(warning: warnings.WarningMessage) -> str:
+    """Return the message of one of torch's warnings, without the place in torch."""
+    return str(warning.message).partition(" (Trigger")[0]
+
+
 def cuda(torch: Any) -> Iterator[Finding]:
     """Yield whether the runtime `cuda` has its requirements, and the features of each GPU."""
     try:
         yield from _cuda(torch)
     except RuntimeError as error:
-        # A device that is full, in use or broken must not hide the others.
-        yield Finding(
-            "devices",
-            "cuda",
-            "no",
-            str(error).partition("\n")[0],
-            "`nvidia-smi` shows its state",
-        )
+        # A device that is full, in use or broken must not hide the other findings.
+        message = str(error).partition("\n")[0]
+        yield Finding("devices", "cuda", "no", message, "`nvidia-smi` shows its state")
 
 
 def _cuda(torch: Any) -> Iterator[Finding]:
@@ -133,6 +102,7 @@ def _cuda(torch: Any) -> Iterator[Finding]:
     driver = "no NVIDIA driver found"
     if version:
         driver = f"NVIDIA driver {version}"
+
     if not (torch.version.cuda or torch.version.hip):
         detail = f"torch {torch.__version__} is built for processors only; {driver}"
         remedy = CUDA_BUILD
@@ -145,32 +115,37 @@ def _cuda(torch: Any) -> Iterator[Finding]:
         warnings.simplefilter("always")
         available = torch.cuda.is_available()
 
+    build = build_of(torch)
     if not available:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         reasons = [str(warning.message) for warning in caught]
         if visible is not None:
             reasons.append(f"CUDA_VISIBLE_DEVICES={visible}")
         why = "; ".join(reasons) or "no device"
-        detail = f"torch is built for {build_of(torch)}; {driver}; {why}"
+        detail = f"torch is built for {build}; {driver}; {why}"
         yield Finding("runtimes", "cuda", "no", detail, _remedy(torch, detail, version))
         return
 
     count = torch.cuda.device_count()
-    devices = "1 device" if count == 1 else f"{count} devices"
-    detail = f"{devices}, {build_of(torch)}, {driver}"
-    yield Finding("runtimes", "cuda", "yes", detail)
+    devices = f"{count} devices"
+    if count == 1:
+        devices = "1 device"
+    yield Finding("runtimes", "cuda", "yes", f"{devices}, {build}, {driver}")
+    yield from _gpus(torch, count)
 
-    kinds: dict[str, int] = {}
+
+def _gpus(torch: Any, count: int) -> Iterator[Finding]:
+    """Yield each GPU, then the precisions and attention kernels of each kind of GPU."""
+    first_of_kind: dict[str, int] = {}
     for index in range(count):
         device = torch.cuda.get_device_properties(index)
         capability = f"compute capability {device.major}.{device.minor}"
         memory = f"{device.total_memory / 2**30:.1f} GiB"
-        yield Finding(
-            "devices", f"cuda:{index}", "yes", f"{device.name}, {memory}, {capability}"
-        )
-        kinds.setdefault(device.name, index)
+        detail = f"{device.name}, {memory}, {capability}"
+        yield Finding("devices", f"cuda:{index}", "yes", detail)
+        first_of_kind.setdefault(device.name, index)
 
-    for index in kinds.values():
+    for index in first_of_kind.values():
         yield from _precisions(torch, index)
         dtype = torch.float16
         if torch.cuda.get_device_capability(index) >= CAPABILITIES["bf16"]:
@@ -179,6 +154,7 @@ def _cuda(torch: Any) -> Iterator[Finding]:
 
 
 def _remedy(torch: Any, detail: str, driver: str | None) -> str:
+    """Return how to get a torch that is built for GPUs to see one; empty if unknown."""
     if "too old" in detail:
         return (
             f"update the NVIDIA driver, or take a torch for an older CUDA: {CUDA_BUILD}"
@@ -201,7 +177,7 @@ def _driver() -> str | None:
 
 
 def _precisions(torch: Any, index: int) -> Iterator[Finding]:
-    """Yield the precisions of a GPU, by NVIDIA's table of compute capabilities; AMD has no such table."""
+    """Yield the precisions of a GPU: NVIDIA's by compute capability, AMD's without that distinction."""
     capability = torch.cuda.get_device_capability(index)
 
     if torch.version.hip:

@@ -1,4 +1,4 @@
-"""What encoders the runtimes refuse that encode with a graph of another library."""
+"""Encoders that runtimes with another library's graphs refuse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sentbed.protocols import Backbone, Pooler
 
 
 def misfits_of_graph(runtime: str, backbone: Backbone, pooler: Pooler) -> Iterator[str]:
-    """Yield what a graph has no form of: interventions, weights below fp32, templates alone."""
+    """Yield why a graph cannot compute an encoder: interventions, weights below fp32, states of a template."""
     if getattr(backbone, "intervention", None) is not None:
         yield (
             f"the runtime `{runtime}` has no interventions, which change states between a backbone's "

@@ -1,4 +1,4 @@
-"""Launching of a run's processes with torchrun's own launcher."""
+"""Start of a run's processes by torchrun's launcher."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentbed_common import signal_name
 
 FAILED, INTERRUPTED = 1, 130
 PATIENCE = 7 * 24 * 3600
-"""Seconds that processes have to end after a signal, since saving a state may take long. A second signal
+"""Seconds that processes may take to end after a signal, since saving a state may take long; a second signal
 kills them."""
 
 CONNECTING = timedelta(seconds=60)
@@ -34,7 +34,7 @@ def launch(
 ) -> int:
     """Run `command` in every process of this machine; see `Distributed` and its method `launch`.
 
-    This is `torchrun`, called in this process: it prints no traceback of its own, and knows how each ended.
+    torchrun's launcher runs in this process: it then prints no traceback, and returns how each process ended.
     """
     import torch.distributed as dist
 
@@ -56,7 +56,7 @@ def launch(
         require_key,
     )
 
-    # Each has its own level, and their messages are given below.
+    # Each logger has a level of its own. Their messages are reported below.
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
             logging.getLogger(name).disabled = True
@@ -81,7 +81,7 @@ def launch(
                 max_nodes=nodes,
                 nproc_per_node=devices,
                 run_id="sentbed",
-                # Its other rendezvous unpickles what it finds in the store.
+                # torchrun's other rendezvous unpickles what it finds in the store.
                 rdzv_backend="static",
                 rdzv_endpoint=f"{host}:{store.port}",
                 rdzv_configs={"rank": number},
@@ -105,9 +105,9 @@ def launch(
 
 
 def meet(endpoint: str, machines: int) -> tuple[Any, int]:
-    """Return the key-value store of a run's machines, and the number of this one.
+    """Return the key-value store of a run's machines, and the number of this machine.
 
-    The one at the address has the store and is 0, the others are numbered as they come.
+    The machine at the address hosts the store and has number 0, the others are numbered as they connect.
 
     Raises:
         RuntimeError: if nobody answers, or not all machines come.
@@ -130,7 +130,7 @@ def meet(endpoint: str, machines: int) -> tuple[Any, int]:
     number = 0
 
     if is_this_machine(host.strip("[]")):
-        # It may be that of another launcher on this machine.
+        # Another launcher on this machine may have opened it.
         with suppress(DistNetworkError):
             store = open_store(is_master=True)
 
@@ -150,7 +150,7 @@ def meet(endpoint: str, machines: int) -> tuple[Any, int]:
 def is_this_machine(host: str) -> bool:
     """Return whether an address is this machine's."""
     for family in (socket.AF_INET, socket.AF_INET6):
-        # Only an address of this machine can be bound.
+        # Binding works for addresses of this machine only.
         with suppress(OSError), socket.create_server((host, 0), family=family):
             return True
 
@@ -158,7 +158,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _code_of(failures: dict[int, Any]) -> int:
-    """Return the exit code of the first process, or that of a failure; name those that were killed."""
+    """Return the exit code of the first process, or `FAILED`; print which processes were killed."""
     for rank, failure in failures.items():
         # The signals that end the others after a failure are not worth a message.
         if failure.exitcode >= 0 or failure.exitcode == -signal.SIGTERM:

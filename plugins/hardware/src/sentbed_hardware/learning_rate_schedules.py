@@ -14,12 +14,15 @@ from sentbed.protocols import Schedule
 
 
 def _span(length: float, total_steps: int) -> float:
-    """Return a length in steps: a share of all steps if below 1, else a number of steps."""
-    return length * total_steps if length < 1 else length
+    """Return a length in steps, given as a share of all steps if below 1, else as a number of steps."""
+    if length < 1:
+        return length * total_steps
+
+    return length
 
 
 def _left(step: int, start: float, total_steps: int) -> float:
-    """Return the share of the steps from `start` to the end that is left at `step`."""
+    """Return the remaining share, at `step`, of the steps from `start` to the end."""
     if step <= start:
         return 1.0
 
@@ -42,7 +45,7 @@ class WarmedUp(Schedule):
         return min(1.0, step / span)
 
     def left(self, step: int, total_steps: int) -> float:
-        """Return the share of the steps after the warm-up that is left."""
+        """Return the remaining share of the steps after the warm-up."""
         return _left(step, _span(self.warmup, total_steps), total_steps)
 
 

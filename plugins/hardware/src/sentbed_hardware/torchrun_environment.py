@@ -1,11 +1,11 @@
-"""What `torchrun` tells a process, in its environment, of the others that it has started."""
+"""The environment variables by which `torchrun` tells a process about the others."""
 
 from __future__ import annotations
 
 import os
 
 VARIABLES = frozenset({"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
-"""What `torchrun` sets in each process."""
+"""Variables that `torchrun` sets in each process."""
 
 
 def is_member() -> bool:
@@ -14,10 +14,13 @@ def is_member() -> bool:
 
 
 def is_first() -> bool:
-    """Return whether this process runs the recipe: the first that `torchrun` has started, or the only one."""
+    """Return whether this process runs the recipe: it is the only one, or the first of `torchrun`'s."""
     return not is_member() or int(os.environ["RANK"]) == 0
 
 
 def processes_on_this_machine() -> int:
-    """Return how many processes `torchrun` has started on this machine; 1 if it has started none."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if is_member() else 1
+    """Return the number of processes that `torchrun` has started on this machine; 1 without it."""
+    if not is_member():
+        return 1
+
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

@@ -43,11 +43,11 @@ def export_encoder(
     plugins: Plugins | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[str, ...]:
-    """Write an encoder on disk into a new directory, as the exporter `to` does, or for sentbed.
+    """Write a saved encoder into a new directory by the exporter `to`, or in sentbed's own format.
 
     `overrides` (`FIELD=VALUE`) set the exporter's fields. Formats with tensors need a `runtime` on PyTorch;
-    default: `cpu`. `trust_remote_code` is that of `Encoder.load`. Returns the exporter's notes for users,
-    such as which texts get other vectors.
+    default: `cpu`. For `trust_remote_code` see `Encoder.load`. Returns the exporter's notes for users, such
+    as which texts get other vectors.
 
     Raises:
         RunError: if `output` is not new, or the name or an option is wrong.
@@ -55,22 +55,21 @@ def export_encoder(
     """
     plugins = plugins or load_plugins()
     target = _new(output)
-    if to is None:
-        if overrides:
-            raise RunError(
-                "without `--to` there is nothing to set; take `--set` out, or name an exporter"
-            )
-        save_merged(
-            Encoder.load(
-                encoder, runtime, plugins, trust_remote_code=trust_remote_code
-            ),
-            target,
+    exporter: Exporter | None = None
+    if to is not None:
+        exporter = _component(_To, "--to", to, overrides, plugins)
+    elif overrides:
+        raise RunError(
+            "without `--to` there is nothing to set; take `--set` out, or name an exporter"
         )
-        return ()
-    exporter: Exporter = _component(_To, "--to", to, overrides, plugins)
+
     loaded = Encoder.load(
         encoder, runtime, plugins, trust_remote_code=trust_remote_code
     )
+    if exporter is None:
+        save_merged(loaded, target)
+        return ()
+
     notes: list[str] = []
     write_directory(
         target.resolve(),
@@ -89,8 +88,8 @@ def import_encoder(
 ) -> Encoder:
     """Import an encoder of another library, save it in a new directory, and return it.
 
-    The importer is the one in `from_`, or the only one that recognises `source`. `say` is called with each
-    sentence on what the encoder lacks of `source`; by default they are logged as warnings.
+    The importer is `from_`, or the only one that recognises `source`. `say` is called with a sentence for
+    each part of `source` that the encoder lacks; by default they are logged as warnings.
 
     Raises:
         RunError: if `output` is not new, or the name or an option is wrong.
@@ -176,7 +175,7 @@ def _new(output: str | Path) -> Path:
 def _component(
     cls: type[Any], option: str, name: str, overrides: Sequence[str], plugins: Plugins
 ) -> Any:
-    """Return the component that `option` names, with its fields set; raises `RunError`."""
+    """Return the component of a command line option, with its fields set. Raises `RunError`."""
     for text in overrides:
         field, equals, _ = text.partition("=")
         if not field.strip() or not equals:

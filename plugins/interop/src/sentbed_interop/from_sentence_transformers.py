@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 NO_LIMIT = 10**6
 """Tokens above which a tokenizer's limit means that it has none."""
 SETTINGS = "config_sentence_transformers.json"
-"""File of a folder with its prompts."""
+"""File of a folder with its prompts and its similarity."""
 LONGEST_PROMPT = 10_000
-"""Characters of a folder's prompt, which is read with every text."""
+"""Largest number of characters of a prompt, which is encoded with every text."""
 
 _PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
-"""What a template takes for a place, and a prompt of sentence-transformers for text."""
+"""Placeholders of a template; in a prompt of sentence-transformers they are plain text."""
 
 SUPPORTED = (
     "__version__",
@@ -38,33 +38,32 @@ SUPPORTED = (
     "requirements",
     "similarity_fn_name",
 )
-"""Settings of a folder that are read, or that change no vector."""
+"""Settings of a folder that are supported, or that do not change vectors."""
 
 
 @attrs.frozen(kw_only=True)
 class FromSentenceTransformers(Importer):
     """A folder of sentence-transformers, of any version, with modules that an encoder supports.
 
-    These are `Transformer` (on text), `Pooling` (in a way that an installed pooler has: `cls`, `mean` and
-    `lasttoken` are), or `StaticEmbedding` in the place of both, then perhaps `Dense` without activation (the
-    projection) and `Normalize`; after `cls` also a square `Dense` with tanh (`cls-mlp`). Weights are held in
-    fp32, whatever the files have. Of a folder that `sentbed export` wrote, prompt and `max_length` are those
-    of the encoder.
+    These are `Transformer` (on text) and `Pooling` (in a mode of an installed pooler, such as `cls`, `mean`
+    and `lasttoken`), or `StaticEmbedding` in place of both, then optionally `Dense` without activation (the
+    projection) and `Normalize`; after `cls` also a square `Dense` with tanh (`cls-mlp`). Weights are loaded
+    in fp32, whatever the files have. Prompt and `max_length` of a folder that `sentbed export` wrote are
+    those of the exported encoder.
 
-    A folder's default prompt becomes the template, and its other prompts `task_prompts`: those of `query`,
-    `document` (or `passage`) and of MTEB's tasks, as far as they can be templates; `sentbed import` says which
-    cannot. A template strips white space from both ends of the whole, so under a prompt texts that are empty
-    or end in white space have other vectors here. Under the default prompt texts that are cut may keep a
-    token more or less.
+    The folder's default prompt becomes the template, and its other prompts become `task_prompts`: `query`,
+    `document` (or `passage`) and MTEB's tasks. `sentbed import` lists prompts that cannot be templates. A
+    template is stripped of white space at both ends after the text is filled in, so texts that are empty or
+    end in white space have other vectors under a prompt. Truncated texts may keep a token more or less under
+    the default prompt.
     """
 
     name: ClassVar[str] = "sentence-transformers"
 
     prompt: str | None = None
-    """Which of the folder's prompts goes before each text, by name, such as `query`; the folder's default
-    if omitted. An encoder has one."""
+    """Name of the folder's prompt that precedes each text, such as `query`; default: the folder's default."""
     max_length: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Tokens of an input, prompt and special tokens included; that of the folder if omitted."""
+    """Tokens of an input, with prompt and special tokens; default: the folder's limit."""
 
     def recognises(self, source: Path) -> bool:
         """Whether it has a `modules.json`."""
@@ -74,7 +73,7 @@ class FromSentenceTransformers(Importer):
         """Return the encoder.
 
         Raises:
-            ModelError: which module or setting an encoder cannot have, and what to do; where files are
+            ModelError: if an encoder does not support a module or a setting, with what to do; if files are
                 missing or pickled.
         """
         from sentbed_interop._torch.importer_common import (
@@ -103,15 +102,14 @@ class FromSentenceTransformers(Importer):
             backbone = backbone_for(config, model)
         _require_right(model)
 
+        backbone_table = {"use": backbone, "model": str(model.resolve())}
+        if _is_bidirectional_decoder(backbone, config):
+            backbone_table["attention"] = "bidirectional"
         table: dict[str, Any] = {
-            "backbone": {
-                "use": backbone,
-                "model": str(model.resolve()),
-                **_attention(backbone, config),
-            },
+            "backbone": backbone_table,
             "pooler": {"use": modules.pooler},
             "head": _head(modules),
-            # What is left for it beside the prompt is known when there is a tokenizer.
+            # Replaced below: the length left beside the prompt can only be computed with the tokenizer.
             "max_length": 2,
         }
         if prompt:
@@ -136,7 +134,7 @@ class FromSentenceTransformers(Importer):
             max_length = _left_for_sentence(encoder, limit, source)
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=max_length)
         if modules.include_prompt:
-            # An input has its full length only now, and they have to leave tokens of it for texts.
+            # Only now `max_length` is right, and the prompts have to leave tokens of it for texts.
             _set_task_prompts(encoder, _task_prompts(prompts, default))
 
         module: Any = encoder.placed.module
@@ -151,7 +149,7 @@ class FromSentenceTransformers(Importer):
         return encoder
 
     def notes(self, source: Path) -> Iterator[str]:
-        """Yield which prompts of the folder an encoder cannot have, and why."""
+        """Yield which prompts of the folder are left out, and why."""
         from sentbed_interop._torch.sentence_transformers_modules import read_modules
 
         prompts, default = self._prompts(source)
@@ -167,7 +165,7 @@ class FromSentenceTransformers(Importer):
             )
 
     def _prompts(self, source: Path) -> tuple[dict[str, Any], str | None]:
-        """Return the folder's prompts by name, and the name of that for all texts, or None."""
+        """Return the folder's prompts by name, and the name of the default prompt, or None."""
         from sentbed_interop._torch.importer_common import (
             read_json,
             read_setting,
@@ -191,7 +189,7 @@ class FromSentenceTransformers(Importer):
         )
 
     def _similarity(self, source: Path) -> str | None:
-        """Return the folder's similarity, which has the same name here, or None for the cosine."""
+        """Return the name of the folder's similarity, which is the same here; None for the cosine."""
         from sentbed_interop._torch.importer_common import read_json, read_setting
 
         file = source / SETTINGS
@@ -206,7 +204,7 @@ class FromSentenceTransformers(Importer):
 def _default_prompt(
     source: Path, prompts: Mapping[str, Any], name: str | None, modules: Any
 ) -> str:
-    """Return the text before each sentence, which may be empty."""
+    """Return the default prompt, which may be empty. Raises `ModelError` if it cannot be a template."""
     from sentbed_interop._torch.importer_common import read_setting
 
     if name is None:
@@ -237,7 +235,7 @@ def _default_prompt(
 
 
 def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, Prompt]:
-    """Return the prompts that take the place of the default for queries, documents and tasks."""
+    """Return the prompts for queries, documents and tasks, which replace the default prompt."""
     by_name = dict(prompts)
     passage = by_name.pop("passage", None)
     by_name.setdefault("document", passage)
@@ -250,14 +248,14 @@ def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, 
     if default is None:
         return task_prompts
     for side in ("query", "document"):
-        # sentence-transformers puts nothing before the texts of such a side, its default neither.
+        # Texts of a side without a prompt get none in sentence-transformers, not even the default.
         if side != default and not by_name.get(side):
             task_prompts[side] = Prompt("{text}")
     return task_prompts
 
 
 def _left_out(prompts: Mapping[str, Any], default: str | None) -> dict[str, str]:
-    """Return the prompts that are not among those of `_task_prompts` -> why."""
+    """Return the names of the prompts that `_task_prompts` leaves out -> the reasons."""
     reasons = {}
     names: dict[str, str] = {}
     for name, prompt in prompts.items():
@@ -289,7 +287,7 @@ def _why_no_template(prompt: Any) -> str:
 
 
 def _set_task_prompts(encoder: Encoder, task_prompts: Mapping[str, Prompt]) -> None:
-    """Give an encoder prompts of tasks. Raises `ModelError` if one leaves no tokens for texts."""
+    """Set an encoder's prompts for tasks. Raises `ModelError` if one leaves no tokens for texts."""
     if not task_prompts:
         return
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=task_prompts)
@@ -298,7 +296,7 @@ def _set_task_prompts(encoder: Encoder, task_prompts: Mapping[str, Prompt]) -> N
 
 
 def _head(modules: Any) -> dict[str, Any]:
-    """Return the table of the head that has these modules."""
+    """Return the head's table for these modules."""
     head: dict[str, Any] = {"normalize": modules.normalize}
     if modules.dense:
         *hidden, last = modules.dense
@@ -312,7 +310,11 @@ def _head(modules: Any) -> dict[str, Any]:
 
 
 def _prompt_record(source: Path) -> dict[str, Any] | None:
-    """Return the prompt's record that `sentbed export` wrote; None if there is none."""
+    """Return the record of the prompt that `sentbed export` wrote; None if there is none.
+
+    Raises:
+        ModelError: if the folder's tokenizer has a prompt in it, and the record is missing.
+    """
     from sentbed_interop._torch.importer_common import read_json
     from sentbed_interop._torch.sentence_transformers_names import (
         OWN,
@@ -346,7 +348,7 @@ def _prompt_record(source: Path) -> dict[str, Any] | None:
 
 
 def _with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
-    """Build an encoder with its prompt, from a copy in which the tokenizer is without it."""
+    """Build an encoder with its recorded prompt, from a copy of the folder whose tokenizer lacks the prompt."""
     import tempfile
 
     from sentbed_interop._torch.importer_common import LARGEST_JSON, encoder_of
@@ -361,9 +363,8 @@ def _with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
             if (source / OWN / name).exists():
                 content = read_file(source / OWN / name, LARGEST_JSON)
                 (Path(copy) / name).write_bytes(content)
-        encoder = encoder_of(
-            {**table, "backbone": {**table["backbone"], "model": copy}}, source
-        )
+        backbone_of_copy = {**table["backbone"], "model": copy}
+        encoder = encoder_of({**table, "backbone": backbone_of_copy}, source)
 
     backbone = attrs.evolve(encoder.recipe.backbone, model=place)  # type: ignore[misc]
     encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
@@ -371,7 +372,7 @@ def _with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
 
 
 def _require_right(model: Path) -> None:
-    """Refuse a tokenizer that truncates texts at their beginning."""
+    """Raise `ModelError` for a tokenizer that truncates texts at the left."""
     from sentbed_interop._torch.importer_common import read_json, read_setting
 
     config_file, whole_file = model / "tokenizer_config.json", model / "tokenizer.json"
@@ -392,18 +393,18 @@ def _require_right(model: Path) -> None:
         )
 
 
-def _attention(backbone: str, config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the field of a decoder that attends in both directions."""
+def _is_bidirectional_decoder(backbone: str, config: Mapping[str, Any]) -> bool:
+    """Whether a model is a decoder whose attention has been made bidirectional."""
     if backbone not in ("causal", "opt"):
-        return {}
-    if config.get("is_causal") is False or config.get(
-        "use_bidirectional_attention"
-    ) in (True, "all"):
-        return {"attention": "bidirectional"}
-    return {}
+        return False
+    if config.get("is_causal") is False:
+        return True
+
+    return config.get("use_bidirectional_attention") in (True, "all")
 
 
 def _require_lowercase(encoder: Encoder, model: Path) -> None:
+    """Raise `ModelError` if the tokenizer does not lower-case, as the settings require."""
     tokenizer = encoder.backbone.tokenizer
     mixed = tokenizer.encode(["The CAT"], 99).ids
     lower = tokenizer.encode(["the cat"], 99).ids
@@ -415,7 +416,7 @@ def _require_lowercase(encoder: Encoder, model: Path) -> None:
 
 
 def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) -> int:
-    """Return the tokens of the longest input."""
+    """Return the tokens of the longest input. Raises `ModelError` if no file says it."""
     from sentbed_interop._torch.importer_common import read_setting
 
     limit: float | None = read_setting(settings, "max_seq_length", int, model)
@@ -434,7 +435,7 @@ def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) 
 
 
 def _tokenizer_limit(model: Path) -> float:
-    """Return the tokens of the longest input according to the tokenizer, `NO_LIMIT` if it does not say."""
+    """Return the tokenizer's limit of tokens, or `NO_LIMIT` if it has none."""
     from sentbed_interop._torch.importer_common import read_json, read_setting
 
     file = model / "tokenizer_config.json"
@@ -449,7 +450,7 @@ def _tokenizer_limit(model: Path) -> float:
 
 
 def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
-    """Return the tokens left for a sentence, of `limit` for an input with prompt."""
+    """Return the tokens left for a sentence, given the limit of an input with prompt."""
     from sentbed_interop._torch.sentence_transformers_tokenizer import SENTENCES
 
     longest = encoder.backbone.max_length
@@ -457,10 +458,9 @@ def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
     prompt, tokenizer = encoder.recipe.resolved_prompt, encoder.backbone.tokenizer
     if prompt is None:
         return limit
-    # Around an empty text the prompt's own tokens may be others.
-    template = int(encoder.tokenizer().encode(["a"], 99).lengths[0]) - _own_tokens(
-        encoder, "a"
-    )
+    # Around an empty text, the prompt may have other tokens.
+    with_prompt = int(encoder.tokenizer().encode(["a"], 99).lengths[0])
+    template = with_prompt - _own_tokens(encoder, "a")
     if template + 2 > limit:
         raise ModelError(
             f"the prompt of `{source}` has {template} tokens, and an input {limit}: too few are left "
@@ -468,9 +468,8 @@ def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
         )
 
     texts = [" ".join([text] * limit) for text in SENTENCES]
-    expected = tokenizer.encode(
-        [prompt.template.prefix + text for text in texts], limit
-    )
+    prefixed = [prompt.template.prefix + text for text in texts]
+    expected = tokenizer.encode(prefixed, limit)
     # A text's first word may have more tokens alone than after the prompt.
     best_length, most_equal = 0, -1
     for change in (0, 1, -1, 2, -2, 3):
@@ -485,10 +484,9 @@ def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
 
 
 def _own_tokens(encoder: Encoder, text: str) -> int:
-    tokenizer = encoder.backbone.tokenizer
-    return int(
-        tokenizer.encode([text], 99).lengths[0] - tokenizer.encode([""], 99).lengths[0]
-    )
+    """Return the tokens of a text without special tokens and prompt."""
+    lengths = encoder.backbone.tokenizer.encode([text, ""], 99).lengths
+    return int(lengths[0] - lengths[1])
 
 
 def _equal_rows(tokens: TokenIds, expected: TokenIds) -> int:

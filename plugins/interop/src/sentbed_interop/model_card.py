@@ -30,7 +30,7 @@ METRICS: Mapping[str, str] = {
     "pearson": "pearsonr",
     "matthews": "matthews_correlation",
 }
-"""The hub's names of metrics that differ from ours."""
+"""Our metric -> the hub's name, where they differ."""
 TASKS: Mapping[str, str] = {
     "spearman": "sentence-similarity",
     "pearson": "sentence-similarity",
@@ -38,17 +38,17 @@ TASKS: Mapping[str, str] = {
     "f1": "text-classification",
     "matthews": "text-classification",
 }
-"""The hub's task type for each metric; for any other metric, `feature-extraction`."""
+"""Metric -> the hub's task type; for any other metric, `feature-extraction`."""
 COMPARABLE = ("id", "aggregation", "precision", "data")
-"""Keys of a protocol to repeat in the front matter; the whole protocol is in the text."""
+"""Keys of a protocol that are repeated in the front matter; the text has the whole protocol."""
 TEXTS = ("template", "demonstration")
-"""Keys of texts, in which `/` does not begin a path."""
+"""Keys of a recipe whose values are texts, and no paths even if they begin with `/`."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 @attrs.frozen
 class Stated:
-    """Facts for the card that the encoder itself does not have."""
+    """Facts for the card that are not in the encoder."""
 
     title: str | None
     license: str | None
@@ -56,7 +56,7 @@ class Stated:
     refused: str | None
     """Why the folder is not in sentence-transformers' format; None if it is."""
     differences: tuple[str, ...]
-    """Differences from the encoder in that format, as Markdown."""
+    """Differences between the folder in that format and the encoder, as Markdown."""
 
 
 def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
@@ -74,27 +74,27 @@ def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
     distributions = _distributions(encoder.recipe)
 
     text = (files("sentbed_interop") / "card.md.j2").read_text("utf-8")
-    template = _environment().from_string(text)
-    card = template.render(
-        front=Markup(_front(encoder, record, title, stated)),
-        title=title,
-        encoder=encoder,
-        facts=list(_facts(encoder)),
-        record=record,
-        license=stated.license,
-        refused=refused,
-        differences=[_markdown(text) for text in stated.differences],
-        recipe=tomli_w.dumps(recipe_table(encoder, record)),
-        needed=" ".join(distributions),
-        foreign=sorted(distributions.keys() - set(catalog())),
-        version=__version__,
-        **_sections_of_run(encoder, record),
-    )
+    values = {
+        "front": Markup(_front(encoder, record, title, stated)),
+        "title": title,
+        "encoder": encoder,
+        "facts": list(_facts(encoder)),
+        "record": record,
+        "license": stated.license,
+        "refused": refused,
+        "version": __version__,
+    }
+    values["differences"] = [_markdown(text) for text in stated.differences]
+    values["recipe"] = tomli_w.dumps(recipe_table(encoder, record))
+    values["needed"] = " ".join(distributions)
+    values["foreign"] = sorted(distributions.keys() - set(catalog()))
+    values |= _sections_of_run(encoder, record)
+    card = _environment().from_string(text).render(values)
     return str(card).rstrip() + "\n"
 
 
 def _sections_of_run(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
-    """Return the contents of the card that come from the run, or say that there is none."""
+    """Return the card's contents that come from the run; without one, those of the encoder alone."""
     if record is None:
         return {
             "scores": [],
@@ -105,22 +105,23 @@ def _sections_of_run(encoder: Encoder, record: RunRecord | None) -> dict[str, An
             "citations": "\n\n".join(bibliography(encoder.recipe)),
             "uncited": False,
         }
+
     recipe = parts_of(record)
+    distributions = _distributions(recipe or encoder.recipe)
+    scores = record.scores
     return {
-        "scores": list(_score_rows(record.scores)),
-        "before": any(score.encoder.endswith(START) for score in record.scores),
-        "protocols": list(_protocols(record.scores)),
+        "scores": list(_score_rows(scores)),
+        "before": any(score.encoder.endswith(START) for score in scores),
+        "protocols": list(_protocols(scores)),
         "training": list(_training(record)),
-        "versions": _versions(
-            record.manifest, _distributions(recipe or encoder.recipe)
-        ),
+        "versions": _versions(record.manifest, distributions),
         "citations": "\n\n".join(bibliography(encoder.recipe, recipe)),
         "uncited": recipe is None,
     }
 
 
 def _environment() -> Any:
-    """Return Jinja's environment for a page in Markdown, which escapes for Markdown what is not `Markup`."""
+    """Return Jinja's environment for Markdown, which escapes all values that are not `Markup`."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -142,14 +143,14 @@ def _escaped(value: object) -> object:
 
 
 def _markdown(text: str) -> Markup:
-    """Return a text of one line that is Markdown itself."""
+    """Return a text that is Markdown already, as one line."""
     from markupsafe import Markup
 
     return Markup(" ".join(text.split()).replace("<", "&lt;"))
 
 
 def _code(text: str, language: str) -> Markup:
-    """Return a block of code, fenced by more backticks than the code has in a row."""
+    """Return a block of code, whose fence is longer than any run of backticks in the code."""
     from markupsafe import Markup
 
     longest = max(map(len, re.findall("`+", text)), default=0)
@@ -263,16 +264,13 @@ def _front(
     model_name = None
     if results:
         model_name = title
+    tags = [library, "sentbed", "sentence-similarity", "feature-extraction"]
     data = ModelCardData(
         license=stated.license,
         language=list(stated.languages) or None,
         library_name=library,
         pipeline_tag="sentence-similarity",
-        tags=list(
-            dict.fromkeys(
-                [library, "sentbed", "sentence-similarity", "feature-extraction"]
-            )
-        ),
+        tags=list(dict.fromkeys(tags)),
         base_model=base_model,
         datasets=datasets or None,
         model_name=model_name,
@@ -292,20 +290,20 @@ def _results(record: RunRecord) -> Iterator[Any]:
         split = None
         if "split" in protocol:
             split = shown(protocol["split"])
-        dataset_type = re.sub(
-            r"[^\w.-]+", "-", score.task.lower(), flags=re.ASCII
-        ).strip("-")
+        words = re.sub(r"[^\w.-]+", "-", score.task.lower(), flags=re.ASCII)
+        comparable = {key: protocol[key] for key in COMPARABLE if key in protocol}
+        metric = score.metric
         yield EvalResult(
-            task_type=TASKS.get(score.metric, "feature-extraction"),
+            task_type=TASKS.get(metric, "feature-extraction"),
             task_name=score.evaluator,
-            dataset_type=dataset_type or "data",
+            dataset_type=words.strip("-") or "data",
             dataset_name=score.task,
             dataset_config=score.evaluator,
             dataset_split=split,
-            metric_type=METRICS.get(score.metric, score.metric),
+            metric_type=METRICS.get(metric, metric),
             metric_value=round(score.value, 4),
-            metric_name=f"{score.metric} ({score.protocol_name})",
-            metric_args={key: protocol[key] for key in COMPARABLE if key in protocol},
+            metric_name=f"{metric} ({score.protocol_name})",
+            metric_args=comparable,
         )
 
 
@@ -326,24 +324,28 @@ def _hub_data(table: Any) -> Iterator[str]:
 def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
     for score in scores:
         protocol = score.evaluator_protocol
+        value = number(score.value, score_digits([score.value]))
+        split = shown(plain(protocol.get("split", "–")))
+        precision = score.protocol["encoder"].get("precision", "–")
         yield (
             score.encoder,
             score.evaluator,
             score.task,
             score.metric,
-            number(score.value, score_digits([score.value])),
+            value,
             score.protocol_name or "–",
-            shown(plain(protocol.get("split", "–"))),
-            score.protocol["encoder"].get("precision", "–"),
+            split,
+            precision,
             _short(protocol.get("data")),
         )
 
 
 def _protocols(scores: Sequence[Score]) -> Iterator[str]:
-    """Yield the entries that scores of an evaluator and metric share; what is scored twice stands apart."""
-    groups: defaultdict[tuple[str, str, str, int], list[dict[str, str]]] = defaultdict(
-        list
-    )
+    """Yield the protocol entries shared by all scores of an evaluator and metric.
+
+    Where an encoder has several scores in a task, the second ones form a group of their own, and so on.
+    """
+    groups: dict[tuple[str, str, str, int], list[dict[str, str]]] = defaultdict(list)
     times: Counter[tuple[str, str, str, str, str]] = Counter()
     for score in scores:
         about = (score.evaluator, score.metric, score.protocol_name)
@@ -360,7 +362,7 @@ def _protocols(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each stage: its name, data, their places, rows and hash, loss, length."""
+    """Yield a table row for each stage: name, data with place, number of rows and hash, loss, length."""
     for stage in record.recipe.get("stage", ()):
         places, sources = [], []
         for table in _tables(stage["data"]):
@@ -378,15 +380,10 @@ def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
         rows = "–"
         if "rows" in facts:
             rows = f"{facts['rows']:,}"
-        yield (
-            stage["name"],
-            data,
-            ", ".join(places) or "–",
-            rows,
-            _short(facts.get("sha256")),
-            stage["loss"]["use"],
-            f"{length} of {stage['batch_size']} rows",
-        )
+        digest = _short(facts.get("sha256"))
+        loss = stage["loss"]["use"]
+        length += f" of {stage['batch_size']} rows"
+        yield stage["name"], data, ", ".join(places) or "–", rows, digest, loss, length
 
 
 def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -406,7 +403,7 @@ def _is_place(value: Any) -> bool:
 
 
 def _short(digest: Any) -> str:
-    """Return the first twelve characters of a hash, or of each of several."""
+    """Return the first twelve characters of a hash, or of each hash in a list."""
     if isinstance(digest, list | tuple):
         return ", ".join(map(_short, digest))
     if not digest:
@@ -417,7 +414,7 @@ def _short(digest: Any) -> str:
 def _versions(
     manifest: Mapping[str, Any], installed: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return distributions with their versions: those in the run's manifest, where it has them."""
+    """Return distributions with their versions: those of the run's manifest, otherwise the installed ones."""
     versions = {"sentbed": __version__, **installed}
     for plugin in manifest.get("plugins", ()):
         if plugin["distribution"] in versions:
@@ -430,7 +427,7 @@ def _versions(
 
 
 def _distributions(recipe: Any) -> dict[str, str]:
-    """Return what to install for these parts and the runtime `cpu`, with the version that is installed."""
+    """Return the distributions of a recipe's parts and of the runtime `cpu`, with their installed versions."""
     from sentbed.tools import components_of, load_plugins
 
     plugins = load_plugins()

@@ -1,4 +1,4 @@
-"""The run that an encoder comes from, with scores, data and versions for its model card."""
+"""The run that trained an encoder, with scores, data and versions for its model card."""
 
 from __future__ import annotations
 
@@ -53,14 +53,15 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
         return None
     report, recipe, scores = _read(directory)
     name, compared = _name_in_run(encoder, source, recipe, directory)
+    of_encoder = [score for score in scores if name in _names(score.encoder)]
     return RunRecord(
-        str(report["name"]),
-        str(report["status"]),
-        name,
-        tuple(score for score in scores if name in _names(score.encoder)),
-        recipe,
-        report["manifest"],
-        compared,
+        name=str(report["name"]),
+        status=str(report["status"]),
+        encoder=name,
+        scores=tuple(of_encoder),
+        recipe=recipe,
+        manifest=report["manifest"],
+        compared=compared,
     )
 
 
@@ -131,7 +132,7 @@ def parts_of(record: RunRecord) -> Any:
 
 
 def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]:
-    """Return report, recipe and scores, after a check that they have what the card reads of them."""
+    """Return report, recipe and scores, after a check that they have all keys that the card reads."""
     try:
         report = read_record(directory / REPORT)
         recipe = _read_toml(directory / RECIPE)
@@ -154,7 +155,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
 
 
 def _require_keys(report: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
-    """Raise `KeyError`, `TypeError` or `AttributeError` where the card would not find what it reads."""
+    """Raise `KeyError`, `TypeError` or `AttributeError` if a key that the card reads is missing."""
     for key in ("name", "status"):
         report[key]
     manifest = report["manifest"]
@@ -188,7 +189,10 @@ def _names(encoder: str) -> set[str]:
 
 
 def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> list[str]:
-    """Return where the encoder is not the one of this table. Adapters may have been merged since."""
+    """Return the paths of the recipe in which the encoder differs from this table.
+
+    Not all of the backbone is compared, since adapters may have been merged since.
+    """
     from sentbed.tools import unstructure
 
     encoder_table = unstructure(encoder.recipe)
@@ -214,7 +218,7 @@ def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> lis
 
 
 def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
-    """Return what is known of the prompt; the run's saved encoder has what was in a file then."""
+    """Return the known fields of a prompt. A template in a file is read from the run's saved encoder."""
     keys = ["template", "normalizer", "demonstration"]
     if "file" in table:
         try:
@@ -225,7 +229,7 @@ def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
 
 
 def _same_weights(source: Path | None, saved: Path) -> bool | None:
-    """Whether two saved encoders have the same weights; None if that cannot be told from their files."""
+    """Whether two saved encoders have the same weights; None if their files do not tell."""
     if source is None:
         return None
     if source == saved.resolve():

@@ -27,25 +27,26 @@ def findings() -> Iterator[Finding]:
             "runtimes", "tpu", "no", f"{finding.detail}; cannot start: {error}", remedy
         )
         return
+
     libtpu = version_of("libtpu")
-    usable = bool(chips and libtpu) and finding.status == "yes"
-    detail = (
-        finding.detail if usable else f'{finding.detail}; `platform = "cpu"` starts'
-    )
-    yield Finding(
-        "runtimes", "tpu", "yes" if usable else "limited", detail, finding.remedy
-    )
+    if chips and libtpu and finding.status == "yes":
+        yield finding
+    else:
+        detail = f'{finding.detail}; `platform = "cpu"` starts'
+        yield Finding("runtimes", "tpu", "limited", detail, finding.remedy)
+
     install = "`pip install 'jax[tpu]==0.10.2'`, on a machine with a TPU"
     yield present(
         "runtimes", "libtpu", libtpu is not None, libtpu or "not installed", install
     )
-    count = (
-        "JAX cannot count them" if chips is None else f"{chips} chips on the PCI bus"
-    )
+    count = "JAX cannot count them"
+    if chips is not None:
+        count = f"{chips} chips on the PCI bus"
+    devices = present("devices", "tpu", bool(chips), count)
     if libtpu is None:
-        yield present("devices", "tpu", bool(chips), count)
+        yield devices
     else:
-        yield Trial("devices", "tpu", "yes" if chips else "no", count, attempt=claimed)
+        yield Trial("devices", "tpu", devices.status, count, attempt=claimed)
 
 
 def start() -> int | None:
@@ -68,17 +69,16 @@ def start() -> int | None:
 
 def claimed() -> Finding:
     """Return the devices that JAX uses by default, claiming them only briefly."""
-    finding = elsewhere(claim, CLAIM_SECONDS, XLA_PYTHON_CLIENT_PREALLOCATE="false")
-    detail = f"JAX gets {len(finding['devices'])} of {finding['platform']}: {', '.join(finding['devices'])}"
-    return present("devices", "tpu", finding["platform"] == "tpu", detail)
+    platform, kinds = elsewhere(
+        claim, CLAIM_SECONDS, XLA_PYTHON_CLIENT_PREALLOCATE="false"
+    )
+    detail = f"JAX gets {len(kinds)} of {platform}: {', '.join(kinds)}"
+    return present("devices", "tpu", platform == "tpu", detail)
 
 
-def claim() -> dict[str, Any]:
-    """Start JAX on its default backend."""
+def claim() -> tuple[str, list[str]]:
+    """Start JAX on its default backend; return the platform and the kind of each device."""
     import jax
 
-    devices = jax.devices()
-    return {
-        "platform": jax.default_backend(),
-        "devices": [device.device_kind for device in devices],
-    }
+    kinds = [device.device_kind for device in jax.devices()]
+    return jax.default_backend(), kinds

@@ -1,4 +1,4 @@
-"""Fingerprint of a module: a hash of all that determines its results, weights, settings and code."""
+"""Fingerprint of a module: a hash of what its results depend on, its weights, settings and code."""
 
 from __future__ import annotations
 
@@ -30,26 +30,51 @@ NOT_THE_MODEL = (
     "fitted_on",
     "fits",
 )
-"""Settings that only describe a model's origin, or follow from others."""
+"""Settings that are not hashed: they describe a model's origin, or follow from other settings."""
 
 
 Hashed: TypeAlias = dict[int, tuple[Tensor, list[Any]]]
-"""`id` of a tensor -> the tensor, kept alive so that its id is not reused, and its hash."""
+"""`id` of a tensor -> the tensor and its hash. The tensor is kept alive, so that its id is not reused."""
 
 
 def fingerprint(
     module: nn.Module, how: object, hashed: Hashed | None = None
 ) -> str | None:
-    """Return the hash of a module's weights, settings and code, and of `how`.
+    """Return a hash of a module's weights, settings and code, and of `how`.
 
-    None if weights are not in memory, or code has changed since it was loaded. `hashed` is filled, so that
-    weights shared by modules are hashed only once while they do not change.
+    None if weights are not in memory, or code has changed since it was loaded. `hashed` is filled with the
+    hashes of weights, so that weights that modules share are hashed once, as long as they do not change.
     """
     tensors = dict(_tensors(module))
     if any(tensor.is_meta for tensor in tensors.values()):
         return None
 
-    versions, unversioned = {"torch": torch.__version__}, []
+    versions, unversioned = _versions(module)
+    code = code_of(*unversioned)
+    if code is None:
+        return None
+
+    if hashed is None:
+        hashed = {}
+    # By `id`, since a tensor may have several names.
+    new = {id(value): value for value in tensors.values() if id(value) not in hashed}
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        # Hashing releases the GIL.
+        for tensor, digest in zip(
+            new.values(), pool.map(_digest, new.values()), strict=True
+        ):
+            hashed[id(tensor)] = tensor, digest
+
+    weights = {name: hashed[id(tensor)][1] for name, tensor in tensors.items()}
+    settings = {name: _settings(part) for name, part in module.named_modules()}
+    content = json.dumps([weights, settings, versions, code, how], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _versions(module: nn.Module) -> tuple[dict[str, str], list[type]]:
+    """Return the versions of the packages of a module's classes, and the classes of packages without one."""
+    versions = {"torch": torch.__version__}
+    unversioned = []
     for of_class in {type(part) for part in module.modules()}:
         package = of_class.__module__.partition(".")[0]
         version = getattr(sys.modules.get(package), "__version__", None)
@@ -58,28 +83,11 @@ def fingerprint(
         else:
             versions[package] = version
 
-    code = code_of(*unversioned)
-    if code is None:
-        return None
-
-    if hashed is None:
-        hashed = {}
-    # A tensor that has several names is hashed once.
-    new = {id(value): value for value in tensors.values() if id(value) not in hashed}
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        # Hashing many bytes releases the GIL.
-        digests = pool.map(_digest, new.values())
-        for (key, tensor), digest in zip(new.items(), digests, strict=True):
-            hashed[key] = tensor, digest
-
-    weights = {name: hashed[id(tensor)][1] for name, tensor in tensors.items()}
-    settings = {name: _settings(part) for name, part in module.named_modules()}
-    content = json.dumps([weights, settings, versions, code, how], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return versions, unversioned
 
 
 def weights_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield parameters, and the scales of 4-bit weights, by name."""
+    """Yield the parameters and the scales of 4-bit weights, by name."""
     for name, parameter in module.named_parameters():
         yield name, parameter
         state = getattr(parameter, "quant_state", None)
@@ -90,7 +98,7 @@ def weights_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield parameters and buffers, and the scales of 4-bit weights."""
+    """Yield all tensors of a module by name: those of `weights_of`, buffers, and unregistered attributes."""
     yield from weights_of(module)
     yield from module.named_buffers()
 
@@ -101,18 +109,19 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _digest(tensor: Tensor) -> list[Any]:
+    """Return the dtype, the shape and the SHA-256 of a tensor."""
     content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     digest = hashlib.sha256(content.numpy().data).hexdigest()
     return [str(tensor.dtype), list(tensor.shape), digest]
 
 
 def _settings(module: nn.Module) -> list[Any]:
-    """Return the class of a module and those of its attributes that are plain values."""
+    """Return the class of a module and its attributes as values for JSON."""
     skipped = {*vars(nn.Module()), *NOT_THE_MODEL}
     attributes = {}
     for key in vars(module).keys() - skipped:
         value = _plain(getattr(module, key))
-        # transformers gives loaded models some empty attributes that models with random weights lack.
+        # transformers gives loaded models some empty attributes that newly initialised models lack.
         if not (key.startswith("_") and _is_empty(value)):
             attributes[key] = value
 
@@ -124,7 +133,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a value for JSON: for a function or class its name, for an object also its attributes."""
+    """Return an attribute as a value for JSON: a function or class by its name, an object with its attributes."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -149,8 +158,10 @@ def _plain(value: object) -> object:
 
     to_dict = getattr(value, "to_dict", None)
     if to_dict is not None and not isinstance(value, type):
-        # transformers' settings.
-        return _plain({k: v for k, v in to_dict().items() if k not in NOT_THE_MODEL})
+        # A configuration of transformers.
+        config = to_dict()
+        hashed = {key: config[key] for key in config.keys() - {*NOT_THE_MODEL}}
+        return _plain(hashed)
 
     attributes = getattr(value, "__dict__", None)
     if attributes and not callable(value):

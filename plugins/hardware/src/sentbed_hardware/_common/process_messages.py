@@ -1,7 +1,8 @@
-"""Messages between the first process and the others, over a connection to each.
+"""Messages between the first process and the others, over one connection to each.
 
-They are pickles: they hold modules and components of any plugin. A pickle is a program, and who can reach the
-port of the first process could send one. So every message has a keyed hash (HMAC), and is not read without it.
+They are pickles, since they contain modules and components of any plugin. Loading a pickle can run code, and
+anyone who can reach the first process's port could send one. So every message has a keyed hash (HMAC), and is
+not loaded without the right one.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from sentbed import RunError
 from torch import Tensor, nn
 
 KEY_VARIABLE = "SENTBED_PROCESS_KEY"
-"""Environment variable with the key: at least `SHORTEST_KEY` characters, alike on all machines of a run."""
+"""Environment variable with the key of at least `SHORTEST_KEY` characters, the same on all machines of a run."""
 
 SHORTEST_KEY = 32
 HASH = "sha256"
 HASH_BYTES = 32
 
 ENDED = (EOFError, OSError)
-"""What a connection raises if the other process has ended."""
+"""Errors of a connection whose other process has ended."""
 
 PORT = "port-of-messages"
-"""Key under which the first process publishes its port."""
+"""Key in the processes' store under which the first process publishes its port."""
 LOOPBACK = "127.0.0.1"
 RANK_BYTES = 4
 MEETING, GREETING = 600.0, 10.0
@@ -46,7 +47,7 @@ def new_key() -> str:
 
 
 def require_key() -> bytes:
-    """Return the key of this run's messages. Raises `RunError` if there is none, or a short one."""
+    """Return the key of this run's messages. Raises `RunError` if it is missing or too short."""
     key = os.environ.get(KEY_VARIABLE, "")
     if len(key) < SHORTEST_KEY:
         raise RunError(
@@ -59,9 +60,9 @@ def require_key() -> bytes:
 
 
 def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
-    """Return the connections of this process: to each other one in the first, to the first in another.
+    """Connect the first process with each other one, and return this process's connections in rank order.
 
-    `host` is the address of the first; at one of this machine alone, no other machine can reach it.
+    `host` is the first process's address; it accepts no connection from other machines if that is `LOOPBACK`.
 
     Raises:
         RunError: if a process has another key, or does not come.
@@ -81,7 +82,7 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
     by_rank: dict[int, Connection] = {}
     interface = LOOPBACK
     if host != LOOPBACK:
-        # Every interface of this machine.
+        # All interfaces of this machine.
         interface = ""
 
     with socket.create_server((interface, 0)) as server:
@@ -97,7 +98,7 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
                     "them again, and look for the message of the others"
                 ) from error
 
-            # What closes or keeps silent is no process of a run, such as a scanner of ports.
+            # A port scanner, for example, closes the connection or sends nothing.
             with other:
                 greeting = _greeting(other)
                 if greeting is not None:
@@ -108,7 +109,7 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
 
 
 def _greeting(other: socket.socket) -> bytes | None:
-    """Return the first message of a process, or None if it does not come."""
+    """Return the first message on a connection, or None if none comes."""
     other.settimeout(GREETING)
     size = HASH_BYTES + RANK_BYTES
     with suppress(OSError), other.makefile("rb") as file:
@@ -120,7 +121,8 @@ def _greeting(other: socket.socket) -> bytes | None:
 
 
 def _connection(connected: socket.socket) -> Connection:
-    # Otherwise a short message waits for the acknowledgement of the one before.
+    """Return a connection for messages over a connected socket."""
+    # Otherwise a short message waits until the one before it is acknowledged.
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # A call may take any time.
     connected.settimeout(None)
@@ -137,7 +139,7 @@ def receive(connection: Connection) -> Any:
 
     Raises:
         ENDED: if the other process has ended.
-        RunError: if the message has not this run's key.
+        RunError: if the message was not sent with this run's key.
     """
     return pickle.loads(_verified(connection.recv_bytes()))
 
@@ -147,7 +149,7 @@ def _signed(content: bytes) -> bytes:
 
 
 def _verified(message: bytes) -> memoryview:
-    """Return the content of a message. Raises `RunError` if it has not this run's key."""
+    """Return the content of a message. Raises `RunError` if it was not sent with this run's key."""
     view = memoryview(message)
     content = view[HASH_BYTES:]
     expected = hmac.digest(require_key(), content, HASH)
@@ -161,7 +163,7 @@ def _verified(message: bytes) -> memoryview:
 
 
 class _CallPickler(pickle.Pickler):
-    """Leaves tensors out, which are broadcast, and has a number for what every process has."""
+    """Pickles a call without its tensors, which are broadcast, and with numbers for shared objects."""
 
     def __init__(self, file: io.BytesIO, objects: Mapping[int, Any]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -192,9 +194,9 @@ class _CallUnpickler(pickle.Unpickler):
 
 
 def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[Tensor]]:
-    """Return a call as bytes and the tensors beside it.
+    """Return a call as bytes, and its tensors, which are sent apart.
 
-    `objects` are those that every process has, by a number.
+    `objects` exist in every process: the call has only their numbers.
     """
     body = io.BytesIO()
     pickler = _CallPickler(body, objects)
@@ -215,7 +217,7 @@ def send_tensors(tensors: Sequence[Tensor]) -> None:
 
 
 def unpacked(content: bytes, objects: Mapping[int, Any]) -> Any:
-    """Return the call of `packed` in another process, with its tensors and this process's objects."""
+    """Return a call that was `packed`, with this process's objects; receives its tensors."""
     kinds, body = pickle.loads(content)
     tensors: list[Tensor] = []
     for kind, shape, dtype, requires_grad in kinds:

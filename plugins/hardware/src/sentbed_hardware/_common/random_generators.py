@@ -1,4 +1,4 @@
-"""The generators that training draws from."""
+"""The states of the random generators that training draws from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 def draws() -> list[Tensor]:
     """Return the states of torch's generators: the host's, then those of the CUDA devices in use.
 
-    Of several processes, each uses one device.
+    Each of several processes uses one device only.
     """
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return [torch.get_rng_state()]

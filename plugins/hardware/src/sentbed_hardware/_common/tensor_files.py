@@ -21,9 +21,9 @@ def write_tensors(
     notes: dict[str, str] | None = None,
     save_file: Callable[..., None] = safetensors.torch.save_file,
 ) -> None:
-    """Write a safetensors file, with `notes` as its metadata; raises `OSError` if the system refuses.
+    """Write a safetensors file with `notes` as its metadata. Raises `OSError` if the system refuses.
 
-    `save_file` is that of safetensors for the tensors' library.
+    `save_file` is the function of safetensors for the tensors' library.
     """
     try:
         save_file(dict(tensors), path, notes)

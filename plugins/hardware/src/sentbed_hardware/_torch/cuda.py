@@ -32,20 +32,21 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.torchrun_environment import is_member
 
 AHEAD = 2
-"""Batches in flight while the host prepares the next one."""
+"""Batches that the GPU may be computing while the host prepares the next one."""
 
 LARGEST_BUDGET, SMALLEST_BUDGET = 2**17, 2**12
+"""Bounds of the tokens per batch."""
 STATES_A_BATCH = 2**25
-"""Approximate count of numbers in a batch's token states beyond which larger batches are no faster."""
+"""Approximate size of a batch's token states, in numbers, beyond which larger batches are no faster."""
 NUMBERS_A_STATE = 64
-"""Approximate upper bound of the numbers that a layer holds at once for each number of its token states:
+"""Approximate upper bound of a layer's activations in memory, relative to the size of its token states:
 T5-11B's inner layer is 64 times as wide as its states, BERT's four times."""
 SHARE_OF_MEMORY = 8
-"""A batch may take about 1 / this of the GPU's memory."""
+"""A batch may take about 1 / SHARE_OF_MEMORY of the GPU's memory."""
 
 
 class CudaEncoder(TorchEncoder):
-    """An encoder that keeps its device busy while the host works."""
+    """An encoder whose GPU computes while the host prepares the next batches."""
 
     asynchronous = True
 
@@ -65,7 +66,7 @@ class CudaEncoder(TorchEncoder):
             yield self._arrived(*under_way.popleft())
 
     def _sent(self, batch: TokenBatch) -> tuple[Tensor, Any]:
-        """Return the host tensor that will hold the vectors, and an event for their arrival."""
+        """Start a batch; return the host tensor that will hold the vectors, and the event of their arrival."""
         vectors = self.vectors(batch)
         if vectors.device.type != "cuda":
             return vectors, None
@@ -78,6 +79,7 @@ class CudaEncoder(TorchEncoder):
         return host, event
 
     def _arrived(self, vectors: Tensor, event: Any, batch: TokenBatch) -> Vectors:
+        """Wait for the vectors of a batch and return them."""
         if event is not None:
             event.synchronize()
         return self.checked(vectors.numpy(), batch)
@@ -101,7 +103,7 @@ class CudaEngine(TorchEngine):
         self.finds_budget = token_budget is None
         if dtype == torch.float16:
             self.trainer_class = ScalingTrainer
-        # A worker runs the cells of a study one after the other: the peak is to be that of this run.
+        # Runs of a study share a process, and the peak is to be that of this run.
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch leaves it untyped
             for index in range(torch.cuda.device_count()):
                 torch.cuda.reset_peak_memory_stats(index)
@@ -122,9 +124,9 @@ class CudaEngine(TorchEngine):
 
 
 def budget(width: int, bytes_a_number: int, memory: int) -> int:
-    """Return the tokens of a batch: enough to be fast, and few enough to fit beside the weights.
+    """Return the tokens per batch: enough to be fast, and few enough to fit beside the weights.
 
-    It is a power of 2 and depends on the machine, not on its free memory, because the last bits of the
+    It is a power of 2, and depends on the GPU's memory but not on how much is free, because the last bits of
     vectors change with the batches.
     """
     fits = memory // SHARE_OF_MEMORY // (NUMBERS_A_STATE * width * bytes_a_number)

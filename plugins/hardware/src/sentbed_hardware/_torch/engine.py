@@ -1,4 +1,4 @@
-"""The engine on PyTorch, which places modules, and makes encoders and trainers."""
+"""The engine on PyTorch: it places modules on the device and creates encoders and trainers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from sentbed_hardware.engine_parts.process_group import (
 
 
 def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
-    """Return an engine as one of this process among those of the run.
+    """Connect an engine with those of the run's other processes, if there are any, and return it.
 
-    In the first process, its calls and those of its encoders and trainers are calls of all.
+    Calls of the first process's engine, encoders and trainers are then repeated by all processes.
 
     Raises:
         RuntimeUnavailableError: if several processes are asked for and this is the only one.
@@ -45,7 +45,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
     )
     engine.facts = {**engine.facts, **facts(engine.processes)}
     if engine.processes.world > 1 and engine.processes.first:
-        # As many for each process as its device has alone.
+        # The budget is for one device, and a batch is shared by all.
         engine.token_budget *= engine.processes.world
         Lead(engine)
 
@@ -53,10 +53,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
 
 
 class TorchEngine(TrainingEngine):
-    """An engine of one device in this process, or of the devices of several.
-
-    `facts` is what `describe` returns.
-    """
+    """An engine on one device, or on one device of each process. `facts` are returned by `describe`."""
 
     encoder_class: type[TorchEncoder] = TorchEncoder
     trainer_class: type[TorchTrainer] = TorchTrainer
@@ -87,7 +84,7 @@ class TorchEngine(TrainingEngine):
         self.batch_size.token_budget = tokens
 
     def report_to(self, say: Say) -> None:
-        """Call `say` with messages for the user."""
+        """Send messages for the user to `say`."""
         self.report = say
 
     def say(self, message: str) -> None:
@@ -99,10 +96,7 @@ class TorchEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the device's peak memory, if it has its own, and the counts of compilations.
-
-        Of several processes, the maximum of each.
-        """
+        """Return the peak memory of a GPU and the counts of compilations, each the maximum over processes."""
         by_process = self.processes.results(type(self)._counters, self)
         return highest_counters(by_process)
 
@@ -132,7 +126,7 @@ class TorchEngine(TrainingEngine):
         head: Head,
         saved: Path | None = None,
     ) -> TorchEncoder:
-        """Build pooler and head in this process, and put everything on the device, or those of all processes."""
+        """Build pooler and head, and put everything on the device, in every process."""
         if backbone.dispatched and self.processes.world > 1:
             raise RunError(
                 "the weights are spread over the devices of one process (`device_map`), and there are "
@@ -143,7 +137,7 @@ class TorchEngine(TrainingEngine):
 
     @in_all_processes
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
-        """Put an encoder on the device, or on those of all processes."""
+        """Put an encoder on the device, in every process."""
         # A backbone that is already spread over devices stays there; the other modules are small.
         dispatched = backbone.dispatched
         placement = self.placement

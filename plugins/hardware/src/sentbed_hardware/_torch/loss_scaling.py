@@ -19,11 +19,11 @@ STEPS_TO_DOUBLE = 2000
 
 
 class ScalingTrainer(FittingTrainer):
-    """A trainer that scales the loss's gradient for the encoder's backward pass, and unscales it after.
+    """A trainer that scales the loss's gradient before the encoder's backward pass, and unscales it after.
 
-    If it overflows, the same step is repeated at half the scale, with the same dropout: no step is lost, and
-    a gradient that is not finite at a scale of 1 means the same as in fp32. Scales are powers of 2, so that
-    scaling is exact.
+    If the gradient overflows, the step is repeated at half the scale, with the same dropout. So no step is
+    lost, and a gradient that is not finite at a scale of 1 has diverged, as in fp32. Scales are powers of 2,
+    so that scaling is exact.
     """
 
     kept = ("steps", "fits", "scale", "good_steps")

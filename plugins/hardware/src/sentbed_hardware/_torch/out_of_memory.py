@@ -1,4 +1,4 @@
-"""Training steps that fit into memory."""
+"""Training steps that are divided until they fit into a GPU's memory."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LESS = (
 
 
 class FittingTrainer(TorchTrainer):
-    """A trainer that repeats a step in smaller parts if it does not fit.
+    """A trainer that repeats a step with half the micro-batch if it does not fit into memory.
 
-    The parts are those of gradient caching: gradient and loss remain those of the whole batch. A size that
-    fits is kept for the rest of the stage, and in its state.
+    By gradient caching, loss and gradient remain those of the whole batch. The size that fits is used for the
+    rest of the stage, and saved in its state.
     """
 
     kept: tuple[str, ...] = ("steps", "fits")
     fits: int | None = None
-    """`micro_batch` that was found to fit; None if nothing had to be halved."""
+    """Micro-batch that fits, in rows; None as long as nothing was halved."""
 
     @property
     def micro_batch(self) -> int | None:
-        """What the stage asks for, or fewer rows if these are what fits."""
+        """The stage's micro-batch, or fewer rows if only they fit."""
         asked = super().micro_batch
         if self.fits is None or asked is None:
             return asked or self.fits
@@ -62,7 +62,7 @@ class FittingTrainer(TorchTrainer):
             self._halve(columns)
 
     def _beginning(self) -> Callable[[], None]:
-        """Return a function that undoes a forward and backward pass, for an identical repetition."""
+        """Return a function that undoes a forward and backward pass, so that it can be repeated exactly."""
         drawn = draws()
         buffers = list(self.loss.buffers())
         for tower in self.towers.values():

@@ -1,11 +1,13 @@
-"""Groups of an optimiser for the loss's parameters that have settings of their own."""
+"""Parameter groups of an optimiser for the loss's parameters that have settings of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from sentbed.protocols import Optimizer, ParameterSettings
+from torch import Tensor
 
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware.engine_parts.training_settings import rate_factor, require_decay
@@ -17,9 +19,9 @@ def separate(
     settings: Mapping[str, ParameterSettings],
     component: Optimizer,
 ) -> list[float]:
-    """Move each parameter with settings into a group of its own.
+    """Move each parameter with settings of its own into a parameter group of its own.
 
-    Return for each group of the optimiser what the learning rate of a step is multiplied by.
+    Returns the multiplier of the learning rate for each group of the optimiser.
 
     Raises:
         RunError: if a parameter is to have a weight decay, and the optimiser has none.
@@ -28,17 +30,14 @@ def separate(
     groups = optimizer.param_groups
     for name, special in settings.items():
         parameter = parameters[name]
-        for former in list(groups):
-            kept = [other for other in former["params"] if other is not parameter]
-            if len(kept) == len(former["params"]):
-                continue
-
-            former["params"] = kept
-            # Not the optimiser's defaults: a component may give its groups other settings.
-            group = {**former, "params": [parameter]}
-            if special.weight_decay is not None:
-                group["weight_decay"] = special.weight_decay
-            optimizer.add_param_group(group)
+        former = next(group for group in groups if _has(group, parameter))
+        others = [other for other in former["params"] if other is not parameter]
+        former["params"] = others
+        # The settings of its former group, since a component may set them for each group.
+        group = {**former, "params": [parameter]}
+        if special.weight_decay is not None:
+            group["weight_decay"] = special.weight_decay
+        optimizer.add_param_group(group)
 
     groups[:] = [group for group in groups if group["params"]]
     factors = [1.0] * (len(groups) - len(settings))
@@ -46,3 +45,7 @@ def separate(
         factors.append(rate_factor(special, component))
 
     return factors
+
+
+def _has(group: Mapping[str, Any], parameter: Tensor) -> bool:
+    return any(other is parameter for other in group["params"])

@@ -36,14 +36,16 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule, Inferenc
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 from sentbed_hardware.engine_parts.process_group import Processes
 
-LENGTH_BUCKET, ROWS_BUCKET = 16, 8
-"""In compiled encoding, lengths are multiples of the first, and rows the second times a power of 2."""
+LENGTH_BUCKET = 16
+"""In compiled encoding, batches are padded to a multiple of this length."""
+ROWS_BUCKET = 8
+"""In compiled encoding, batches are padded to this number of rows times a power of 2."""
 
 
 class TorchEncoder(ModuleEncoder):
-    """Backbone, pooler and head on one device, or on those of all processes.
+    """Backbone, pooler and head on one device, or on one device of each process.
 
-    `batch_size` is shared with other encoders of an engine; `say` shows the user a message.
+    `batch_size` is shared by the encoders of an engine; `say` shows the user a message.
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class TorchEncoder(ModuleEncoder):
         traced_or_sharded = placement.compile or processes.sharded
         self.shares_prefix = backbone.shares_prefix and not traced_or_sharded
         self._replica: Module | None = None
+        """Copy of the weights for encoding, if it is up to date."""
         if processes.world > 1:
             self.asynchronous = False
 
     def encode(self, batch: TokenBatch) -> Vectors:
-        """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
+        """Return sentence vectors `(batch, width)`. A batch that does not fit into memory is halved."""
         if not self.processes.leads:
             return self.checked(self.vectors(batch).cpu().numpy(), batch)
 
@@ -84,7 +87,7 @@ class TorchEncoder(ModuleEncoder):
     def _encode_share(self, batch: TokenBatch) -> Vectors:
         """Return the vectors of this process's rows of a batch."""
         rows = len(batch.input_ids)
-        # Every process has a pass, even if it repeats a row: the weights may be sharded.
+        # Each process takes part in the pass, if only with a row of another: the weights may be sharded.
         first = self.processes.rank
         if first >= rows:
             first = 0
@@ -95,27 +98,28 @@ class TorchEncoder(ModuleEncoder):
         return self.encode(share)
 
     def _encode_sharded(self, batch: TokenBatch) -> Vectors:
-        """Encode with the trained weights, because there is no memory for a copy."""
+        """Encode with the sharded weights themselves, without a copy."""
         module = self.module.eval()
+        placement = self.placement
         # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
         plain = attrs.evolve(batch, auxiliary=None)
-        tensors, keywords = self.placement.arguments(plain)
-        tokens = batch.input_ids.size
+        tensors, keywords = placement.arguments(plain)
         try:
             # Weights gathered in inference mode could not be used in training again.
             with torch.no_grad():
-                with self.placement.autocast():
+                with placement.autocast():
                     states = module.backbone(*tensors, **keywords)
                 vectors: Vectors = module.finish(states, cut=True).cpu().numpy()
                 return vectors
         except torch.OutOfMemoryError as error:
+            tokens = batch.input_ids.size
             raise RunError(
-                f"a batch of {tokens:,} tokens does not fit into {self.placement.memory} of a process; set "
+                f"a batch of {tokens:,} tokens does not fit into {placement.memory} of a process; set "
                 f"`token_budget = {max(1, tokens // 2)}` in the runtime"
             ) from error
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
-        """Return the vectors of the tokens of each text; a batch that does not fit is halved until it does."""
+        """Return the vectors of the tokens of each text. A batch that does not fit into memory is halved."""
         texts = []
         for part in self._parts(batch):
             for vectors, mask in zip(part.vectors.cpu(), part.mask.cpu(), strict=True):
@@ -123,11 +127,14 @@ class TorchEncoder(ModuleEncoder):
 
         tokens = RaggedVectors.of(texts, self.width)
         if not np.isfinite(tokens.rows).all():
-            self.checked(np.array([[text.sum()] for text in texts]), batch)
+            # A text's sum is not finite if one of its numbers is not.
+            sums = np.array([text.sum() for text in texts])
+            self.checked(sums[:, None], batch)
+
         return tokens
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
-        """Yield the vectors of each batch; with several streams, as many batches are encoded at a time."""
+        """Yield the vectors of each batch; several streams encode as many batches at a time."""
         streams = self.batch_size.streams
         alone = streams == 1 or self.processes.world > 1
         if alone or not getattr(self.replica(), "reentrant", False):
@@ -148,10 +155,10 @@ class TorchEncoder(ModuleEncoder):
         return torch.cat(self._parts(batch))
 
     def _parts(self, batch: TokenBatch) -> list[Any]:
-        """Return what the module gives of the parts of a batch that fit, in order."""
-        rows, tokens = len(batch.input_ids), batch.input_ids.size
+        """Return the module's output for each part of a batch that fits into memory, in order."""
+        rows = len(batch.input_ids)
         most = self.batch_size.most_tokens
-        if most is None or rows == 1 or tokens <= most:
+        if most is None or rows == 1 or batch.input_ids.size <= most:
             try:
                 return [self._forward(self.replica(), batch)]
             except torch.OutOfMemoryError:
@@ -164,16 +171,17 @@ class TorchEncoder(ModuleEncoder):
         return first_half + self._parts(batch.select(slice(middle, None)))
 
     def replica(self) -> Module:
-        """Return the copy of the weights that encoding uses."""
+        """Return the module for encoding, with a copy of the weights."""
         if self._replica is None:
             self._replica = self._copy()
+
         return self._replica
 
     def _halve(self, batch: TokenBatch) -> None:
-        """Use smaller batches from now on, because this one did not fit.
+        """Use smaller batches from now on, because this one did not fit into memory.
 
         Raises:
-            RunError: if it is a single row.
+            RunError: if it has a single row.
         """
         rows, length = batch.input_ids.shape
         memory = self.placement.memory
@@ -187,12 +195,11 @@ class TorchEncoder(ModuleEncoder):
 
         torch.cuda.empty_cache()
         size = self.batch_size
-        size.most_tokens = (rows + 1) // 2 * length
-        over_all = size.most_tokens * self.processes.world
-        size.token_budget = min(size.token_budget, over_all)
+        most = (rows + 1) // 2 * length
+        size.most_tokens = most
+        size.token_budget = min(size.token_budget, most * self.processes.world)
         self.say(
-            f"a batch of {rows * length:,} tokens did not fit into {memory}; going on with "
-            f"{size.most_tokens:,}"
+            f"a batch of {rows * length:,} tokens did not fit into {memory}; going on with {most:,}"
         )
 
     def _copy(self) -> Module:
@@ -222,10 +229,9 @@ class TorchEncoder(ModuleEncoder):
             return vectors[:rows].to(torch.float32)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights and of the code between tokens and vector.
+        """Return a hash of all weights and of the code that computes vectors.
 
-        None if weights are inaccessible, as those that are spread over processes, or code has changed since
-        it was loaded.
+        None if the weights are sharded over processes, or code has changed since it was loaded.
         """
         if self.processes.sharded:
             return None
@@ -233,7 +239,7 @@ class TorchEncoder(ModuleEncoder):
         return self._fingerprint({})
 
     def _fingerprint(self, hashed: Hashed) -> str | None:
-        # Settings with which a compiler and matrix products give other results from the same weights.
+        # Settings that change the results of a compiler and of matrix products.
         placement = self.placement
         how = [
             str(placement.dtype),
@@ -248,9 +254,10 @@ class TorchEncoder(ModuleEncoder):
         return self.module.fingerprint(how, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
-        """Return an encoder of this one's vectors and those of `others`, from one pass; None if it cannot.
+        """Return an encoder that concatenates this one's vectors and those of `others`, from one pass.
 
-        With more to compute, a compiler may sum in another order.
+        None if they do not share a backbone and an engine, or if results may differ in the last bits: a
+        compiler may sum in another order where it has more to compute.
         """
         if self.placement.compile or self.processes.world > 1:
             return None
@@ -288,7 +295,7 @@ class TorchEncoder(ModuleEncoder):
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> TorchEncoder:
-        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        """Return an encoder with the fitted transform, or one of its inputs; both share their weights."""
         module = self.module.transformed(fit, on)
         module.transform.to(self.placement.device)
         other = self._of(module)
@@ -298,12 +305,12 @@ class TorchEncoder(ModuleEncoder):
         return other
 
     def weights_changed(self) -> None:
-        """Drop the copy of the weights that encoding uses."""
+        """Drop the copy of the weights for encoding."""
         self._replica = None
 
 
 class SeveralEncoders(TorchEncoder):
-    """Encoders with the same backbone: their vectors side by side, from one pass of the first one's copy."""
+    """Encoders with the same backbone: their concatenated vectors, from one pass of the first one's copy."""
 
     def __init__(self, encoders: Sequence[TorchEncoder]) -> None:
         first = encoders[0]
@@ -319,7 +326,7 @@ class SeveralEncoders(TorchEncoder):
         self.width = sum(encoder.width for encoder in encoders)
 
     def replica(self) -> Module:
-        """Return the first one's copy, whose backbone the others share, with all encoders in eval mode."""
+        """Return the first encoder's copy, whose backbone the others share; all are in eval mode then."""
         first = self.encoders[0].replica()
         for encoder in self.encoders:
             if encoder.module.training:
@@ -331,7 +338,7 @@ class SeveralEncoders(TorchEncoder):
         return first
 
     def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
-        """Return the vectors as they are: those of one encoder must not cost the others theirs."""
+        """Return the vectors unchecked: NaN in those of one encoder must not stop the others."""
         return vectors
 
     def _halve(self, batch: TokenBatch) -> None:
@@ -346,7 +353,7 @@ class SeveralEncoders(TorchEncoder):
         return super()._forward(partial(replica, beside=others), batch)
 
     def fingerprints(self) -> list[str | None]:
-        """Return the fingerprint of each; the weights of the backbone are hashed once."""
+        """Return the fingerprint of each encoder; the weights of the backbone are hashed once."""
         hashed: Hashed = {}
         return [encoder._fingerprint(hashed) for encoder in self.encoders]
 
@@ -357,6 +364,6 @@ def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     doublings = math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
     rows_of_bucket = ROWS_BUCKET * 2**doublings
     length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
-    # Auxiliary prompts have lengths of their own, and there would be as many shapes as pairs of lengths.
+    # With auxiliary prompts, there would be as many shapes as pairs of lengths.
     plain = attrs.evolve(batch, auxiliary=None)
     return plain.widened(rows_of_bucket, length_of_bucket, pad_id)

@@ -1,4 +1,4 @@
-"""Where the modules of an engine compute, in which precision, and how large a batch for encoding is."""
+"""The device and the precision of an engine's modules, and the size of batches for encoding."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sentbed.protocols import TokenBatch
 from torch import Tensor
 
 HOST_BUDGET = 4096
-"""Tokens per batch on a processor: matrix products are fastest from about 2,000 tokens on, and larger batches
-do not fit into its cache."""
+"""Tokens per batch on a CPU: matrix products are fastest from about 2,000 tokens on, and larger batches do not
+fit into its cache."""
 
 Say: TypeAlias = Callable[[str], None]
-"""Shows the user a message."""
+"""Function that shows the user a message."""
 
 ModuleArguments: TypeAlias = tuple[tuple[Tensor | None, ...], dict[str, Any]]
-"""Arguments of a backbone's module, in their order and by keyword."""
+"""Positional and keyword arguments of a backbone's module."""
 
 
 @attrs.define(eq=False)
@@ -33,7 +33,7 @@ class Placement:
     """Whether `torch.compile` compiles them."""
 
     def autocast(self) -> torch.autocast:
-        """While active, a backbone whose weights are fp32 computes in this precision."""
+        """Return autocast to this precision, for a backbone whose weights are fp32."""
         low_precision = self.dtype != torch.float32
         return torch.autocast(self.device.type, self.dtype, low_precision)
 
@@ -54,7 +54,7 @@ class Placement:
         return ids, self.put(batch.attention_mask)
 
     def arguments(self, batch: TokenBatch) -> ModuleArguments:
-        """Put all of a batch on the device, as a backbone's module takes it."""
+        """Put a batch on the device; return the arguments of a backbone's module."""
         positional: tuple[Tensor | None, ...] = self.tensors(batch)
         if batch.prefix is not None:
             positional = (*positional, self.put(batch.prefix))
@@ -80,11 +80,11 @@ class Placement:
 
 @attrs.define(eq=False)
 class BatchSize:
-    """The size of batches for encoding, which encoders of an engine share."""
+    """The size of batches for encoding, shared by the encoders of an engine."""
 
     token_budget: int = HOST_BUDGET
-    """Tokens of a batch, over all processes."""
+    """Tokens per batch, over all processes."""
     most_tokens: int | None = None
-    """Tokens that a batch was halved to because it did not fit; None if all have fitted."""
+    """Largest number of tokens that fits into memory; None as long as all batches have fitted."""
     streams: int = 1
-    """Batches encoded at a time, by backbones that can."""
+    """Batches encoded at a time, by backbones that support it."""

@@ -19,12 +19,12 @@ from sentbed_hardware.engine_parts.process_group import Processes
 
 
 def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None:
-    """Shard the weights of a backbone; each block of layers is gathered only while it computes.
+    """Shard the weights of a backbone over processes; each block is gathered only while it computes.
 
-    With a `dtype` other than fp32, blocks are gathered in it, and gradients are summed in fp32.
+    Blocks are gathered in `dtype`, and gradients are summed in fp32.
 
     Raises:
-        RunError: for weights packed in 4 bits.
+        RunError: for weights in 4 bits.
     """
     for name, parameter in backbone.named_parameters():
         if not parameter.is_floating_point():
@@ -32,10 +32,10 @@ def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None
                 f'`{name}` is held in 4 bits, which cannot be spread over processes; set `parallel = "ddp"`'
             )
 
-    # It warns of in-place operations on a block's output; transformers' blocks have none.
+    # FSDP warns of in-place operations on a block's output; transformers' blocks have none.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
     mesh = mesh_of(processes)
-    # Inputs are not cast here: autocast does that, and a mask in bf16 would be a different mask.
+    # Autocast casts inputs where it is needed; a mask in bf16 would be a different mask.
     gathered_in = None
     if dtype != torch.float32:
         gathered_in = dtype
@@ -49,7 +49,7 @@ def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None
 
     for module in backbone.modules():
         if isinstance(module, FSDPModule):
-            # Each process has the gradient of one loss for its own rows: they are summed.
+            # All processes compute the same loss, and each has its gradient for its own rows only.
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
 
@@ -60,19 +60,23 @@ def mesh_of(processes: Processes) -> DeviceMesh:
 
 
 def _blocks(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the members of the outermost lists of modules: the layers of a transformer."""
+    """Yield the members of the outermost `ModuleList`s that have weights: the layers of a transformer."""
     for child in module.children():
         if not isinstance(child, nn.ModuleList):
             yield from _blocks(child)
             continue
+
         for block in child:
-            if any(True for _ in block.parameters()):
+            if list(block.parameters()):
                 yield block
 
 
 def whole(value: Tensor) -> Tensor:
-    """Return the whole tensor in every process; called by all of them."""
-    return value.full_tensor() if isinstance(value, DTensor) else value
+    """Return the whole of a tensor that may be sharded; all processes have to call this."""
+    if isinstance(value, DTensor):
+        return value.full_tensor()
+
+    return value
 
 
 def share_of(value: Tensor, like: Tensor) -> Tensor:
@@ -87,12 +91,12 @@ def share_of(value: Tensor, like: Tensor) -> Tensor:
 
 
 def replicated(value: Tensor, mesh: DeviceMesh) -> DTensor:
-    """Return a tensor that every process holds, as a DTensor over the same memory."""
+    """Return a tensor that is equal in all processes as a DTensor over the same memory."""
     return DTensor.from_local(value.detach(), mesh, [Replicate()], run_check=False)
 
 
 def gather_weights(module: nn.Module, processes: Processes) -> dict[int, nn.Parameter]:
-    """Return each sharded weight, gathered on the host of the first process, by its `id`."""
+    """Return the sharded weights, gathered on the host of the first process, by their `id`."""
     weights = {}
     for parameter in module.parameters():
         if isinstance(parameter, DTensor):
@@ -106,7 +110,7 @@ def gather_weights(module: nn.Module, processes: Processes) -> dict[int, nn.Para
 
 @contextmanager
 def in_place(module: nn.Module, weights: Mapping[int, nn.Parameter]) -> Iterator[None]:
-    """Put whole weights into the module for saving; see `gather_weights`."""
+    """While active, the module has the whole weights of `gather_weights`, for saving."""
     before = []
     for part in module.modules():
         before.append((part, dict(part._parameters)))
@@ -121,9 +125,9 @@ def in_place(module: nn.Module, weights: Mapping[int, nn.Parameter]) -> Iterator
 
 
 class Replicas(TorchFunctionMode):
-    """A mode in which an optimiser creates replicated vectors.
+    """While active, `torch.zeros` returns DTensors that are equal in all processes.
 
-    Adafactor creates its row and column moments with `torch.zeros`, which does not know about processes.
+    Adafactor creates its row and column moments with it.
     """
 
     def __init__(self, mesh: DeviceMesh) -> None:
@@ -133,7 +137,7 @@ class Replicas(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Wrap the result of `torch.zeros`, unless it is a step count."""
+        """Wrap the result of `torch.zeros`, unless it is a scalar, which counts steps."""
         result = func(*args, **(kwargs or {}))
         if func is torch.zeros and result.ndim:
             return replicated(result, self.mesh)

@@ -1,7 +1,7 @@
-"""Several batches at a time on a processor, each on its share of the threads.
+"""Encoding of several batches at a time on a CPU, each on its share of the threads.
 
-Threads of one operation wait for each other at its end, thousands of times a batch; those of two batches do
-not.
+The threads of an operation wait for each other at its end, thousands of times per batch. Threads of different
+batches do not.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from typing import TypeVar
 import torch
 
 KEPT = {-3: 32 << 20, -1: 256 << 20}
-"""glibc's parameters (mallopt(3)): blocks of up to 32 MiB come from heaps (M_MMAP_THRESHOLD), and up to
-256 MiB that are free at the end of a heap stay with the process (M_TRIM_THRESHOLD)."""
+"""Parameters of glibc's mallopt(3): M_MMAP_THRESHOLD, the size up to which blocks come from heaps, and
+M_TRIM_THRESHOLD, the free memory at the end of a heap that is not returned to the system, in bytes."""
 
 MALLOC_VARIABLES = (
     "MALLOC_MMAP_THRESHOLD_",
     "MALLOC_TRIM_THRESHOLD_",
     "GLIBC_TUNABLES",
 )
-"""By what a user sets them in the environment."""
+"""Environment variables that set these parameters."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def keep_freed_memory() -> bool:
-    """Let the process keep the memory of one batch for the next one; returns whether it will.
+    """Keep the memory of one batch for the next one; return whether the parameters could be set.
 
-    Otherwise heaps of threads give it back to the system and ask for it again, several times a batch: 2 % of
-    the time in fp32. Other C libraries than glibc have other ways, and whoever has set up theirs
-    by the environment keeps that.
+    Otherwise the threads' heaps are returned to the system and requested again, several times per batch: 2 %
+    of the time in fp32. Only glibc has these parameters, and those in the environment take precedence.
     """
     if os.name != "posix" or not os.environ.keys().isdisjoint(MALLOC_VARIABLES):
         return False
 
     libc = ctypes.CDLL(None)
-    return hasattr(libc, "mallopt") and all(
-        libc.mallopt(*option) for option in KEPT.items()
-    )
+    if not hasattr(libc, "mallopt"):
+        return False
+
+    return all(libc.mallopt(option, value) for option, value in KEPT.items())
 
 
 def in_streams(
     encode: Callable[[T], R], batches: Iterable[T], streams: int
 ) -> Iterator[R]:
-    """Yield `encode(batch)` for each batch, in order; `streams` threads encode a batch each.
+    """Yield `encode(batch)` for each batch, in order, from `streams` threads.
 
-    The last ones, if there are too few for all streams, get all threads of the caller, one after the other.
+    If the last batches are too few for all streams, each gets all of the caller's threads in turn.
     """
     threads = torch.get_num_threads()
     coming, waiting = iter(batches), deque[Future[R]]()
@@ -73,7 +73,7 @@ def in_streams(
 
 
 def _limit_threads(count: int) -> None:
-    """Give operations of this thread that many threads; other threads that exist keep theirs."""
-    # Asked for the first time in a thread, PyTorch sets the number that was set last in any.
+    """Set the number of threads for operations of this thread; other threads keep theirs."""
+    # The first call in a thread sets the number that was set last in any thread.
     torch.get_num_threads()
     torch.set_num_threads(count)

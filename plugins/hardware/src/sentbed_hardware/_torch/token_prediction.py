@@ -1,4 +1,4 @@
-"""Training of token predictions: the states that predict, detached from the passes that computed them."""
+"""Training of token predictions: the token states from which a batch's tokens are predicted."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sentbed_hardware._torch.tower import BatchVectors, Chunk, Tower
 
 
 class Corrupted:
-    """A batch of texts as the encoder reads them, and the tokens that are to be predicted.
+    """A batch of texts as the encoder reads them, and the tokens to predict.
 
-    `read` are the ids that the encoder reads; the chosen token `ids[k]` is predicted by the state at place
-    `places[k]` of text `texts[k]`, which counts from the text's first token. Nothing predicts a text's first
-    token if a state predicts the next one.
+    `read` are the texts with the ids that the encoder reads. The token `ids[k]` is predicted from the state at
+    position `places[k]` of text `texts[k]`, counted from the text's first token. If a state predicts the next
+    token, as in causal models, none predicts the first.
     """
 
     def __init__(self, tokens: TokenIds, loss: Any, head: Any, component: Loss) -> None:
@@ -29,8 +29,8 @@ class Corrupted:
         read, chosen = loss.corrupt(ids, torch.isin(ids, special_ids), head)
         returned(read, Tensor, component, "build")
         returned(chosen, Tensor, component, "build")
-        alike = read.shape == chosen.shape == ids.shape
-        if not alike or chosen.dtype != torch.bool:
+        same_shapes = read.shape == chosen.shape == ids.shape
+        if not same_shapes or chosen.dtype != torch.bool:
             wrong = (
                 f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}, expected "
                 f"ids and booleans {tuple(ids.shape)}"
@@ -47,7 +47,7 @@ class Corrupted:
 
 
 class PredictingStates(BatchVectors):
-    """The states that predict a batch's chosen tokens, `vectors` `(predicted, width)`, in their order."""
+    """The states that predict a batch's chosen tokens, `vectors` `(chosen tokens, width)`, in their order."""
 
     def __init__(
         self,
@@ -62,20 +62,20 @@ class PredictingStates(BatchVectors):
     def forward(self, rows: Chunk) -> Tensor:
         """Return the predicting states of these texts from one pass, fp32."""
         states = self.tower.states(self.tokens, rows).last_hidden_state
-        positions = self.positions(rows)
         row_of_text = np.full(len(self.tokens), -1)
         row_of_text[rows] = np.arange(len(rows))
+
+        positions = self.positions(rows)
         predicting_rows = row_of_text[self.corrupted.texts[positions]]
         places = self.corrupted.places[positions]
-
         put = self.tower.placement.put
         predicting: Tensor = states[put(predicting_rows), put(places)]
         return predicting.float()
 
     def positions(self, rows: Chunk) -> Chunk:
-        """Return which of all vectors are those of these texts, in the order of `forward`."""
+        """Return the indices of these texts' vectors among all vectors, in the order of `forward`."""
         return np.flatnonzero(np.isin(self.corrupted.texts, rows))
 
     def texts_of(self, vectors: Chunk) -> Chunk:
-        """Return the texts that these vectors are of."""
+        """Return the text of each of these vectors."""
         return self.corrupted.texts[vectors]

@@ -1,4 +1,4 @@
-"""The token vectors of a batch, detached from the passes that computed them."""
+"""Training with token vectors: those of a batch, packed without padding."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from sentbed_hardware.engine_parts.component_output_checks import tensor_of
 
 
 class BatchTokenVectors(BatchVectors):
-    """The vectors of the tokens that count, `vectors` `(total, width)`, text by text, in one process."""
+    """The vectors of all tokens that the pooler does not mask, `vectors` `(tokens, width)`, text by text.
+
+    For one process only.
+    """
 
     @cached_property
     def counts(self) -> Chunk:
-        """Vectors of each text, which the passes fill in."""
+        """Number of vectors of each text, which the passes fill in."""
         return np.zeros(len(self.tokens), np.int64)
 
     def forward(self, rows: Chunk) -> Tensor:
@@ -27,7 +30,7 @@ class BatchTokenVectors(BatchVectors):
         return tensor_of(output)
 
     def positions(self, rows: Chunk) -> Chunk:
-        """Return which of all vectors are those of these texts, in the order of `forward`."""
+        """Return the indices of these texts' vectors among all vectors, in the order of `forward`."""
         ends = np.cumsum(self.counts)
         places = []
         for row in rows:
@@ -36,26 +39,26 @@ class BatchTokenVectors(BatchVectors):
         return np.concatenate(places)
 
     def texts_of(self, vectors: Chunk) -> Chunk:
-        """Return the texts that these vectors are of."""
+        """Return the text of each of these vectors."""
         texts = np.arange(len(self.counts))
         of_each: Chunk = np.repeat(texts, self.counts)
         return of_each[vectors]
 
     def by_column(self, columns: Texts) -> dict[str, TokenVectors]:
-        """Return the vectors of each column, padded, given the columns whose texts these are."""
+        """Return the vectors of each column, padded; the texts are those of `columns`, joined."""
         starts = np.cumsum(self.counts) - self.counts
         put = self.tower.placement.put
-        result = {}
+        by_column = {}
         first = 0
         for name, tokens in columns.items():
-            last = first + len(tokens)
-            counts = self.counts[first:last, None]
-            width = max(1, int(counts.max()))
-            places = starts[first:last, None] + np.arange(width)
-            mask = np.arange(width) < counts
-            # What stands in the place of padding does not count.
-            vectors = self.vectors[put(np.where(mask, places, 0))]
-            result[name] = TokenVectors(vectors, put(mask))
-            first = last
+            texts = slice(first, first + len(tokens))
+            first += len(tokens)
 
-        return result
+            counts = self.counts[texts, None]
+            positions = np.arange(max(1, int(counts.max())))
+            mask = positions < counts
+            # Padding gets any vector, since the mask hides it.
+            places = np.where(mask, starts[texts, None] + positions, 0)
+            by_column[name] = TokenVectors(self.vectors[put(places)], put(mask))
+
+        return by_column

@@ -34,14 +34,13 @@ Texts: TypeAlias = Mapping[str, TokenIds]
 """Texts by column."""
 
 NO_LIMIT = 2**31
-"""Micro-batch without limit: a batch whose activations are all kept is split by length only."""
+"""Token budget of a pass if all activations are kept: texts are then split by length only."""
 
 
 class Tower:
-    """An encoder whose weights are trained.
+    """An encoder in training.
 
-    `parameters` are the trained ones, by the tower's name and their own; with `pools` false, only those of
-    the backbone.
+    `parameters` are the trained ones, under `TOWER.NAME`; with `pools` false, only those of the backbone.
     """
 
     def __init__(
@@ -90,9 +89,9 @@ class Tower:
     def shared_casts(self) -> AbstractContextManager[Any]:
         """While active, all passes share the weights that autocast has cast to the engine's precision.
 
-        Each pass would else keep a copy of all weights for its backward pass.
+        Otherwise each pass would keep its own copy of all weights for its backward pass.
         """
-        # Autocast forgets them at the end of its outermost context, which may be one that casts nothing.
+        # Autocast's cache is cleared at the end of the outermost context, which may be one that casts nothing.
         if self.processes.sharded:
             return nullcontext()
 
@@ -100,18 +99,19 @@ class Tower:
 
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
         """Return the token states of these texts from one pass, in the engine's precision."""
+        placement = self.placement
         tensors, keywords = self._arguments(tokens, rows)
         replaced: AbstractContextManager[Any] = nullcontext()
         # A compiler makes its own dropout and attention.
-        if self.placement.device.type == "cpu" and not self.placement.compile:
+        if placement.device.type == "cpu" and not placement.compile:
             replaced = CpuDropoutAndAttention()
-        with self.placement.autocast(), replaced:
+        with placement.autocast(), replaced:
             states: TokenStates = self.backbone(*tensors, **keywords)
 
         return states
 
     def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
-        """Encode these texts in one pass; fp32 `(texts, width)`, or `TokenVectors`."""
+        """Return the vectors of these texts from one pass, fp32 `(texts, width)`, or `TokenVectors`."""
         states = self.states(tokens, rows)
         finished = self.module.finish(states, len(rows), cut=False)
 
@@ -129,8 +129,8 @@ class Tower:
     ) -> Tensor:
         """Encode keys by the moving average, without gradient (He et al., 2020, section 3.2).
 
-        The backbone is in eval mode, pooler and head are in training mode. The average is put into the
-        tower's module, since a second module would hold frozen weights twice.
+        The backbone is in eval mode, pooler and head are in training mode. The tower's module gets the
+        average's weights meanwhile, since a second module would hold frozen weights twice.
         """
         average.swap()
         self.module.backbone.eval()
@@ -160,10 +160,10 @@ def plan_chunks(
 ) -> Iterator[Chunk]:
     """Yield the texts of each forward pass, longest first.
 
-    `lengths` are those of the texts of `columns` columns. Texts of similar length go together: in one pass
-    for all, half of the batch would be padding, which is dearer unless a pass costs more, `pass_cost` in
-    tokens. With `micro_batch`, a pass has at most the average number of tokens and the number of texts of
-    that many rows, but at least one text: the memory of a plain batch of that size.
+    `lengths` are the lengths in tokens of all texts of `columns` columns. Texts of similar length share a
+    pass, as long as this saves more padding than another pass costs (`pass_cost`, in tokens). With
+    `micro_batch`, a pass needs no more memory than a plain batch of that many rows: it has at most as many
+    texts, and at most as many tokens as they have on average, but at least one text.
     """
     if micro_batch is None:
         yield from plan_batches(lengths, NO_LIMIT, pass_cost)
@@ -178,11 +178,11 @@ def plan_chunks(
 class BatchVectors:
     """The vectors of a batch, `vectors` `(texts, width)`, on which a loss leaves its gradient.
 
-    `backward` hands each pass of this process its rows of that gradient. With `recompute` no activations
-    are kept until then: the pass is repeated, with the same dropout (Gao et al., 2021, section 3.2).
+    `backward` propagates that gradient through the passes of this process. With `recompute`, no activations
+    are kept until then: each pass is computed again, with the same dropout (Gao et al., 2021, section 3.2).
 
-    Of several processes, each has its share of every chunk. All have equally many passes, since weights may
-    be sharded over them: a process without a text of a chunk encodes any, and its vector is ignored.
+    Several processes share the texts of each chunk. All have the same number of passes, since weights may be
+    sharded over them: a process without a text of a chunk encodes one of another's, and ignores its vector.
     """
 
     def __init__(
@@ -200,9 +200,10 @@ class BatchVectors:
         self.passes = [rows[rank % len(rows) :: world] for rows in chunks]
         """The texts of each pass of this process."""
         self.generator_states: list[list[Tensor]] = []
-        """Those before each pass, if it is repeated."""
+        """States of the random generators before each pass, with `recompute`."""
         self.with_activations: list[Tensor] = []
-        """The vectors of each pass with its activations, if it is not."""
+        """The vectors of each pass with its activations, without `recompute`."""
+
         # Without gradient, a compiler makes another graph, whose dropout may differ.
         records = not recompute or tower.placement.compile
         casts: AbstractContextManager[Any] = nullcontext()
@@ -226,42 +227,40 @@ class BatchVectors:
         return vectors
 
     def positions(self, rows: Chunk) -> Chunk:
-        """Return which of all vectors are those of these texts, in the order of `forward`."""
+        """Return the indices of these texts' vectors among all vectors, in the order of `forward`."""
         return rows
 
     def texts_of(self, vectors: Chunk) -> Chunk:
-        """Return the texts that these vectors are of."""
+        """Return the text of each of these vectors."""
         return vectors
 
     def _gather(self, parts: Sequence[Tensor]) -> Tensor:
         """Return all vectors, in order, given those of this process's passes."""
         processes = self.tower.processes
-        counts = []
-        places = []
-        for rank in range(processes.world):
-            of_rank = [
-                self.positions(rows[rank :: processes.world]) for rows in self.chunks
-            ]
-            places.append(np.concatenate(of_rank))
-            counts.append(len(places[-1]))
-
+        rank, world = processes.rank, processes.world
         used = [parts[0][:0]]
         for rows, part in zip(self.chunks, parts, strict=True):
-            if processes.rank < len(rows):
+            if rank < len(rows):
                 used.append(part)
+
+        places = []
+        counts = []
+        for other in range(world):
+            of_other = [self.positions(rows[other::world]) for rows in self.chunks]
+            places += of_other
+            counts.append(sum(map(len, of_other)))
 
         vectors = processes.gather(torch.cat(used), counts)
         order = np.argsort(np.concatenate(places))
         return vectors[self.tower.placement.put(order)]
 
     def backward(self) -> None:
-        """Add the gradient to the tower's parameters, and restore the generators afterwards."""
+        """Add the gradient to the tower's parameters; the random generators are restored afterwards."""
         gradient = self.vectors.grad
         if gradient is None:
             return
 
         states_after = draws()
-
         for number, rows in enumerate(self.passes):
             if self.recompute:
                 rewind(self.generator_states[number])
@@ -280,14 +279,14 @@ class BatchVectors:
 
 
 class MovingAverage:
-    """An exponential moving average of weights: of those that encode keys, or that a stage evaluates."""
+    """An exponential moving average of weights, to encode keys or to evaluate a stage."""
 
     def __init__(self, followed: Tensors, momentum: float) -> None:
         self.followed = followed
         self.momentum = momentum
-        self.tensors = {
-            name: value.detach().clone() for name, value in followed.items()
-        }
+        self.tensors: dict[str, Tensor] = {}
+        for name, value in followed.items():
+            self.tensors[name] = value.detach().clone()
 
     def update(self) -> None:
         """Update the average after a step: `momentum * average + (1 - momentum) * weights`."""

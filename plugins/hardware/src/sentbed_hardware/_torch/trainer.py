@@ -82,15 +82,10 @@ from sentbed_hardware.engine_parts.training_settings import (
 
 
 class TorchTrainer(Trainer):
-    """One stage's optimiser over the encoders that it trains.
-
-    `parameters` are those of all towers and of the loss, by name; `averages` has the moving averages that
-    encode keys, by the name of their tower, `ema` those for evaluation; `state` is the input of a stateful
-    loss in the next step. `say` shows the user a message.
-    """
+    """One stage's optimiser over the encoders that it trains. `say` shows the user a message."""
 
     kept: tuple[str, ...] = ("steps",)
-    """Attributes that a state has beside tensors."""
+    """Names of the attributes that are saved besides tensors."""
 
     def __init__(
         self,
@@ -102,7 +97,7 @@ class TorchTrainer(Trainer):
     ) -> None:
         self.placement = placement
         self.processes = processes
-        """Those that began this stage: with fewer it is not gone on with, but resumed."""
+        """The processes that began this stage; if one of them ends, the stage must be resumed."""
         self.say = say
         self.encoders = encoders
         self.training = training
@@ -114,40 +109,31 @@ class TorchTrainer(Trainer):
         self.heads: dict[str, nn.Module] = {}
         """Language-modelling heads by tower, if the loss predicts tokens."""
         self.parameters: dict[str, nn.Parameter] = {}
+        """Trained parameters of all towers and of the loss, by name."""
         self._add_towers()
 
         self.keys = keys_of(training)
-        momentum = training.loss.traits.momentum or 0.0
         self.averages: dict[str, MovingAverage] = {}
-        for name in keyed_towers(training):
-            self.averages[name] = self.towers[name].average(momentum)
-
+        """Moving averages that encode keys, by tower."""
         self.ema: dict[str, MovingAverage] = {}
-        if training.ema is not None:
-            for name, tower in self.towers.items():
-                self.ema[name] = tower.average(training.ema)
+        """Moving averages for evaluation, by tower."""
+        self._begin_averages()
 
         self.state: Tensors | None = None
+        """State of a stateful loss, its input in the next step."""
         self.loss = self._built_loss(width)
-        trained = (
-            (name, parameter)
-            for name, parameter in self.loss.named_parameters()
-            if parameter.requires_grad
-        )
-        self.of_loss = prefixed("loss", trained)
+        self.of_loss: dict[str, nn.Parameter] = {}
+        """Trained parameters of the loss."""
+        for name, parameter in self.loss.named_parameters():
+            if parameter.requires_grad:
+                self.of_loss[f"loss.{name}"] = parameter
         self.parameters |= self.of_loss
 
-        self.optimized = dict(self.parameters)
-        """What the optimiser changes: the parameters, or copies of them over the mesh."""
         self.mesh = None
-
         if processes.sharded:
             self.mesh = mesh_of(processes)
-            # An optimiser cannot mix both kinds of tensor.
-            for name, value in self.parameters.items():
-                if not isinstance(value, DTensor):
-                    replica = replicated(value, self.mesh)
-                    self.optimized[name] = nn.Parameter(replica)
+        self.optimized = self._for_optimizer()
+        """What the optimiser changes, under the names of `parameters`."""
 
         component = training.optimizer
         optimizer = component.build(list(self.optimized.items()))
@@ -156,43 +142,74 @@ class TorchTrainer(Trainer):
         self.rate_factors = separate(
             self.optimizer, self.optimized, settings, component
         )
-        """What the learning rate of a step is multiplied by, for each group of the optimiser."""
+        """Multiplier of the learning rate for each parameter group of the optimiser."""
 
         self.steps = 0
         self.batch_vectors: list[BatchVectors] = []
-        """Vectors of the step under way, with the loss's gradient."""
+        """Encoded texts of the current step, on whose vectors the loss leaves its gradient."""
         self.common: list[Tensor] | None = None
-        """States of the generators of a loss, equal in all processes; None for a single process."""
+        """States of the random generators for the loss, equal in all processes; None for a single process."""
         self._tensors_read: Tensors | None = None
+        """Tensors of the state that `load` restores, in the process that has read them."""
         self.seed = torch.initial_seed()
-        of_loss = [*self.loss.parameters(), *self.loss.buffers()]
-        processes.same([value.detach() for value in of_loss])
+        self._share_loss()
         self.reseed()
 
     @property
     def micro_batch(self) -> int | None:
-        """Number of rows in each process whose activations are held at a time; None for the whole batch."""
+        """Rows per process whose activations are held at a time; None for the whole batch."""
         return self.training.micro_batch
 
     def _add_towers(self) -> None:
-        """Begin the training of each encoder of the stage."""
+        """Create the towers and, for a loss that predicts tokens, their heads."""
         names = list(dict.fromkeys(self.training.towers.values()))
         predicts = self.training.loss.traits.predicts
-        bf16 = self.placement.dtype == torch.bfloat16
+        placement = self.placement
+        bf16 = placement.dtype == torch.bfloat16
         for name in names:
-            module, backbone = self.encoders[name].module, self.encoders[name].backbone
+            encoder = self.encoders[name]
+            module, backbone = encoder.module, encoder.backbone
             tower = Tower(
-                name, module, backbone, self.placement, self.processes, not predicts
+                name, module, backbone, placement, self.processes, not predicts
             )
             require_trainable(name, len(names) == 1, module, tower.parameters, bf16)
             self.towers[name] = tower
             self.parameters |= tower.parameters
             if predicts:
-                head = backbone.prediction_head()
-                self.heads[name] = head.to(self.placement.device)
+                self.heads[name] = backbone.prediction_head().to(placement.device)
+
+    def _share_loss(self) -> None:
+        """Give all processes the loss of the first."""
+        tensors = [*self.loss.parameters(), *self.loss.buffers()]
+        self.processes.same([value.detach() for value in tensors])
+
+    def _begin_averages(self) -> None:
+        """Begin the moving averages with the current weights."""
+        momentum = self.training.loss.traits.momentum or 0.0
+        for name in keyed_towers(self.training):
+            self.averages[name] = self.towers[name].average(momentum)
+
+        if self.training.ema is None:
+            return
+
+        for name, tower in self.towers.items():
+            self.ema[name] = tower.average(self.training.ema)
+
+    def _for_optimizer(self) -> dict[str, nn.Parameter]:
+        """Return the parameters; if some are sharded, all as DTensors, since no optimiser mixes the two."""
+        optimized = dict(self.parameters)
+        if self.mesh is None:
+            return optimized
+
+        for name, value in self.parameters.items():
+            if not isinstance(value, DTensor):
+                # It shares its memory with the parameter.
+                optimized[name] = nn.Parameter(replicated(value, self.mesh))
+
+        return optimized
 
     def _built_loss(self, width: int) -> nn.Module:
-        """Build the loss for vectors of a width, and set its first state."""
+        """Build the loss for vectors of this width, and set its first state."""
         component, device = self.training.loss, self.placement.device
         built: Any = component.build(width)
         module: nn.Module = returned(built, nn.Module, component, "build")
@@ -256,7 +273,7 @@ class TorchTrainer(Trainer):
         return output.loss.item(), gradients
 
     def _finish(self) -> None:
-        """Drop gradients and vectors, and what encoders keep for encoding, which shares pooler and head."""
+        """Drop gradients and vectors of the step, and the encoders' copies of weights."""
         self.optimizer.zero_grad(set_to_none=True)
         for parameter in self.parameters.values():
             parameter.grad = None
@@ -289,7 +306,7 @@ class TorchTrainer(Trainer):
         return output
 
     def _inputs(self, columns: Columns) -> dict[str, Any]:
-        """Return what the loss sees: vectors in the place of texts, by column and in the columns' order."""
+        """Return the input of the loss by column, with vectors in place of texts."""
         inputs: dict[str, Any] = {}
         texts_of_all: dict[str, TokenIds] = {}
         for name, values in columns.items():
@@ -323,7 +340,7 @@ class TorchTrainer(Trainer):
 
     @contextmanager
     def _drawing_as_all(self) -> Iterator[None]:
-        """Make a loss draw the same random numbers in every process."""
+        """While active, every process draws the same random numbers."""
         if self.common is None:
             yield
             return
@@ -335,7 +352,7 @@ class TorchTrainer(Trainer):
         rewind(of_this_process)
 
     def _encode(self, tower: Tower, columns: Texts) -> Mapping[str, Any]:
-        """Return the vectors of columns, encoded together; their gradient goes to `batch_vectors`."""
+        """Encode columns together, with gradient; return their vectors by column."""
         tokens, chunks, recompute = self._passes(tower, columns)
 
         if tower.module.output == "tokens":
@@ -348,7 +365,7 @@ class TorchTrainer(Trainer):
         return self._by_column(tower, columns, batch_vectors.vectors)
 
     def _encode_keys(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
-        """Return the vectors of columns that a moving average encodes."""
+        """Encode columns of keys by the moving average; return their vectors by column."""
         tokens, chunks, _ = self._passes(tower, columns)
         vectors = tower.encode_keys(self.averages[tower.name], tokens, chunks)
         return self._by_column(tower, columns, vectors)
@@ -356,9 +373,9 @@ class TorchTrainer(Trainer):
     def _passes(
         self, tower: Tower, columns: Texts
     ) -> tuple[TokenIds, list[Chunk], bool]:
-        """Return the texts of columns together, those of each pass, and whether a pass is repeated.
+        """Return all texts of the columns, those of each pass, and whether passes are computed again.
 
-        It is, for its gradient, where the texts are more than the micro-batch.
+        They are, for the gradient, if there are more texts than a micro-batch has.
         """
         tokens = TokenIds.join(columns.values())
         texts_of_a_row = len(columns) * texts_a_row(self.training, tower.name)
@@ -373,13 +390,13 @@ class TorchTrainer(Trainer):
     def _by_column(
         self, tower: Tower, columns: Texts, vectors: Tensor
     ) -> dict[str, Tensor]:
-        """Return the vectors of each column, one a row, given those of all texts."""
+        """Return one vector per row for each column, given the vectors of all texts."""
         counts = [len(tokens) for tokens in columns.values()]
         parts = zip(columns, torch.split(vectors, counts), strict=True)
         return {name: joined(self.training, tower.name, part) for name, part in parts}
 
     def _predict(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
-        """Return the logits of the tokens that the loss has chosen in a tower's columns, and their ids."""
+        """Return logits and ids of the tokens that the loss has chosen in a tower's columns."""
         head = self.heads[tower.name]
         predictions: dict[str, Tensor] = {}
         for name, tokens in columns.items():
@@ -393,10 +410,10 @@ class TorchTrainer(Trainer):
         return predictions
 
     def _add_up_gradients(self) -> None:
-        """Sum the processes' gradients of their own rows.
+        """Sum the gradients of the towers over the processes, each of which has those of its own rows.
 
-        The loss has seen all rows, so the gradients of its own parameters are complete. They are not divided
-        when others are averaged, as in a module under DDP, where each process has the complete gradient.
+        The loss has seen all rows, so every process has the complete gradient of the loss's own parameters.
+        It is not divided when the others are averaged.
         """
         processes = self.processes
         if processes.world == 1:
@@ -405,20 +422,18 @@ class TorchTrainer(Trainer):
         of_towers: list[nn.Parameter] = []
         for tower in self.towers.values():
             of_towers += tower.parameters.values()
-            # Batch statistics, for example: each process has those of its own rows.
+            # Such as batch statistics, which each process has of its own rows.
             processes.same(list(tower.buffers.values()))
 
         # Sharded gradients are summed in the backward pass.
         unsharded = [value for value in of_towers if not isinstance(value, DTensor)]
-        uses = torch.tensor(
-            [parameter.grad is not None for parameter in unsharded],
-            dtype=torch.int32,
-            device=self.placement.device,
-        )
-        processes.sum([uses])
+        have_gradient = [parameter.grad is not None for parameter in unsharded]
+        counts = torch.tensor(have_gradient, dtype=torch.int32)
+        counts = counts.to(self.placement.device)
+        processes.sum([counts])
         # A parameter with a gradient in one process needs one in all.
-        for parameter, used in zip(unsharded, uses.tolist(), strict=True):
-            if used and parameter.grad is None:
+        for parameter, count in zip(unsharded, counts.tolist(), strict=True):
+            if count and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
         processes.sum(_gradients_of(unsharded))
@@ -449,7 +464,7 @@ class TorchTrainer(Trainer):
                 raise error
 
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
-        """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
+        """Return which part gave the first number of a step that is not finite; "" if unknown."""
         if self.processes.world > 1:
             return ""
 
@@ -506,7 +521,7 @@ class TorchTrainer(Trainer):
             self.encoders[name].weights_changed()
 
     def reseed(self) -> None:
-        """Seed each process differently, by the number of steps; a loss draws the same in all."""
+        """Seed each process differently, by its rank and the number of steps, and the loss alike in all."""
         processes = self.processes
         if processes.world == 1:
             return
@@ -548,9 +563,9 @@ class TorchTrainer(Trainer):
             self._tensors_read = None
 
     def _collect(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return what determines later steps besides the generators: values for JSON, and tensors.
+        """Return everything but generator states that determines later steps: values for JSON, and tensors.
 
-        Of sharded tensors, only the first process has the whole.
+        Sharded tensors are whole in the first process only.
         """
         tensors = self._held()
         values = optimizer_values(self.optimizer, self.optimized, tensors)
@@ -585,7 +600,7 @@ class TorchTrainer(Trainer):
         for name in self.towers:
             self.encoders[name].weights_changed()
 
-        # Last, since the code above may have drawn random numbers.
+        # Last, since the code above may draw random numbers.
         rewind_host(values["random"])
         drawn = {}
         for name in unread:
@@ -595,7 +610,7 @@ class TorchTrainer(Trainer):
         self._rewind(drawn, values.get("processes", 1))
 
     def _rewind(self, drawn: Tensors, processes_before: int) -> None:
-        """Restore every process's generators; for a state of another number of processes, seed them again."""
+        """Restore the generators, or seed them again if the state is of another number of processes."""
         world = self.processes.world
         saved = numbered(drawn, _random_of(self.processes.rank))
         now = draws()
@@ -606,8 +621,9 @@ class TorchTrainer(Trainer):
 
         self.reseed()
         if world == 1:
-            # Of more or fewer devices than now.
-            rewind([*saved, *now[len(saved) :]][: len(now)])
+            # The saved generators may be those of more or fewer devices.
+            usable = saved[: len(now)]
+            rewind(usable + now[len(usable) :])
 
         if self.processes.first:
             self.say(
@@ -616,7 +632,7 @@ class TorchTrainer(Trainer):
             )
 
     def _held(self) -> dict[str, Tensor]:
-        """Return the tensors that a step changes, besides the optimiser's, by section and name."""
+        """Return the tensors that a step changes or replaces, without the optimiser's, by section and name."""
         return self._changed() | prefixed("state", (self.state or {}).items())
 
     def _changed(self) -> dict[str, Tensor]:
@@ -638,12 +654,16 @@ class TorchTrainer(Trainer):
 
 def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     """Return the gradients of those parameters that have one."""
-    gradients = (parameter.grad for parameter in parameters)
-    return [gradient for gradient in gradients if gradient is not None]
+    gradients = []
+    for parameter in parameters:
+        if parameter.grad is not None:
+            gradients.append(parameter.grad)
+
+    return gradients
 
 
 def _random_of(rank: int) -> str:
-    """Return how the names of the states of a process's generators begin."""
+    """Return the prefix of the names of a process's generator states."""
     if rank == 0:
         return RANDOM
 

@@ -1,4 +1,4 @@
-"""What of an optimiser and of random numbers a stopped stage goes on from, without pickle."""
+"""The state of an optimiser as JSON and tensors, without pickle, to resume training from."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from sentbed_hardware.engine_parts.state_files import (
 T = TypeVar("T", bound=Tensor)
 
 Read: TypeAlias = Callable[[str, bool], Any]
-"""A tensor's place in a value, and whether it was on the host -> what stands there in its stead."""
+"""Place of a tensor in a value, and whether it was on the host -> the tensor."""
 
 OF_OPTIMIZER = ("optimizer.", "group.")
-"""How the names of the optimiser's tensors begin."""
+"""Prefixes of the names of the optimiser's tensors."""
 RANDOM = "random"
-"""How the names of the generators' states begin."""
+"""Prefix of the names of the random generators' states."""
 
 
 def prefixed(prefix: str, tensors: Iterable[tuple[object, T]]) -> dict[str, T]:
@@ -47,9 +47,9 @@ def numbered(tensors: Mapping[str, T], start: str) -> list[T]:
 
 
 def read_by_all(processes: Processes, tensors: Tensors, name: str) -> Tensor:
-    """Return a tensor of a state in every process; all ask for the same one.
+    """Return a tensor of a state in every process; all processes call this for the same name.
 
-    Only the first process has read the tensors; the others have empty ones on the device `meta`.
+    Only the first process has the tensors' values; those of the others are on the device `meta`.
     """
     value = tensors[name]
     if processes.world == 1:
@@ -60,6 +60,7 @@ def read_by_all(processes: Processes, tensors: Tensors, name: str) -> Tensor:
     value = value.to(processes.device)
     if value.numel():
         processes.same([value])
+
     return value
 
 
@@ -134,12 +135,12 @@ def require_fitting(
     parameters: Tensors,
     directory: Path,
 ) -> None:
-    """Raise `ModelError` if a state is not that of a trainer with these tensors and this optimiser."""
-    others = {}
+    """Raise `ModelError` if a state does not fit a trainer with the tensors `expected` and this optimiser."""
     of_optimizer = set()
+    others = {}
     for name, value in tensors.items():
         if name.startswith(OF_OPTIMIZER):
-            # A new optimiser has none yet.
+            # Not in `expected`: a new optimiser has no tensors yet.
             of_optimizer.add(name)
         elif not name.startswith(f"{RANDOM}."):
             others[name] = value
@@ -156,7 +157,7 @@ def require_fitting(
             f"parameters, the recipe has {name} over {sizes}; {REMEDY}"
         )
 
-    # The optimiser would only notice in its next step, and say which key it lacks.
+    # Otherwise the optimiser's next step would fail with a KeyError.
     wrong = of_optimizer.symmetric_difference(_places(values))
     if wrong:
         raise ModelError(
@@ -166,7 +167,7 @@ def require_fitting(
 
 
 def _places(values: Mapping[str, Any]) -> list[str]:
-    """Return the places of all tensors in what `optimizer_values` returned."""
+    """Return the places of all tensors in the values of `optimizer_values`."""
     places: list[str] = []
 
     def note(place: str, _: bool) -> None:
@@ -182,7 +183,7 @@ def _places(values: Mapping[str, Any]) -> list[str]:
 
 
 def split_value(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
-    """Return a value for JSON, moving its tensors into `tensors` under their places in it."""
+    """Return a value for JSON; its tensors are moved into `tensors`, by their places in it."""
     match value:
         case Tensor():
             tensors[place] = value
@@ -209,7 +210,7 @@ def split_value(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
 
 
 def joined_value(value: Any, place: str, read: Read) -> Any:
-    """Return the inverse of `split_value`; `read` gives the tensor of a place."""
+    """Return the value that `split_value` was given; `read` returns the tensor of a place."""
     match value:
         case list():
             parts = []
@@ -235,7 +236,7 @@ def _placed(
     place: str,
     on_host: bool,
 ) -> Tensor:
-    """Return a saved tensor of the state of `parameter`, with its layout and on its device."""
+    """Return a saved tensor of a parameter's state, with the parameter's layout and on its device."""
     saved = read(place)
     device = parameter.device
     if on_host:

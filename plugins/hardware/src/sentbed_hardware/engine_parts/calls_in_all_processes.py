@@ -1,7 +1,7 @@
-"""Calls of the first process of an engine (`Lead`), repeated by every other process (`serve`).
+"""Remote calls: every other process (`serve`) repeats the calls that the first makes of its engine (`Lead`).
 
-A call is sent to the others, every process does it, and the others reply. So a process that has ended is
-known by the end of its connection, and a failure by the reply, whatever the error of a collective says.
+A call is sent to the others, every process runs it, and the others reply. So the first process notices the
+end of another by its closed connection, and a failure by its reply; no error of a collective is interpreted.
 """
 
 from __future__ import annotations
@@ -39,26 +39,27 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 FAILED = 1
 """Exit code of a process that ends because another one did."""
 PATIENCE = 20.0
-"""Seconds that a process waits, after a failed call, for the others to fail as well."""
+"""Seconds that a process waits after a failed call for the others to fail as well."""
 REMEDY = "the states on disk are whole: go on with `sentbed run --resume DIRECTORY`"
 
 
 @attrs.frozen
 class Reply:
-    """What another process says after a call."""
+    """The answer of another process after a call."""
 
     failure: str | None = None
-    """What has failed there, or None."""
+    """Error of the call, or None."""
     result: Any = None
-    """Result of the call, if it was asked for."""
+    """Result of the call, if it was requested."""
     signal: int = 0
     """Number of the signal that asked that process to end, or 0."""
 
 
 def in_all_processes(method: Method) -> Method:
-    """Have every process do this method when the first one calls it.
+    """Decorate a method so that every process runs it when the first process calls it.
 
-    The object has `processes`, and every process has it: an engine, or what a call of all has returned.
+    Its object has the attribute `processes` and exists in every process: it is an engine, or the result of
+    such a call.
     """
 
     @wraps(method)
@@ -73,9 +74,10 @@ def in_all_processes(method: Method) -> Method:
 
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
-    """Defer a signal until the end of a call, which all processes do or none; not one that comes again later.
+    """Defer signals to the end of a call, since all processes or none must complete it.
 
-    If the call fails, the failure ends the run, and the signal is dropped.
+    A signal that is repeated more than `SAME_SIGNAL` seconds later ends the call. If the call fails, that
+    ends the run, and the signal is dropped.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -108,22 +110,24 @@ def _deferred_signals() -> Iterator[None]:
 
 
 class Lead:
-    """Has every process repeat the calls of the first one.
+    """Makes every process repeat the calls of the first one.
 
-    A call that fails in every process leaves the engine usable. One that fails in only some of them breaks
-    it: from then on the first process works alone, with the weights that it holds, or, if they are sharded,
-    not at all.
+    After a call that fails in every process, the engine is still usable. After one that fails in only some of
+    them, the first process works alone with the weights that it holds, or, if they are sharded, not at all.
     """
 
     def __init__(self, engine: Any) -> None:
         self.processes: Processes = engine.processes
         self.processes.lead = self
         self.calling = False
+        """Whether a call is running."""
         self.broken: str | None = None
+        """Message of every later call, after a failure in some of the processes."""
         self._calls = 0
         self._objects: weakref.WeakValueDictionary[int, Any] = (
             weakref.WeakValueDictionary({0: engine})
         )
+        """Engine, encoders and trainers that exist in every process, by the number of the call."""
         atexit.register(self.end)
 
     @_deferred_signals()
@@ -135,7 +139,7 @@ class Lead:
     ) -> list[Any]:
         """Run `operation(*arguments)` in every process.
 
-        Return the result in this process and, with `all_results`, those of the others.
+        Returns the results of all processes; without `all_results`, None for those of the others.
         """
         if self.broken is not None:
             raise RunError(self.broken)
@@ -147,8 +151,7 @@ class Lead:
             content, tensors = packed(call, objects)
         except Exception as error:
             raise RunError(
-                f"what other processes need cannot be sent to them: {error}; "
-                "set `devices` and `nodes` to 1"
+                f"what other processes need cannot be sent to them: {error}; set `devices` and `nodes` to 1"
             ) from error
 
         self.calling = True
@@ -179,40 +182,41 @@ class Lead:
         return [result, *(reply.result for reply in replies)]
 
     def _settle(self, error: Exception) -> None:
-        """After a failure here, wait for the others: they go on if it is that of all.
+        """After a failure here, wait for the other processes; if all have failed, they continue.
 
         Raises:
             RunError: if a process has ended.
         """
+        connections = self.processes.connections
         deadline = time.monotonic() + PATIENCE
-        silent = list(self.processes.connections)
+        silent = list(connections)
         failed = []
         try:
             while silent and time.monotonic() < deadline:
-                # The end of a process counts as a message.
+                # A closed connection counts as ready.
                 ready = wait(silent, deadline - time.monotonic())
                 for connection in [other for other in silent if other in ready]:
                     silent.remove(connection)
                     if receive(connection).failure is not None:
                         failed.append(connection)
 
-            alike = len(failed) == len(self.processes.connections)
+            all_failed = len(failed) == len(connections)
             for connection in failed:
-                send(connection, alike)
-                # One that has failed alone has ended, and does not answer.
+                send(connection, all_failed)
+                # If not all have failed, that process ends instead of answering.
                 receive(connection)
         except ENDED:
-            rank = 1 + self.processes.connections.index(connection)
+            rank = 1 + connections.index(connection)
             why = f"process {rank} has ended; if it left a message, that stands above"
             raise self._break(why) from error
 
-        if not alike:
+        if not all_failed:
             self._break(f"this process has failed in the middle of a call ({error})")
 
     def _break(self, why: str) -> RunError:
         """Work alone from now on; return the error to raise."""
         if threading.current_thread() is threading.main_thread():
-            # It must close the run first, and torchrun ends it as soon as another process has ended.
+            # torchrun ends this process as soon as another has ended, and it must close the run before.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
         self.broken = f"{why}; {REMEDY}"
@@ -222,7 +226,7 @@ class Lead:
             self.broken = f"the weights were spread over processes, and are gone with one: {self.broken}"
         else:
             for kept in self._objects.values():
-                # A trainer goes on with all processes that began its stage, or not at all.
+                # A trainer needs all processes that began its stage.
                 if not isinstance(kept, Trainer):
                     kept.processes = Processes()
 
@@ -238,12 +242,12 @@ class Lead:
 
 
 def is_kept(result: object) -> bool:
-    """Whether the result of a call is an encoder or a trainer, to which later calls will refer."""
+    """Whether the result of a call is an encoder or a trainer, which later calls refer to by its number."""
     return isinstance(result, PlacedEncoder | Trainer)
 
 
 def serve(runtime: Any) -> None:
-    """Build this process's engine and run the calls of the first process on it until that one ends.
+    """Build this process's engine, and repeat the calls of the first process until that one ends.
 
     Raises:
         RunError: if something fails in this process alone.
@@ -273,7 +277,7 @@ def serve(runtime: Any) -> None:
             operation, arguments, all_results, number, referred_to = call
             objects = {old: objects[old] for old in referred_to}
             result = operation(*arguments)
-        except Exception as error:  # noqa: BLE001 - the first process decides what it means
+        except Exception as error:  # noqa: BLE001 - the first process decides how to go on
             failure = f"{name}: {type(error).__name__}: {error}"
             if isinstance(error, SentbedError):
                 failure = f"{name}: {error}"
@@ -298,8 +302,8 @@ def _end_unless_all_fail(
     """Return if the call has failed in every process.
 
     Raises:
-        RunError: if it fails here alone.
-        SystemExit: if another process has ended.
+        RunError: if the first process does not answer within `PATIENCE`.
+        SystemExit: if another process has ended, or has not failed.
     """
     with suppress(*ENDED):
         send(connection, Reply(failure))

@@ -1,4 +1,4 @@
-"""Checks of what components return inside an encoder or a training step; a fault names its component."""
+"""Checks of what components return in encoding and training; errors name the component at fault."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 
 
 def learning_rate(training: Training, step: int) -> float:
-    """Return the learning rate of a step, from 0. Raises `PluginError` if the schedule gives none."""
+    """Return the learning rate of a step, counted from 0. Raises `PluginError` for a wrong multiplier."""
     schedule, optimizer = training.schedule, training.optimizer
     returned_factor = schedule.factor(step, training.total_steps)
     factor = number(returned_factor, schedule, "factor")
@@ -49,7 +49,7 @@ def learning_rate(training: Training, step: int) -> float:
 def broken_weight(module: nn.Module) -> str | None:
     """Return the name of a module's first weight that is NaN or infinite, or None if there is none.
 
-    In processes that share weights, each looks at its own part of them.
+    Of sharded weights, this process's shard is checked.
     """
     for name, weight in weights_of(module):
         part = weight
@@ -65,8 +65,7 @@ def broken_weight(module: nn.Module) -> str | None:
 def require_finite_weights(module: nn.Module) -> None:
     """Raise `NotFiniteError` if a weight is NaN or infinite.
 
-    Vectors need not show it: on a processor, attention without a mask takes NaN among queries and keys for
-    no weight at all, and gives finite vectors.
+    Vectors may be finite all the same: on CPUs, attention without a mask treats NaN scores as zero weights.
     """
     name = broken_weight(module)
     if name is not None:
@@ -109,18 +108,18 @@ def origin_of_nan(
 
 
 def tensor_of(vectors: Tensor | TokenVectors) -> Tensor:
-    """Return the vectors that an encoder or a pooler gives: of texts, or of the tokens that count."""
+    """Return vectors as one tensor, `(vectors, width)`: of texts, or of all unmasked tokens."""
     if not isinstance(vectors, TokenVectors):
         return vectors
 
-    counting: Tensor = vectors.vectors[vectors.mask]
-    return counting
+    unmasked: Tensor = vectors.vectors[vectors.mask]
+    return unmasked
 
 
 def host_arguments(
     batch: TokenBatch,
 ) -> tuple[tuple[Tensor, Tensor | None], dict[str, Tensor]]:
-    """Return ids, mask and keywords of a batch for a module on the host."""
+    """Return ids, mask and keywords of a batch as tensors on the host."""
     mask = None
     if batch.attention_mask is not None:
         mask = torch.from_numpy(batch.attention_mask)
@@ -155,7 +154,7 @@ def require_finite(
 
 
 def _real(states: TokenStates) -> Tensor:
-    """Return the states that a pooler may read: those of padding may be anything."""
+    """Return the states that a pooler may read, without those of padding."""
     real: Tensor = states.last_hidden_state.flatten(0, 1)
     if states.attention_mask is not None:
         real = real[states.attention_mask.flatten().bool()]
@@ -167,7 +166,7 @@ def _real(states: TokenStates) -> Tensor:
 
 
 def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) -> None:
-    """Raise `PluginError` if a backbone with trained weights has cut its states from them."""
+    """Raise `PluginError` if the states of a backbone with trained weights have no gradient."""
     if not trained:
         return
 
@@ -181,9 +180,9 @@ def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) ->
 def cut(
     name: str, encoder: EncoderModule, reached: Mapping[str, bool]
 ) -> PluginError | None:
-    """Return the error for a trained part that no gradient reaches, or None.
+    """Return the error for a trained pooler or backbone that no gradient reaches, or None.
 
-    `reached` has each trained weight of the encoder `name`, by its own name, and whether it has a gradient.
+    `reached` says of each trained weight of the encoder `name` whether it has a gradient.
     """
     for part in ("pooler", "backbone"):
         of_part = []
@@ -204,26 +203,26 @@ def cut(
 def frozen_nan(columns: Columns) -> bool:
     """Whether the vectors of a frozen encoder have NaN or infinite values."""
     frozen = [values for values in columns.values() if not isinstance(values, TokenIds)]
-    return not all(np.isfinite(values).all() for values in frozen)
+    return any(not np.isfinite(values).all() for values in frozen)
 
 
 def came_from(origin: str) -> str:
-    """Return the end of a sentence about a step whose loss or gradient is not finite."""
+    """Return the clause on the origin of NaN in a step, for messages."""
     return f"NaN or infinite values come from {origin}"
 
 
 def named_loss(loss: Loss) -> str:
-    """Return a loss with its distribution, for messages."""
+    """Return the name of a loss and its distribution, for messages."""
     return _named("loss", loss)
 
 
 def named_backbone(cls: type[Any]) -> str:
-    """Return the backbone of a built one's class, for messages."""
+    """Return the distribution of a backbone, given the class of the built one, for messages."""
     return f"the backbone of {release_of(cls.__module__)}"
 
 
 def named_parts(encoder: EncoderModule) -> str:
-    """Return an encoder's pooler and backbone with their distributions, for messages."""
+    """Return the names of an encoder's pooler and backbone and their distributions, for messages."""
     cls, pooler = encoder.owners
     return f"{_named('pooler', pooler)} or of {named_backbone(cls)}"
 
@@ -235,7 +234,7 @@ def _named(kind: str, component: Any) -> str:
 def connected(
     encoder: EncoderModule, names: Collection[str], batch: TokenBatch
 ) -> dict[str, bool]:
-    """Return for each weight of an encoder on the host whether a batch's vectors have a gradient for it."""
+    """Return whether the vectors of a batch depend on each of these weights of an encoder on the host."""
     weights = dict(encoder.named_parameters())
     chosen = [name for name in weights if name in names]
     tensors, keywords = host_arguments(batch)
@@ -252,7 +251,7 @@ def connected(
 def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
     """Raise `PluginError` if the module of a loss has not returned what `Loss.build` promises.
 
-    `recorded`: PyTorch has recorded the graph of the value, which must include a weight or a vector.
+    With `recorded`, the loss was computed under autograd and must have a gradient.
     """
     if not isinstance(output, LossOutput):
         wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"

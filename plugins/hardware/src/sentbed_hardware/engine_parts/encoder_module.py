@@ -32,52 +32,54 @@ from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.tensor_files import Tensors, read_tensors, write_tensors
 
 MODULES_FILE = "modules.safetensors"
-"""File of the weights of pooler and head, beside the backbone's directory."""
+"""File with the weights of pooler and head, beside the backbone's directory."""
 BACKBONE_DIRECTORY = "backbone"
 FITTED_ON = "fitted_on"
-"""Key of the file's notes with what a transform was fitted on, as JSON; absent if it was not."""
+"""Key in the file's metadata, with a JSON description of the data that the transform was fitted on."""
 SHAPES = 256
 """Largest number of batch shapes to compile; further shapes run uncompiled."""
 
 
 class EncoderModule(nn.Module):
-    """Token ids `(batch, length)` -> sentence vectors `(batch, width)`, or vectors of tokens."""
+    """Token ids `(batch, length)` -> sentence vectors `(batch, width)`, or a vector per token."""
 
     def __init__(self, backbone: BuiltBackbone, pooler: Pooler, head: Head) -> None:
         super().__init__()
         _require_built(backbone)
         width = backbone.width
-        self.states_width = width
-        self.pooled_width = _width_of(pooler, "output_width", width)
-        self.trained_pooled_width = _width_of(pooler, "trained_width", width)
-        one_width = self.trained_pooled_width == self.pooled_width
-        if head.projection is not None and not one_width:
+        pooled = _width_of(pooler, "output_width", width)
+        trained = _width_of(pooler, "trained_width", width)
+        if head.projection is not None and trained != pooled:
             raise ModelError(
-                f"the pooler `{pooler.name}` gives {self.trained_pooled_width} numbers in training and "
-                f"{self.pooled_width} when encoding, and a projection is for one width; take `projection` "
-                "out of the head"
+                f"the pooler `{pooler.name}` gives {trained} numbers in training and {pooled} when encoding, "
+                "and a projection is for one width; take `projection` out of the head"
             )
 
         self.owners: tuple[type[Any], Pooler] = type(backbone), pooler
-        """Whose the parts are, for messages."""
+        """The class of the built backbone and the pooler's component, for messages."""
         self.output: Output = pooler.traits.output
-        """What it gives: of `tokens`, `TokenVectors`, else a tensor."""
+        """Kind of the result: `TokenVectors` if it is `tokens`, otherwise a tensor."""
         self.backbone = backbone.module
+        self.states_width = width
         self.pooler = returned(pooler.build(width), nn.Module, pooler, "build")
-        self.projection = _projection(self.trained_pooled_width, head)
+        self.pooled_width = pooled
+        self.trained_pooled_width = trained
+
+        self.projection = _projection(trained, head)
         self.dimensions = head.dimensions
         self.normalize = head.normalize
-        self.trained_width = head.projection or self.trained_pooled_width
-        self.untransformed_width = head.projection or self.pooled_width
-        """Dimension of a vector when encoding, before the transform and the choice of dimensions."""
+        self.trained_width = head.projection or trained
+        self.untransformed_width = head.projection or pooled
+        """Width of a vector when encoding, before transform and `dimensions`."""
+
         self.transform: nn.Module = nn.Identity()
         self.fits = head.transform
-        """The component that a transform is fitted by."""
+        """The component that fits the transform."""
         self.fitted_on: Mapping[str, Any] | None = None
+        """Description of the data that the transform was fitted on; None if it is not fitted."""
         self.gives_input = False
-        """Whether vectors are the transform's input."""
+        """Whether the vectors are the transform's input instead of its result."""
         self.transformed_width = self.untransformed_width
-
         if head.transform is not None:
             self.transformed_width = _width_of(
                 head.transform, "output_width", self.untransformed_width
@@ -92,7 +94,7 @@ class EncoderModule(nn.Module):
 
     @property
     def width(self) -> int:
-        """Dimension of a vector."""
+        """Width of a vector when encoding."""
         if self.gives_input:
             return self.untransformed_width
         if self.dimensions:
@@ -104,7 +106,10 @@ class EncoderModule(nn.Module):
 
     @property
     def parameter_counts(self) -> tuple[int, int]:
-        """Number of parameters, shared ones once and those in 4 bits one by one, and of those trained."""
+        """Number of parameters, and of those that are trained.
+
+        Shared parameters count once. Of weights in 4 bits each counts, not each byte.
+        """
         count = trained_count = 0
         for parameter in self.parameters():
             # bitsandbytes holds two weights in a byte, and their shape beside them.
@@ -119,9 +124,10 @@ class EncoderModule(nn.Module):
     def transformed(
         self, fit: tuple[Any, Any] | None = None, on: Mapping[str, Any] | None = None
     ) -> EncoderModule:
-        """Return this module, sharing its parts, with a fitted transform, or one that gives its input.
+        """Return a module with the transform `fit`, or without one the module of the transform's input.
 
-        Raises `PluginError` if the fit has other shapes, or is not finite.
+        It shares its parts with this one. `on` describes the data of the fit. Raises `PluginError` if the fit
+        has other shapes, or is not finite.
         """
         other = copy.copy(self)
         other._modules = dict(self._modules)
@@ -142,16 +148,16 @@ class EncoderModule(nn.Module):
         attention_mask: Tensor | None,
         **keywords: Tensor,
     ) -> Any:
-        """Encode one batch; `keywords` are those of `TokenBatch`, the result is that of `finish`."""
+        """Encode one batch; `keywords` are those of `TokenBatch`. See `finish` for the result."""
         states = self.backbone(input_ids, attention_mask, **keywords)
         return self.finish(states, len(input_ids), cut=not self.training)
 
     def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> Any:
         """Pool, project and normalise, in fp32 whatever the backbone's precision.
 
-        The result is a tensor, or `TokenVectors` if `output` is `tokens`: the head then has the vector of each
-        token. `rows` is their expected number. With `cut`, vectors are transformed, and only the head's
-        `dimensions` are kept, before the norm.
+        Returns a tensor, or `TokenVectors` if `output` is `tokens`: the head is then applied to the vector of
+        each token. `rows` is the expected number of texts. With `cut`, vectors are transformed and reduced to
+        the head's `dimensions` before they are normalised.
 
         Raises `PluginError` if backbone or pooler gives another shape.
         """
@@ -172,7 +178,7 @@ class EncoderModule(nn.Module):
         return self._head(pooled, cut)
 
     def _head(self, pooled: Tensor, cut: bool) -> Tensor:
-        """Return what the head makes of vectors, along their last dimension."""
+        """Apply the head along the last dimension of vectors."""
         vectors: Tensor = self.projection(pooled)
         if self.gives_input:
             return vectors
@@ -185,7 +191,7 @@ class EncoderModule(nn.Module):
 
     @staticmethod
     def in_fp32(states: TokenStates) -> TokenStates:
-        """Return the states that the pooler sees."""
+        """Return the states as the pooler gets them."""
         layers = states.layers
         if layers is not None:
             layers = tuple(layer.float() for layer in layers)
@@ -197,25 +203,22 @@ class EncoderModule(nn.Module):
         )
 
     def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
-        """Return a hash of weights, settings and code, and of `how` vectors are computed.
-
-        None if weights are not in memory, or code has changed since it was loaded. `hashed` is filled, so
-        that weights shared by modules are hashed only once while they do not change.
-        """
+        """Return a hash of weights, settings and code, and of `how`; see `module_fingerprint.fingerprint`."""
         return fingerprint(self, how, hashed)
 
     def own_weights(self) -> dict[str, Tensor]:
         """Return the weights of pooler and head."""
-        return {
-            name: value.contiguous()
-            for name, value in self.state_dict().items()
-            if not name.startswith("backbone.")
-        }
+        weights = {}
+        for name, value in self.state_dict().items():
+            if not name.startswith("backbone."):
+                weights[name] = value.contiguous()
+
+        return weights
 
     def inference(
         self, backbone: BuiltBackbone, dtype: torch.dtype, compile: bool = False
     ) -> Module:
-        """Return a form for encoding: the backbone in `dtype`, pooler and head in fp32."""
+        """Return a module for encoding: the backbone in `dtype`, pooler and head in fp32."""
         self.eval()
         copied = backbone.inference(self.backbone, dtype, traceable=compile)
         module = InferenceModule(self, copied)
@@ -230,9 +233,9 @@ class EncoderModule(nn.Module):
 class TraceableEncoder(nn.Module):
     """Token ids and mask, each int64 `(batch, length)` -> projected vectors, for exporters and compilers.
 
-    The vectors, fp32 `(batch, untransformed_width)`, are those before transform, cut and norm. The backbone
-    is a copy of operations that a compiler knows, with adapters merged; nothing checks shapes, as
-    `EncoderModule.finish` does, since a tracer would take each for a constant.
+    The vectors, fp32 `(batch, untransformed_width)`, are those before transform, choice of dimensions and
+    norm. The backbone is a copy that uses only operations known to compilers, with adapters merged. Shapes
+    are not checked, since a tracer would record each one as a constant.
     """
 
     def __init__(self, encoder: EncoderModule, backbone: BuiltBackbone) -> None:
@@ -258,7 +261,7 @@ def _in_fp32(states: Tensor | None) -> Tensor | None:
 
 
 def _width_of(component: Any, method: str, width: int) -> int:
-    """Return what a component says of its vectors' width. Raises `PluginError` if that is no number."""
+    """Return the width of a component's vectors by its method. Raises `PluginError` if it is no number."""
     stated: int = getattr(component, method)(width)
     return returned(stated, Integral, component, method)
 
@@ -301,7 +304,7 @@ def _require_vectors(
 ) -> None:
     """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape.
 
-    `width` is what the pooler says of its vectors when encoding, or in `training`.
+    `width` is the width that the pooler states, in `training` that of `trained_width`.
     """
     method = "build"
 
@@ -350,7 +353,7 @@ def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -
 
 
 class InferenceModule(nn.Module):
-    """An `EncoderModule` whose backbone is replaced by a copy made for encoding."""
+    """An `EncoderModule` with a copy of its backbone made for encoding."""
 
     def __init__(self, encoder: EncoderModule, backbone: Module) -> None:
         super().__init__()
@@ -373,7 +376,7 @@ class InferenceModule(nn.Module):
     ) -> Any:
         """Encode one batch; `prefix` precedes every row, `keywords` are those of the backbone's module.
 
-        The vectors of encoders `beside` this one, with the same backbone, follow its own along the width.
+        The vectors of the encoders `beside`, which have the same backbone, are appended along the width.
         """
         states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
         rows = len(input_ids)
@@ -388,10 +391,10 @@ class InferenceModule(nn.Module):
 def assembled(
     backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
 ) -> EncoderModule:
-    """Return the module of an encoder on the host.
+    """Build the module of an encoder on the host.
 
-    Pooler and head are new, but for what the pooler takes from the backbone's model files, or those that
-    `saved`, the directory of a saved encoder, holds.
+    Pooler and head are loaded from `saved`, the directory of a saved encoder, if it is given. Otherwise they
+    are new, except for weights that the pooler takes from the backbone's model files.
 
     Raises:
         ModelError: if the saved weights do not fit, or the model files lack the pooler's.
@@ -415,7 +418,7 @@ ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 def _projection(width: int, head: Head) -> nn.Module:
-    """Return the linear layers of a head; a single one is not wrapped, as saved weights name it."""
+    """Return the linear layers of a head; a single one is not wrapped, for the sake of its saved name."""
     layers: list[nn.Module] = []
     for hidden in head.hidden:
         layers.append(nn.Linear(width, hidden, bias=head.bias))
@@ -434,9 +437,9 @@ def _projection(width: int, head: Head) -> nn.Module:
 
 
 def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
-    """Return a fitted transform as a linear layer on the module's device: `x W - mean W`.
+    """Return a fitted transform, a pair of mean and matrix W, as a linear layer: `x W - mean W`.
 
-    Raises `PluginError` if the fit has other shapes than the transform says, or is not finite.
+    Raises `PluginError` if the fit has other shapes than the transform states, or is not finite.
     """
     shape = module.untransformed_width, module.transformed_width
 
@@ -461,14 +464,14 @@ def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
 
 
 def empty_transform(module: EncoderModule) -> nn.Linear:
-    """Return the linear layer of the module's transform, to be filled; the generator stays as it is."""
+    """Return a linear layer for the module's transform, without initialisation, which would draw numbers."""
     widths = module.untransformed_width, module.transformed_width
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, *widths)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return layer.requires_grad_(False)
 
 
 def save_modules(module: EncoderModule, path: Path) -> None:
-    """Write the weights of pooler and head, and what a fitted transform was fitted on."""
+    """Write the weights of pooler and head, and the description of the transform's data."""
     notes = None
     if module.fitted_on is not None:
         notes = {FITTED_ON: json.dumps(module.fitted_on)}

@@ -1,6 +1,6 @@
-"""The base of engines that only encode, with another library, what PyTorch has built.
+"""The base class of engines that only encode, by another library's form of a torch module.
 
-A subclass makes one function of an encoder; building, widths, files, fitted transforms and the choice of
+A subclass compiles an encoder into one function; building, widths, files, fitted transforms and the choice of
 dimensions are as on the runtime `cpu`.
 """
 
@@ -33,24 +33,24 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assemble
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
 Project: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
-"""Token ids and mask, each `(batch, length)`, -> vectors `(batch, EncoderModule.untransformed_width)`: what
-backbone, pooler and projection give, before transform, choice of dimensions and norm."""
+"""Token ids and mask, each `(batch, length)` -> projected vectors `(batch, EncoderModule.untransformed_width)`,
+before transform, choice of dimensions and norm."""
 
 TOKEN_BUDGET = 4096
 """Tokens per batch: matrix products of a processor are fastest from about 2,000 on."""
 
 LEAST_NORM = 1e-12
-"""That of `torch.nn.functional.normalize`, by which a shorter vector is divided."""
+"""Smallest divisor when normalising, as in `torch.nn.functional.normalize`."""
 
 READ = ("input_ids", "attention_mask")
-"""What of a `TokenBatch` a graph takes."""
+"""Fields of a `TokenBatch` that a graph has as inputs."""
 
 
 class EncodingEngine(Engine):
     """An engine that encodes with another library, on the host's processor.
 
-    `facts` is what `describe` returns: `runtime`, `precision`, the library's version, threads. With several
-    `streams`, as many threads call the library's form at a time.
+    `facts` are returned by `describe`: `runtime`, `precision`, the library's version, threads. With several
+    `streams`, as many threads call the compiled function at a time.
     """
 
     def __init__(
@@ -65,23 +65,23 @@ class EncodingEngine(Engine):
         self.compile_seconds = 0.0
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
-        """Return the library's form of an encoder, with its weights as they are now.
+        """Compile an encoder with its current weights.
 
         `TraceableEncoder(module, backbone)` is the torch module to trace or export. Called once, before the
-        first batch. Raises `ModelError` with a remedy if the library cannot take a part.
+        first batch. Raises `ModelError` with a remedy if the library does not support a part.
         """
         raise NotImplementedError
 
     def protocol_of(self, encoder: EncodingEncoder) -> Mapping[str, Any]:
-        """Return `PlacedEncoder.protocol`; `encoder.project()` compiles it if that has not been done."""
+        """Return `PlacedEncoder.protocol`. It may call `encoder.project()`, which compiles the encoder."""
         return {}
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the device, the precision and what else the engine says of itself."""
+        """Return the engine's facts."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the seconds that it took to make the library's forms."""
+        """Return the seconds that compilation took."""
         return {"compile_seconds": self.compile_seconds}
 
     def seed(self, seed: int) -> None:
@@ -95,20 +95,20 @@ class EncodingEngine(Engine):
         head: Head,
         saved: Path | None = None,
     ) -> EncodingEncoder:
-        """Build pooler and head; the library's form is made before the first batch."""
+        """Build pooler and head; the encoder is compiled before its first batch."""
         module = assembled(backbone, pooler, head, saved)
         return EncodingEncoder(self, backbone, module)
 
 
 @attrs.define(eq=False)
 class _Made:
-    """The library's form of the weights that several encoders share; None if it is not made yet."""
+    """The compiled function, which encoders of the same weights share; None before compilation."""
 
     project: Project | None = None
 
 
 class EncodingEncoder(ModuleEncoder):
-    """An encoder whose token states, pooling and projection are another library's."""
+    """An encoder whose backbone, pooler and projection are computed by another library."""
 
     def __init__(
         self,
@@ -122,11 +122,11 @@ class EncodingEncoder(ModuleEncoder):
 
     @property
     def protocol(self) -> Mapping[str, Any]:
-        """What the engine says of how vectors are computed."""
+        """The engine's statements on how vectors are computed."""
         return self.engine.protocol_of(self)
 
     def project(self) -> Project:
-        """Return the library's form, which is made when it is first asked for."""
+        """Return the compiled function; compile it first if that has not been done."""
         if self.made.project is None:
             require_finite_weights(self.module)
             start = time.perf_counter()
@@ -136,7 +136,7 @@ class EncodingEncoder(ModuleEncoder):
         return self.made.project
 
     def weights_changed(self) -> None:
-        """Drop the library's form of the weights."""
+        """Compile again before the next batch."""
         self.made.project = None
 
     def encode(self, batch: TokenBatch) -> Vectors:
@@ -144,7 +144,7 @@ class EncodingEncoder(ModuleEncoder):
 
         Raises:
             RunError: if the batch has more than ids and a mask, which a graph does not read.
-            NotFiniteError: if a vector is, with the part that gives NaN or infinity.
+            NotFiniteError: if a vector is not finite, with the part that gives NaN or infinity.
         """
         self._require_plain(batch)
         mask = batch.attention_mask
@@ -155,7 +155,7 @@ class EncodingEncoder(ModuleEncoder):
         return require_finite(self._finished(projected), batch, self._origin_of_nan)
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
-        """Yield the vectors of each batch, in order; each of the engine's streams is a thread."""
+        """Yield the vectors of each batch, in order; each stream of the engine is a thread."""
         streams = self.engine.streams
         if streams == 1:
             yield from map(self.encode, batches)
@@ -165,7 +165,7 @@ class EncodingEncoder(ModuleEncoder):
         pool = ThreadPoolExecutor(streams, "encode")
         try:
             for batch in batches:
-                # Made before threads ask for it: it is made once.
+                # Here, so that only one thread compiles.
                 self.project()
                 waiting.append(pool.submit(self.encode, batch))
                 if len(waiting) > streams:
@@ -178,8 +178,7 @@ class EncodingEncoder(ModuleEncoder):
     def _finished(self, projected: Vectors) -> Vectors:
         """Transform, cut and normalise vectors as `EncoderModule.finish` does.
 
-        In NumPy: whoever counts PyTorch's operations sees none of the library's, and would take these few for
-        all of them.
+        In NumPy, so that a counter of PyTorch's operations, which sees none of the library's, counts none.
         """
         module, vectors = self.module, projected
         if module.gives_input:
@@ -214,13 +213,13 @@ class EncodingEncoder(ModuleEncoder):
             raise fault(type(self.engine), "compiled", wrong)
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
-        """Return which part gives NaN or infinity as PyTorch computes it; "" if none does."""
+        """Return which part gives NaN or infinity in PyTorch; "" if none does."""
         self.module.eval()
         tensors, keywords = host_arguments(batch)
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of weights, code, the engine's facts and what it says of its vectors."""
+        """Return a hash of weights, code, the engine's facts and the protocol."""
         processor = {}
         for name, value in torch.cpu.get_capabilities().items():
             processor[name] = str(value)
@@ -231,5 +230,5 @@ class EncodingEncoder(ModuleEncoder):
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> EncodingEncoder:
-        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        """Return an encoder with the fitted transform, or one of its inputs; both share their weights."""
         return self._of(self.module.transformed(fit, on))

@@ -1,4 +1,4 @@
-"""What an encoder of torch modules has on any engine: its widths, its weights, its files."""
+"""The base class of encoders whose parts are torch modules, on any engine: widths, weights, files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sentbed_hardware.engine_parts.encoder_module import (
 
 
 class ModuleEncoder(PlacedEncoder):
-    """A placed encoder whose weights are those of a torch module in this process."""
+    """A placed encoder whose weights are in a torch module in this process."""
 
     def __init__(self, backbone: BuiltBackbone, module: EncoderModule) -> None:
         self.backbone = backbone
@@ -34,7 +34,7 @@ class ModuleEncoder(PlacedEncoder):
         self.parameter_counts = module.parameter_counts
 
     def _of(self, module: EncoderModule) -> Self:
-        """Return an encoder of another module in the same place."""
+        """Return a copy of this encoder for another module."""
         other = copy.copy(self)
         ModuleEncoder.__init__(other, self.backbone, module)
         return other
@@ -46,7 +46,7 @@ class ModuleEncoder(PlacedEncoder):
     def save(self, directory: Path) -> Mapping[str, str]:
         """Write the backbone in its own layout, and the weights of pooler and head beside it.
 
-        The backbone's files are links to those of a `twin`, and only their SHA-256 is returned.
+        If there is a `twin`, the backbone's files are links to the twin's, and their SHA-256 is returned.
         """
         sums: dict[str, str] = {}
         if self.twin is not None:
@@ -58,13 +58,13 @@ class ModuleEncoder(PlacedEncoder):
 
 
 def _linked(twin: Path, directory: Path) -> dict[str, str]:
-    """Link the backbone of a saved encoder into another; return the SHA-256 of its files, or nothing done."""
+    """Link the backbone's files of a saved encoder; return their SHA-256, or nothing if it is not there."""
     inside = f"{BACKBONE_DIRECTORY}/"
     try:
         sums: dict[str, str] = json.loads((twin / SUMS_FILE).read_bytes())
         shutil.copytree(twin / inside, directory / inside, copy_function=_link)
     except OSError:
-        # Another process is removing it.
+        # Another process may be removing the twin.
         shutil.rmtree(directory / inside, ignore_errors=True)
         return {}
 

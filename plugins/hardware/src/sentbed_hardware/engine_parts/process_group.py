@@ -1,4 +1,4 @@
-"""The group of processes that share every batch, seen from one of them."""
+"""The processes that share every batch, as seen from one of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_hardware.torchrun_environment import (
 )
 
 FOREVER = timedelta(days=30)
-"""Time limit for the next call of the first process, which may be in a long evaluation."""
+"""Time limit for the next call of the first process, which may be evaluating for long."""
 WITHIN_A_CALL = timedelta(minutes=30)
 """Time limit for the other processes within a call."""
 
@@ -31,7 +31,7 @@ WITHIN_A_CALL = timedelta(minutes=30)
 class Processes:
     """This process among all; without arguments, a single process.
 
-    Every method with an effect beyond this process is called by all of them.
+    `gather`, `sum` and `same` are collective: every process has to call them.
     """
 
     rank: int = 0
@@ -39,14 +39,14 @@ class Processes:
     sharded: bool = False
     """Whether each process holds a share of the backbone's weights (FSDP), or all of them (DDP)."""
     local_gradient: bool = False
-    """Whether gradients are averaged, as in SimCSE's script; their sum would be that of one device."""
+    """Whether gradients are averaged, as in SimCSE's script, instead of summed, as on one device."""
     device: torch.device = attrs.field(factory=lambda: torch.device("cpu"))
     data: Any = None
-    """Process group for tensors on the device; tensors on the host use the default group."""
+    """Process group for tensors on the device; the default group is for tensors on the host."""
     store: Any = None
     """Key-value store of all processes."""
     connections: Sequence[Connection] = ()
-    """To each other process, in the first; to the first, in another."""
+    """In the first process to each other one, in another process to the first."""
     lead: Any = None
     """The `Lead` of the first of several processes."""
 
@@ -57,7 +57,7 @@ class Processes:
 
     @property
     def leads(self) -> bool:
-        """Whether a call in this process is to be repeated by others: in the first, unless they do one."""
+        """Whether others repeat a call of this process: in the first one, except during such a call."""
         return self.lead is not None and not self.lead.calling
 
     def together(self, operation: Callable[..., Any], *arguments: Any) -> Any:
@@ -92,16 +92,17 @@ class Processes:
         if self.world == 1:
             return
 
-        # All at once, and in place: buckets that are copied were measured to take twice as long.
-        sums = [
-            dist.all_reduce(tensor, group=self.data, async_op=True)
-            for tensor in tensors
-        ]
-        for under_way in sums:
-            under_way.wait()
+        # All at once, and in place: copying them into buckets took twice as long.
+        pending = []
+        for tensor in tensors:
+            work = dist.all_reduce(tensor, group=self.data, async_op=True)
+            pending.append(work)
+
+        for work in pending:
+            work.wait()
 
     def same(self, tensors: Sequence[Tensor]) -> None:
-        """Broadcast the tensors of the first process, in place."""
+        """Give all processes the tensors of the first, in place."""
         if self.world > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, 0, group=self.data)
@@ -113,12 +114,12 @@ def join(
     sharded: bool = False,
     local_gradient: bool = False,
 ) -> Processes:
-    """Return this process among those started by `torchrun`, or as a single process if there are none.
+    """Join the processes started by `torchrun`, if there are several; return this one.
 
     `asked_for` is the number of processes in the recipe; the other arguments are fields of `Processes`.
 
     Raises:
-        RuntimeUnavailableError: if several are asked for and this is the only one.
+        RuntimeUnavailableError: if the recipe asks for several, and this is the only one.
         RunError: if there is no key for the messages between processes.
     """
     if not is_member():
@@ -137,7 +138,7 @@ def join(
             "the processes work for an engine already; use that one"
         )
 
-    # Without a key nothing can be sent; that is said before the processes wait for each other.
+    # Nothing can be sent without a key: that is an error before processes wait for each other.
     require_key()
     store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
     dist.init_process_group(
@@ -162,7 +163,7 @@ def join(
 
 
 def facts(processes: Processes) -> dict[str, Any]:
-    """Return the facts about several processes for `describe`; none for a single one."""
+    """Return the facts about several processes for `describe`; empty for a single one."""
     if processes.world == 1:
         return {}
 

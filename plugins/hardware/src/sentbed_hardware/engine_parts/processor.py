@@ -1,4 +1,4 @@
-"""What an engine on the host's processor takes of it: threads, streams, instruction sets."""
+"""Threads, streams and instruction sets for engines on the CPU."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sentbed_common import BF16_INSTRUCTIONS, present_instructions
 from sentbed_hardware.torchrun_environment import processes_on_this_machine
 
 INT8_INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni")
-"""Instruction sets any of which computes products of 8-bit numbers exactly; without them sums overflow."""
+"""Instruction sets with exact products of 8-bit integers; without any of them, sums overflow."""
 
 MOST_STREAMS = 4
-"""Streams by default, at most: Python runs in one of them at a time, and few batches are for few streams."""
+"""Largest default number of streams: they take turns at running Python, and need as many batches."""
 
 
 def default_threads() -> int:
-    """Return the threads where the recipe sets none: the user's, or this process's share of the cores."""
+    """Return the default number of threads: `OMP_NUM_THREADS`, or this process's share of the cores."""
     of_openmp = os.environ.get("OMP_NUM_THREADS", "")
     if of_openmp.isdecimal() and int(of_openmp) > 0:
         return int(of_openmp)
@@ -27,13 +27,13 @@ def default_threads() -> int:
 
 
 def streams_on(threads: int) -> int:
-    """Return how many streams suit that many threads: none is left idle."""
+    """Return the default number of streams, a divisor of the threads, so that no thread is idle."""
     counts = range(1, MOST_STREAMS + 1)
     return max(count for count in counts if threads % count == 0)
 
 
 def require_instructions(precision: str, remedy: str) -> None:
-    """Raise `RuntimeUnavailableError` with the remedy if the processor has none for a precision."""
+    """Raise `RuntimeUnavailableError` with the remedy if the CPU lacks the instructions for a precision."""
     needed = {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.get(precision, ())
     if not needed or present_instructions(needed):
         return

@@ -16,7 +16,7 @@ from sentbed_hardware._common.tensor_files import write_tensors
 TENSORS_FILE = "state.safetensors"
 VALUES_FILE = "state.json"
 REMEDY = "go on from another state, or start again"
-"""Advice for the user if the state of a trainer cannot be used."""
+"""Advice for users whose training state cannot be used."""
 
 
 def write_state(
@@ -25,7 +25,7 @@ def write_state(
     tensors: Mapping[str, Any],
     save_file: Callable[..., None],
 ) -> None:
-    """Write the two files into `directory`; `save_file` is that of safetensors for the tensors' library.
+    """Write the two files into `directory`; `save_file` is the function of safetensors for these tensors.
 
     Raises:
         OSError: if the system refuses.
@@ -39,7 +39,7 @@ def write_state(
 def read_state(
     directory: Path, load_file: Callable[..., Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values and tensors of the two files; `load_file` is that of safetensors.
+    """Return the values and tensors of the two files; `load_file` is the function of safetensors.
 
     Raises:
         ModelError: if a file cannot be read, or they were not written together.
@@ -63,7 +63,7 @@ def read_state(
 def require_same_tensors(
     saved: Mapping[str, Any], expected: Mapping[str, Any], directory: Path
 ) -> None:
-    """Raise `ModelError` if a tensor of a state has another name, shape or type than the trainer's."""
+    """Raise `ModelError` if a state has other tensors than the trainer, by name, shape or dtype."""
     for name in [*expected, *sorted(saved)]:
         saved_as = _described(saved.get(name))
         expected_as = _described(expected.get(name))

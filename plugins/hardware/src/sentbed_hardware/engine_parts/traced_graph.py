@@ -1,4 +1,4 @@
-"""Graphs that another library makes of an encoder: what is traced, and the comparison with PyTorch."""
+"""Tracing of an encoder for another library: example inputs, and the comparison of its graph with PyTorch."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ INPUTS = ("input_ids", "attention_mask")
 """Names of the arguments of `TraceableEncoder.forward`."""
 
 TEXT = "Two small birds sing in the old tree behind the house, and nobody hears them!"
-"""A text whose tokens are traced and compared."""
+"""A text whose tokens are the example inputs."""
 
 LENGTH = 6
-"""Tokens of the longer text that is traced."""
+"""Tokens of the longer text in the example inputs."""
 
 TOLERANCE = 1e-4
 """Largest difference from PyTorch's vectors, relative to the largest value of a batch."""
 
 SHAPES = ((1,), (2, 1), (3, 9, 5, 9, 1), (9, 9, 9), (24, 2))
-"""The texts of each batch, by their lengths in tokens: other numbers of rows and tokens than were traced."""
+"""Lengths in tokens of the texts of each batch to compare; rows and lengths are not those of the trace."""
 
 
 def parts_of(backbone: BuiltBackbone, module: EncoderModule) -> str:
-    """Return what a graph is made of, for messages."""
+    """Return the backbone and the pooler of a graph, for messages."""
     release, pooler = release_of(type(backbone).__module__), module.owners[1].name
     return f"the backbone of {release} with the pooler `{pooler}`"
 
@@ -47,7 +47,7 @@ def sample_ids(backbone: BuiltBackbone) -> NDArray[np.int32]:
 
 
 def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
-    """Return ids and mask of two texts, `(2, LENGTH)`, one of which is padded, of tokens among `ids`."""
+    """Return ids and mask of two texts, `(2, LENGTH)`, one of which is padded; tokens are from `ids`."""
     row = torch.tensor(ids, dtype=torch.int64).repeat(LENGTH)[:LENGTH]
     rows = row.repeat(2, 1)
     mask = torch.ones_like(rows)
@@ -57,11 +57,11 @@ def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
 
 @contextlib.contextmanager
 def quiet_tracing() -> Iterator[None]:
-    """Silence what tracing warns of: that it is deprecated, and that sizes may be constants.
+    """Silence the warnings of tracing: that it is deprecated, and that sizes may become constants.
 
-    Sizes that were taken for constants are found by `require_same_vectors`. What a trace that fails leaves behind
-    in the process is put back: OpenVINO sets the root logger to ERROR, and torch's exporter to ONNX switches off
-    the cache of autocast, without which training in bf16 keeps a copy of the weights for each pass.
+    `require_same_vectors` finds sizes that did. Settings of the process that a failed trace leaves behind are
+    restored: OpenVINO sets the root logger to ERROR, and torch's exporter to ONNX switches off autocast's
+    cache, without which training in bf16 keeps a copy of the weights for each pass.
     """
     root_logger = logging.getLogger()
     level = root_logger.level
@@ -77,7 +77,7 @@ def quiet_tracing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_log() -> Iterator[None]:
-    """Silence what libraries log below ERROR."""
+    """Silence log messages below ERROR."""
     logging.disable(logging.WARNING)
 
     try:
@@ -93,10 +93,10 @@ def require_same_vectors(
     longest: int,
     parts: str,
 ) -> None:
-    """Compare a graph with its module on batches of many shapes, of tokens among `ids`.
+    """Compare a graph with its module on batches of many shapes, whose tokens are from `ids`.
 
     Raises:
-        ModelError: if a vector differs, as where a part computes with a size as a number.
+        ModelError: if a vector differs, such as where tracing made a size a constant.
     """
     worst = 0.0
     for vectors, expected in _vectors_of_both(project, encoder, ids, longest):

@@ -1,4 +1,4 @@
-"""What the settings of a stage mean for an engine, and the checks of them before training."""
+"""Checks and interpretation of a stage's settings, for any engine that trains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 
 def common_width(encoders: Mapping[str, Any], training: Training) -> int:
-    """Return the width of the vectors that a loss compares. Raises `RunError` if they differ."""
+    """Return the width of the vectors that a loss compares. Raises `RunError` if encoders differ in it."""
     (first, start), *others = widths(training, encoders).items()
     for name, width in others:
         if width != start:
@@ -30,7 +30,7 @@ def common_width(encoders: Mapping[str, Any], training: Training) -> int:
 
 
 def refuse_predictions(training: Training, why: str) -> None:
-    """Raise `RunError` if the loss predicts tokens, which an engine does not train."""
+    """Raise `RunError` if the loss predicts tokens, for an engine that cannot train that; `why` is a clause."""
     if training.loss.traits.predicts:
         raise RunError(
             f"the loss `{training.loss.name}` predicts tokens, and {why}; train it in one process on the "
@@ -39,7 +39,7 @@ def refuse_predictions(training: Training, why: str) -> None:
 
 
 def keys_of(training: Training) -> frozenset[str]:
-    """Return the columns that a moving average encodes; see `LossTraits.momentum`."""
+    """Return the columns of keys, which a moving average encodes; see `LossTraits.momentum`."""
     loss = training.loss.traits
     if loss.momentum is None:
         return frozenset()
@@ -48,8 +48,9 @@ def keys_of(training: Training) -> frozenset[str]:
 
 
 def keyed_towers(training: Training) -> list[str]:
-    """Return the encoders that have a moving average. Raises `RunError` for one that nothing trains."""
-    keys, keyed = keys_of(training), []
+    """Return the encoders of keys. Raises `RunError` for an encoder of nothing else, which is not trained."""
+    keys = keys_of(training)
+    keyed = []
     for name in dict.fromkeys(training.towers.values()):
         columns = {column for column, of in training.towers.items() if of == name}
         if columns <= keys:
@@ -73,9 +74,9 @@ def require_trainable(
     parameters: Tensors,
     bf16: bool,
 ) -> None:
-    """Raise `RunError` if an encoder has no trainable weights, or has them in an untrainable type.
+    """Raise `RunError` if an encoder has no trainable weights, or weights of a dtype that cannot be trained.
 
-    With `alone` it is the only one of the stage.
+    `alone`: it is the only encoder of the stage.
     """
     called = f"the encoder `{name}`"
     if alone:
@@ -102,15 +103,15 @@ def require_trainable(
 
 
 def texts_a_row(training: Training, tower: str) -> int:
-    """Return how many texts a row of a column of this tower has, one a prompt."""
+    """Return the number of texts per row and column of this tower: one for each of its prompts."""
     return training.ensembles.get(tower, (1, "mean"))[0]
 
 
 def joined(training: Training, tower: str, vectors: Any) -> Any:
-    """Return one vector a row, the mean or the concatenation of those of a tower's prompts.
+    """Return one vector per row: the mean or the concatenation of its vectors under a tower's prompts.
 
-    `vectors`, `(prompts * rows, width)`, are those of all rows under the first prompt, then under the second,
-    and so on; a tensor of any library.
+    `vectors`, `(prompts * rows, width)`, has all rows under the first prompt, then all rows under the second,
+    and so on. It may be a tensor of any library.
     """
     count, how = training.ensembles.get(tower, (1, "mean"))
     if count == 1:
@@ -125,7 +126,7 @@ def joined(training: Training, tower: str, vectors: Any) -> Any:
 
 
 def widths(training: Training, encoders: Mapping[str, Any]) -> dict[str, int]:
-    """Return the width of what a loss sees of each encoder."""
+    """Return the width of each encoder's vectors as the loss gets them."""
     widths = {}
     for name, encoder in encoders.items():
         count, how = training.ensembles.get(name, (1, "mean"))
@@ -139,33 +140,30 @@ def widths(training: Training, encoders: Mapping[str, Any]) -> dict[str, int]:
 def settings_of(
     module: nn.Module, loss: Loss, prefix: str
 ) -> dict[str, ParameterSettings]:
-    """Return the settings of those parameters of a loss's module that have some.
-
-    They are by the parameters' names in the module, with `prefix` before them.
+    """Return the `parameter_settings` of a loss's module, by the parameters' names after `prefix`.
 
     Raises:
-        PluginError: if the module names no parameter of its own, or has no settings for it.
+        PluginError: if a name is that of no parameter, or the settings have another type.
     """
+    parameters = dict(module.named_parameters())
     settings: dict[str, ParameterSettings] = {}
     for place, part in module.named_modules():
         for name, value in getattr(part, "parameter_settings", {}).items():
-            path = f"{place}.{name}" if place else name
-            settings[path] = returned(value, ParameterSettings, loss, "build")
+            path = name
+            if place:
+                path = f"{place}.{name}"
+            if path not in parameters:
+                wrong = f"built a module with `parameter_settings` of `{path}`, which is none"
+                raise fault(loss, "build", wrong)
 
-    parameters = dict(module.named_parameters())
-    for path in settings:
-        if path not in parameters:
-            raise fault(
-                loss,
-                "build",
-                f"built a module with `parameter_settings` of `{path}`, which is none",
-            )
+            special = returned(value, ParameterSettings, loss, "build")
+            settings[prefix + path] = special
 
-    return {prefix + path: special for path, special in settings.items()}
+    return settings
 
 
 def rate_factor(settings: ParameterSettings, optimizer: Optimizer) -> float:
-    """Return what the learning rate of a step is multiplied by for a parameter with these settings."""
+    """Return the multiplier of the learning rate for a parameter with these settings."""
     if settings.lr is None:
         return 1.0
 
@@ -175,7 +173,7 @@ def rate_factor(settings: ParameterSettings, optimizer: Optimizer) -> float:
 def require_decay(
     settings: Mapping[str, ParameterSettings], optimizer: Optimizer
 ) -> None:
-    """Raise `RunError` if a parameter is to have a weight decay, and the optimiser has none."""
+    """Raise `RunError` if a parameter has a weight decay of its own, and the optimiser supports none."""
     for name, special in settings.items():
         if special.weight_decay is not None and not hasattr(optimizer, "weight_decay"):
             raise RunError(

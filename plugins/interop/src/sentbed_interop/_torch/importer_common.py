@@ -1,4 +1,4 @@
-"""Code shared by the importers: settings, weights, and the encoder of a table."""
+"""Code shared by the importers: reading of settings and weights, building of an encoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed.helpers import foreign, read_file
 T = TypeVar("T")
 
 LARGEST_JSON = 1 << 26
-"""Bytes of the largest file of settings."""
+"""Largest size of a file of settings, in bytes."""
 
 T5 = ("t5", "mt5", "umt5")
 KINDS: Mapping[type, str] = {
@@ -25,7 +25,7 @@ KINDS: Mapping[type, str] = {
     list: "a list",
     str: "a text",
 }
-"""Names of types, for messages."""
+"""Descriptions of types, for messages."""
 
 
 def read_json(file: Path, kind: type = dict) -> Any:
@@ -107,7 +107,7 @@ def backbone_for(config: Mapping[str, Any], place: object) -> str:
 
 
 def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
-    """Build the encoder of a table `[encoder]` made from `source`. Raises `ModelError`."""
+    """Build an encoder from a table like `[encoder]` of a recipe. Raises `ModelError`, naming `source`."""
     try:
         return Encoder.of(table)
     except RecipeError as error:
@@ -124,10 +124,10 @@ def read_weights(file: Path) -> dict[str, torch.Tensor]:
 def set_linear(
     layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file: Path
 ) -> None:
-    """Set the weights of a linear layer, `weight` and optionally `bias`, by default 0.
+    """Set the weights of a linear layer to `weight` and `bias`; the bias is 0 if it is missing.
 
     Raises:
-        ModelError: if they have another shape, or are not finite.
+        ModelError: if a shape differs, or values are not finite.
     """
     values = dict(weights)
     if layer.bias is not None:

@@ -1,4 +1,4 @@
-"""Documentation beside a graph: its use in words, in code and for programs."""
+"""Documentation of an exported graph: a README with code, and facts as JSON for programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from sentbed import Encoder, __version__
 from sentbed.helpers import write_atomic
 from sentbed.tools import MASK
+from sentbed_hardware.engine_parts.traced_graph import INPUTS
 
-from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
+from sentbed_interop._torch.onnx_graph import OUTPUT
 
 FACTS = "sentbed_onnx.json"
 
@@ -66,23 +67,25 @@ def write_facts(
     encoder: Encoder, directory: Path, opset: int, difference: float
 ) -> None:
     """Write the facts for programs."""
+    recipe, tokenizer = encoder.recipe, encoder.backbone.tokenizer
+    prompt = recipe.resolved_prompt
     template = None
     text_rules = "none"
-    if (prompt := encoder.recipe.resolved_prompt) is not None:
+    if prompt is not None:
         template = str(prompt.template)
         text_rules = prompt.normalizer
     facts = {
         "sentbed": __version__,
         "opset": opset,
-        "inputs": list(INPUTS),
+        "inputs": INPUTS,
         "output": OUTPUT,
         "width": encoder.width,
-        "normalized": encoder.recipe.head.normalize,
+        "normalized": recipe.head.normalize,
         "similarity": _similarity(encoder),
-        "max_length": encoder.recipe.max_length,
-        "pad_id": encoder.backbone.tokenizer.pad_id,
+        "max_length": recipe.max_length,
+        "pad_id": tokenizer.pad_id,
         "template": template,
-        "mask_token": encoder.backbone.tokenizer.mask_token,
+        "mask_token": tokenizer.mask_token,
         "text_rules": text_rules,
         "difference": difference,
     }
@@ -106,7 +109,7 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
             prefix=resolved.template.prefix,
             suffix=resolved.template.suffix.replace(MASK, tokenizer.mask_token or MASK),
         )
-        # A sentence is cut, its template never.
+        # The code above truncates the sentence, but not its template.
         truncation = padding
         texts = "[prompt(text) for text in texts]"
         empty = ""
@@ -136,6 +139,7 @@ def _similarity(encoder: Encoder) -> str:
 
 
 def _beside(directory: Path) -> str:
+    """Return a sentence on the file of weights beside the graph, if there is one."""
     if not (directory / "model.onnx.data").is_file():
         return ""
     return " The weights are in\n`model.onnx.data`, which has to stay beside it."
@@ -146,5 +150,6 @@ def _empty(encoder: Encoder) -> str:
     tokenizer: Any = encoder.backbone.tokenizer
     if tokenizer.original.backend_tokenizer.encode("").ids:
         return ""
-    taken = tokenizer.encode([""], 1).ids[0]
-    return f"\nAn empty text has no token and no vector here; sentbed takes it for the id {taken}.\n"
+
+    token = tokenizer.encode([""], 1).ids[0]
+    return f"\nAn empty text has no token and no vector here; sentbed takes it for the id {token}.\n"

@@ -1,4 +1,4 @@
-"""A prompt inside a tokenizer: text rules and seams as normalizers, the rest of the template as ids."""
+"""A tokenizer that adds the prompt itself: partly by normalizers, partly as ids around the text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tokenizers.processors import TemplateProcessing
 
 from sentbed_interop._torch.sentence_transformers_names import PREFIX, SUFFIX
 
-WHITE = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if c.isspace())
-"""The characters that `str.strip` removes, which differ slightly from regular expressions' white space."""
+WHITE = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
+"""The characters that `str.strip` removes, which differ slightly from white space in regular expressions."""
 
 RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "none": (),
@@ -25,7 +25,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
 """The text rules of a recipe's prompt, as successive replacements."""
 
 BEFORE_A_WORD = re.compile(r"(?<=\S)\s(?=\S)")
-"""Where a template may be cut: byte-level and SentencePiece vocabularies begin a new piece at a space."""
+"""Places where a template may be cut: byte-level and SentencePiece vocabularies start a new token at a space."""
 
 
 @attrs.frozen
@@ -35,9 +35,9 @@ class Cut:
     prefix: str
     suffix: str
     first: int
-    """`prefix[:first]` is given as ids, the rest is tokenised with the sentence."""
+    """`prefix[:first]` is added as ids, the rest is tokenised with the sentence."""
     last: int
-    """`suffix[last:]` is given as ids, the rest is tokenised with the sentence."""
+    """`suffix[last:]` is added as ids, the rest is tokenised with the sentence."""
 
     @property
     def seam(self) -> str:
@@ -51,7 +51,7 @@ class Cut:
 
 
 def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
-    """Yield ways to cut a template, from the one with the most ids to the one without any."""
+    """Yield the ways to cut a template, from the one with the most ids to the one without ids."""
     template = prompt.template
     prefix = template.prefix.lstrip()
     suffix = template.suffix.replace(MASK, mask_token or MASK).rstrip()
@@ -67,7 +67,7 @@ def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
 def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Tokenizer:
     """Return a copy of the tokenizer that puts the prompt around each text.
 
-    Truncation comes before the post-processor, so ids are never truncated.
+    The prompt's ids are never truncated, since the post-processor adds them after truncation.
     """
     if prompt.normalizer not in RULES:
         raise ModelError(
@@ -100,14 +100,15 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
 
 
 def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
-    """Yield the steps that change a text before it is tokenised: text rules, white space, seams."""
+    """Yield the normalizers for a text: text rules, white space, and the template's text around it."""
     for pattern, content in RULES[text_rules]:
         yield normalizers.Replace(Regex(pattern), content)
     if not cut.prefix:
         yield normalizers.Replace(Regex(rf"\A[{WHITE}]+"), "")
     if not cut.suffix:
         yield normalizers.Replace(Regex(rf"[{WHITE}]+\z"), "")
-    if head := cut.prefix[cut.first :]:
+    head = cut.prefix[cut.first :]
+    if head:
         yield normalizers.Prepend(head)
     if cut.seam:
         yield normalizers.Replace(Regex(r"\z"), cut.seam)
@@ -116,15 +117,13 @@ def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
 def _special_token(
     name: str, ids: Sequence[int], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    return {
-        "id": name,
-        "ids": ids,
-        "tokens": [tokenizer.id_to_token(token) for token in ids],
-    }
+    """Return the description of a named sequence of ids for `TemplateProcessing`."""
+    tokens = [tokenizer.id_to_token(token) for token in ids]
+    return {"id": name, "ids": ids, "tokens": tokens}
 
 
 def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:
-    """Return the ids before and after the sentence: special tokens, and the template's beyond its cuts."""
+    """Return the ids to add before and after the sentence: special tokens, and the template's outer parts."""
     text = "a"
     whole = cut.prefix + text + cut.suffix
     bare = tokenizer.encode(whole, add_special_tokens=False)

@@ -1,4 +1,4 @@
-"""Prompts that a format with one plain pass over a text cannot have."""
+"""Prompts that the formats of other libraries do not support."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sentbed.tools import INSTRUCTION
 
 
 def require_plain_prompt(encoder: Encoder, target: str) -> None:
-    """Raise `ModelError` for several prompts, layers of a prompt, or a template with the sentence twice."""
+    """Raise `ModelError` for several prompts, a prompt with layers, or a template with the sentence twice."""
     recipe = encoder.recipe
     if len(recipe.prompts) > 1:
         raise ModelError(
@@ -29,7 +29,7 @@ def require_plain_prompt(encoder: Encoder, target: str) -> None:
 
 
 def require_no_task_prompts(encoder: Encoder, target: str) -> None:
-    """Raise `ModelError` for prompts of tasks, where a format has one prompt for all texts."""
+    """Raise `ModelError` for prompts for tasks, in formats with one prompt for all texts."""
     if encoder.recipe.task_prompts:
         raise ModelError(
             f"the encoder has prompts for {listed(encoder.recipe.task_prompts)}, and {target} has one prompt "
@@ -38,10 +38,11 @@ def require_no_task_prompts(encoder: Encoder, target: str) -> None:
 
 
 def prompts_before_texts(encoder: Encoder) -> dict[str, str]:
-    """Return the prompts of tasks as texts that go before a text, by key.
+    """Return the prompts for tasks as texts that precede a sentence, by key.
 
     Raises:
-        ModelError: for a prompt that is more than that, or where the encoder also has a prompt of its own.
+        ModelError: for a prompt that is not only a text before the sentence, or if the encoder also has a
+            prompt for all texts.
     """
     recipe = encoder.recipe
     task_prompts = recipe.task_prompts or {}

@@ -1,4 +1,4 @@
-"""Comparison of an exported folder's vectors, computed from its files, with the encoder's."""
+"""Comparison of the vectors of an exported folder with the encoder's."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 TOLERANCE = {"float32": 1e-5}
-"""Largest difference, relative to the largest value."""
+"""Precision of the weights -> largest difference, relative to the largest value."""
 ROUGH = 0.1
-"""The same for weights below fp32, with which the encoder computes in their precision."""
+"""The same for other precisions, in which the encoder also computes."""
 
 
 def require_same_vectors(

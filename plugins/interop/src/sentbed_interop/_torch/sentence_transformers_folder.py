@@ -1,4 +1,4 @@
-"""The folder of an encoder for sentence-transformers: its modules, their files, a README."""
+"""Export of an encoder to a folder of sentence-transformers: modules, their files, a README."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ REASONS = {
     "logits": "it reads the logits of a language-modelling head",
     "mask-token": "it reads the state of the mask token",
 }
-"""Reasons why sentence-transformers has no equivalent of a pooler with these needs."""
+"""Need of a pooler -> the reason why sentence-transformers has no equivalent."""
 
 
 @attrs.frozen(eq=False)
@@ -108,7 +108,7 @@ def _write_static(
     prompts: Mapping[str, str],
     verify: bool,
 ) -> tuple[str, ...]:
-    """Write what belongs to a table of token vectors and is not there yet; nothing differs from the encoder.
+    """Complete the folder of a static encoder, which already has the table; there are no differences.
 
     Raises:
         ModelError: as `write_folder`.
@@ -133,7 +133,7 @@ def _joined(layers: Sequence[Dense]) -> torch.nn.Sequential:
 def _write_modules(
     directory: Path, first: Sequence[str], layers: Sequence[Dense], encoder: Encoder
 ) -> None:
-    """Write the list of modules, `first` and those of the head, and the directories of linear layers."""
+    """Write the list of modules, `first` and those of the head, and the files of the linear layers."""
     types = [*first, *["Dense"] * len(layers)]
     if encoder.recipe.head.normalize:
         types.append("Normalize")
@@ -144,10 +144,9 @@ def _write_modules(
         if number == 0:
             path = ""
         # Release 6 has moved the classes, but still accepts these names.
-        module_class = f"sentence_transformers.models.{name}"
-        entries.append(
-            {"idx": number, "name": str(number), "path": path, "type": module_class}
-        )
+        kind = f"sentence_transformers.models.{name}"
+        entry = {"idx": number, "name": str(number), "path": path, "type": kind}
+        entries.append(entry)
 
     _write_json(directory / "modules.json", entries)
     for number, layer in enumerate(layers, len(first)):
@@ -155,7 +154,7 @@ def _write_modules(
 
 
 def _write_pooling(directory: Path, pooling: str, width: int) -> None:
-    """Write the settings of pooling, behind the transformer."""
+    """Write the settings of the module `Pooling`."""
     config: dict[str, Any] = {"word_embedding_dimension": width}
     for mode, key in POOLING.items():
         config[key] = mode == pooling
@@ -164,7 +163,7 @@ def _write_pooling(directory: Path, pooling: str, width: int) -> None:
 
 
 def _write_settings(directory: Path, max_seq_length: int, dtype: str) -> None:
-    """Write the settings of the transformer."""
+    """Write the settings of the module `Transformer`."""
     transformer: dict[str, Any] = {
         "max_seq_length": max_seq_length,
         "do_lower_case": False,
@@ -178,7 +177,7 @@ def _write_settings(directory: Path, max_seq_length: int, dtype: str) -> None:
 def _write_prompts(
     directory: Path, prompts: Mapping[str, str], similarity: str
 ) -> None:
-    """Write the settings of the whole: the prompts of tasks, and the similarity."""
+    """Write the settings of the whole model: the prompts for tasks, and the similarity."""
     whole: dict[str, Any] = {
         "prompts": dict(prompts),
         "default_prompt_name": None,

@@ -1,10 +1,10 @@
-"""The tokenizer of an exported folder, with a check that its ids equal the encoder's."""
+"""The tokenizer of an exported folder, and the check that its ids equal the encoder's."""
 
 from __future__ import annotations
 
 import json
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ SIGNS = (
     "\u00a0",
     "\t",
 )
-"""First and last characters of test texts: those that a template's punctuation may merge with."""
+"""First and last characters of test texts, with which a template's punctuation may merge into one token."""
 
 ENDS = tuple(".?!\"'),")
 
@@ -50,19 +50,26 @@ SENTENCES = (
     "WORD word WoRd",
 )
 
-BATTERY = (
-    *SENTENCES,
-    *SIGNS,
-    *(
-        text
-        for sign in SIGNS
-        for text in (f"{sign}word", f"word{sign}", f"{sign} two words {sign}", sign * 3)
-    ),
-    *(f"word{first}{second}" for first, second in product(ENDS, ENDS)),
-)
+
+def _battery() -> Iterator[str]:
+    """Yield texts that tokenizers may treat in different ways."""
+    yield from SENTENCES
+    yield from SIGNS
+    for sign in SIGNS:
+        yield f"{sign}word"
+        yield f"word{sign}"
+        yield f"{sign} two words {sign}"
+        yield sign * 3
+
+    for first, second in product(ENDS, ENDS):
+        yield f"word{first}{second}"
+
+
+BATTERY = tuple(_battery())
+"""Texts whose ids are compared."""
 
 LONG = (" ".join(SENTENCES) + " ") * 40
-"""Longer than most `max_length`."""
+"""A text longer than most `max_length`."""
 
 BLANK = ("", "   ")
 

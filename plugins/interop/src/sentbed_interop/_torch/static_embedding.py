@@ -1,4 +1,4 @@
-"""A table of token vectors as the module `StaticEmbedding` of sentence-transformers."""
+"""Static encoders, tables of token vectors, as the module `StaticEmbedding` of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def holds_table(directory: Path) -> bool:
 
 
 def require_static(encoder: Encoder, pooling: str) -> None:
-    """Raise `ModelError` if `StaticEmbedding` pools otherwise, or has no place for the prompt."""
+    """Raise `ModelError` for a pooling that `StaticEmbedding` does not have, or for a prompt."""
     if pooling != "mean":
         raise ModelError(
             f"the pooler `{encoder.recipe.pooler.name}` cannot be exported with a table of token vectors: "
@@ -54,7 +54,7 @@ def require_static(encoder: Encoder, pooling: str) -> None:
 
 
 def set_longest_text(directory: Path, max_length: int) -> None:
-    """Have the tokenizer cut texts as the encoder does: the module itself has no limit."""
+    """Set the tokenizer's truncation, since the module itself has no limit."""
     file = str(directory / TOKENIZER_FILE)
     tokenizer = tokenizers.Tokenizer.from_file(file)
     tokenizer.enable_truncation(max_length)
@@ -62,7 +62,7 @@ def set_longest_text(directory: Path, max_length: int) -> None:
 
 
 def longest_text(directory: Path, default: int) -> int:
-    """Return the tokens at which the tokenizer of a module cuts texts, or the default."""
+    """Return the length to which a module's tokenizer truncates texts, at most the default."""
     file = directory / TOKENIZER_FILE
     truncation = json.loads(read_file(file, LARGEST_JSON)).get("truncation")
     if not isinstance(truncation, dict):

@@ -49,59 +49,61 @@ class AheadCompiled(Compiled):
         static = options.get("static_argnums", ())
 
         def call(*arguments: Any) -> Any:
-            shapes = [
-                a if n in static else jax.tree.map(_shape, a)
-                for n, a in enumerate(arguments)
-            ]
-            traced = jitted.trace(*shapes)
-            lowered = traced.lower(lowering_platforms=("tpu",))
+            shapes = []
+            for number, argument in enumerate(arguments):
+                if number in static:
+                    shapes.append(argument)
+                else:
+                    shapes.append(jax.tree.map(_shape, argument))
+
+            lowered = jitted.trace(*shapes).lower(lowering_platforms=("tpu",))
             record = {
                 "function": getattr(function, "__qualname__", "?"),
                 "bytes": len(lowered.as_text()),
             }
             self.shapes += counted
             self.lowered.append(record)
-            out = lowered.out_info
-            placed = options.get("out_shardings")
+            shardings = options.get("out_shardings")
             if self.compiles:
                 compiled = lowered.compile()
-                cost, memory = (
-                    compiled.cost_analysis() or {},
-                    compiled.memory_analysis(),
-                )
-                record |= {
-                    "flop": cost.get("flops"),
-                    "temporary_bytes": memory.temp_size_in_bytes,
-                }
-                placed = compiled.output_shardings
-            if placed is None:
-                return jax.tree.map(
-                    lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), out
-                )
+                cost = compiled.cost_analysis() or {}
+                record["flop"] = cost.get("flops")
+                memory = compiled.memory_analysis()
+                record["temporary_bytes"] = memory.temp_size_in_bytes
+                shardings = compiled.output_shardings
+
+            result = lowered.out_info
+            if shardings is None:
+                return jax.tree.map(_shape_of, result)
+
             return jax.tree.map(
-                lambda info, sharding: jax.ShapeDtypeStruct(
-                    info.shape, info.dtype, sharding=sharding
-                ),
-                out,
-                jax.tree.broadcast(placed, out),
+                _shape_of, result, jax.tree.broadcast(shardings, result)
             )
 
         return call
 
 
 def _shape(value: Any) -> Any:
+    """Return the shape of an argument, which may be a number."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
-    value = value if isinstance(value, jax.Array) else np.asarray(value)
-    return jax.ShapeDtypeStruct(value.shape, value.dtype)
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value)
+
+    return _shape_of(value)
+
+
+def _shape_of(value: Any, sharding: Any = None) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=sharding)
 
 
 def described(topology: str) -> list[Any]:
     """Return the devices of a topology such as `v5e:2x4`; raises `RuntimeUnavailableError` without libtpu."""
     try:
-        return list(
-            topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
+        description = topologies.get_topology_desc(
+            platform="tpu", topology_name=topology
         )
+        return list(description.devices)
     except Exception as error:  # what libtpu raises for want of itself or of a topology has no common class
         raise RuntimeUnavailableError(
             f"XLA's compiler for TPUs does not know `{topology}` here: {error}; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -47,13 +48,17 @@ def build_engine(
     if platform == "tpu" and not jax.config.values["jax_compilation_cache_dir"]:
         # A large model takes minutes to compile, and the next run needs the same shapes.
         jax.config.update("jax_compilation_cache_dir", str(cache_root() / "xla"))
+
     count = len(claimed)
+    precision = "fp32"
+    if bf16:
+        precision = "bf16"
     facts = {
         "runtime": "tpu",
         "platform": platform,
         "device": claimed[0].device_kind,
         "devices": count,
-        "precision": "bf16" if bf16 else "fp32",
+        "precision": precision,
         "lengths": list(lengths),
         "jax": jax.__version__,
         "torchax": version("torchax"),
@@ -62,11 +67,13 @@ def build_engine(
         facts["parallel"] = parallel
     if processes.world > 1:
         facts["processes"] = processes.world
+
     layout = Layout.over(claimed, parallel == "fsdp")
     buckets = Buckets(lengths, token_budget * count, count)
     engine = JaxEngine(JaxDevices(layout, buckets, bf16, processes), facts)
     if processes.world > 1 and processes.first:
         Lead(engine)
+
     return engine
 
 
@@ -80,11 +87,13 @@ def join(nodes: int, platform: str) -> Processes:
     processes = process_group.join(torch.device("cpu"), asked_for=nodes, sharded=True)
     if processes.world == 1:
         return processes
+
     if processes.first:
         with socket.socket() as free:
             free.bind(("", 0))
             port = free.getsockname()[1]
         processes.store.set(ADDRESS, f"{os.environ['MASTER_ADDR']}:{port}")
+
     address = processes.store.get(ADDRESS).decode()
     if platform == "cpu":
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -100,12 +109,12 @@ def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
     """
     if platform == "cpu":
         devices = devices or 1
-        try:
+        # An error means that JAX runs already in this process, with the devices that it has.
+        with suppress(RuntimeError):
             jax.config.update("jax_platforms", "cpu")
             if devices > 1:
                 jax.config.update("jax_num_cpu_devices", devices)
-        except RuntimeError:
-            pass  # JAX runs already in this process, with what it has
+
     try:
         present = jax.devices(platform)
     except RuntimeError as error:
@@ -113,14 +122,20 @@ def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
             f'JAX finds no {platform.upper()}: {error}; use `platform = "cpu"` to try this '
             "runtime without one, or the runtime `cpu` or `cuda`"
         ) from error
-    by_process = [
-        [device for device in present if device.process_index == rank]
-        for rank in range(processes)
-    ]
+
+    by_process: list[list[Any]] = [[] for _ in range(processes)]
+    for device in present:
+        by_process[device.process_index].append(device)
+
     fewest = min(map(len, by_process))
     if devices is not None and devices > fewest:
         message = f"`devices` is {devices}, and JAX has {fewest} here; set `devices = {fewest}`"
         if platform == "cpu":
             message += f", or XLA_FLAGS=--xla_force_host_platform_device_count={devices} in the environment"
         raise RuntimeUnavailableError(message)
-    return [device for of_process in by_process for device in of_process[:devices]]
+
+    claimed = []
+    for of_process in by_process:
+        claimed += of_process[:devices]
+
+    return claimed

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.protocols import BuiltBackbone, PlacedEncoder, TokenBatch
+from sentbed.protocols import BuiltBackbone, TokenBatch
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     host_arguments,
     origin_of_nan,
     require_finite,
 )
-from sentbed_hardware.engine_parts.encoder_module import (
-    BACKBONE_DIRECTORY,
-    MODULES_FILE,
-    EncoderModule,
-    save_modules,
-)
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
+from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalEncoder
 
+Pending: TypeAlias = tuple[jax.Array, int]
+"""Vectors of a padded batch, which may not have been computed yet, and the number of its rows without padding."""
 
-class JaxEncoder(PlacedEncoder):
+
+class JaxEncoder(ModuleEncoder):
     """Backbone, pooler and head as arrays on the devices.
 
-    `weights` are the arrays, of which some may be given; `facts` are the engine's. The torch module on the
-    host keeps the structure, and gets the weights for saving.
+    `weights` are arrays that are on the devices already; the others are copied from `module`. `facts` are the
+    engine's. The torch module on the host keeps the structure, and gets the weights for saving.
     """
 
     def __init__(
@@ -43,32 +43,26 @@ class JaxEncoder(PlacedEncoder):
         module: EncoderModule,
         weights: Arrays | None = None,
     ) -> None:
+        super().__init__(backbone, module)
         self.devices = devices
         self.facts = facts
         self.processes = devices.processes
         self.asynchronous = devices.processes.world == 1
-        self.backbone = backbone
-        self.module: EncoderModule = module
-        self.width, self.trained_width = module.width, module.trained_width
-        self.fitted_on = module.fitted_on
-        self.parameter_counts = module.parameter_counts
+        self.pad_id = backbone.tokenizer.pad_id
         self.function = FunctionalEncoder(module, devices.bf16)
-        arrays_given = weights or {}
-        new = {
-            name: value
-            for name, value in self.function.weights().items()
-            if name not in arrays_given
-        }
-        self.weights = {**arrays_given, **devices.layout.put(new)}
 
-        def encode(weights: Arrays, batch: Batch) -> jax.Array:
-            return self.function(
-                weights, batch, jax.random.key_data(jax.random.key(0)), "eval"
-            )
-
+        self.weights = dict(weights or {})
+        on_host = self.function.weights()
+        new = {name: on_host[name] for name in on_host if name not in self.weights}
+        self.weights |= devices.layout.put(new)
         self._encode = devices.compiled.jit(
-            encode, counted=True, out_shardings=devices.layout.rows
+            self._encoded, counted=True, out_shardings=devices.layout.rows
         )
+
+    def _encoded(self, weights: Arrays, batch: Batch) -> jax.Array:
+        """Return the vectors of a batch; nothing is drawn from the key."""
+        key = jax.random.key_data(jax.random.key(0))
+        return self.function(weights, batch, key, "eval")
 
     @property
     def longest(self) -> int:
@@ -92,17 +86,18 @@ class JaxEncoder(PlacedEncoder):
         if self.processes.leads:
             yield from map(self.encode, batches)
             return
-        before: tuple[list[tuple[jax.Array, int]], TokenBatch] | None = None
-        for batch in batches:
-            now = list(self._started(batch)), batch
-            if before is not None:
-                yield self._vectors(*before)
-            before = now
-        if before is not None:
-            yield self._vectors(*before)
 
-    def _started(self, batch: TokenBatch) -> Iterator[tuple[jax.Array, int]]:
-        """Start a batch, in pieces of the largest shape; yield pending vectors and their number."""
+        started: deque[tuple[list[Pending], TokenBatch]] = deque()
+        for batch in batches:
+            started.append((list(self._started(batch)), batch))
+            if len(started) > 1:
+                yield self._vectors(*started.popleft())
+
+        if started:
+            yield self._vectors(*started.popleft())
+
+    def _started(self, batch: TokenBatch) -> Iterator[Pending]:
+        """Start a batch, in pieces of the largest shape."""
         rows, tokens = batch.input_ids.shape
         buckets = self.devices.buckets
         length = buckets.length(tokens, self.longest)
@@ -110,22 +105,24 @@ class JaxEncoder(PlacedEncoder):
         for start in range(0, rows, most):
             piece = batch.select(slice(start, start + most))
             count = len(piece.input_ids)
-            piece = piece.widened(
-                buckets.rows(count, length), length, self.backbone.tokenizer.pad_id
-            )
-            yield self._encode(self.weights, self.place(piece)), count
+            padded = piece.widened(buckets.rows(count, length), length, self.pad_id)
+            yield self._encode(self.weights, self.place(padded)), count
 
     def _vectors(
-        self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch
+        self, started: Iterable[Pending], batch: TokenBatch
     ) -> NDArray[np.float32]:
-        parts = [self.devices.layout.fetch(pending)[:rows] for pending, rows in started]
-        vectors = np.concatenate([np.empty((0, self.width), np.float32), *parts])
-        return require_finite(vectors, batch, self.origin_of_nan)
+        """Wait for the vectors of a batch."""
+        parts = [np.empty((0, self.width), np.float32)]
+        for pending, rows in started:
+            parts.append(self.devices.layout.fetch(pending)[:rows])
+
+        return require_finite(np.concatenate(parts), batch, self.origin_of_nan)
 
     def origin_of_nan(self, batch: TokenBatch) -> str:
-        """Return which part gives NaN or infinity for a batch, as PyTorch computes it on the host; or ""."""
+        """Return which part gives NaN or infinity for a batch in PyTorch on the host; "" if none does."""
         if self.processes.world > 1:
             return ""
+
         self.to_host()
         self.module.eval()
         tensors, keywords = host_arguments(batch)
@@ -137,6 +134,7 @@ class JaxEncoder(PlacedEncoder):
         for name, _ in self.module.named_parameters():
             if not bool(jax.numpy.isfinite(self.weights[name]).all()):
                 return name
+
         return None
 
     def place(self, batch: TokenBatch) -> Batch:
@@ -156,15 +154,16 @@ class JaxEncoder(PlacedEncoder):
     @in_all_processes
     def to_host(self) -> None:
         """Copy the weights into the torch module."""
-        tensors = dict(self.module.named_parameters()) | dict(
-            self.module.named_buffers()
-        )
+        tensors: dict[str, torch.Tensor] = dict(self.module.named_parameters())
+        tensors |= self.module.named_buffers()
         with torch.no_grad():
             for name, array in self.weights.items():
                 value = self.devices.layout.fetch(array)
-                # torch does not accept NumPy's bf16, and fp32 represents all of its values.
-                exact = np.float32 if array.dtype == jax.numpy.bfloat16 else value.dtype
-                tensors[name].copy_(torch.from_numpy(np.array(value, exact)))
+                dtype = value.dtype
+                if dtype == jax.numpy.bfloat16:
+                    # torch does not accept NumPy's bf16, and fp32 represents all of its values.
+                    dtype = np.dtype(np.float32)
+                tensors[name].copy_(torch.from_numpy(np.array(value, dtype)))
 
     @in_all_processes
     def transformed(
@@ -172,11 +171,11 @@ class JaxEncoder(PlacedEncoder):
     ) -> JaxEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
         module = self.module.transformed(fit, on)
-        shared = {
-            name: value
-            for name, value in self.weights.items()
-            if not name.startswith("transform.")
-        }
+        shared = {}
+        for name, value in self.weights.items():
+            if not name.startswith("transform."):
+                shared[name] = value
+
         return JaxEncoder(self.devices, self.facts, self.backbone, module, shared)
 
     def fingerprint(self) -> str | None:
@@ -185,8 +184,7 @@ class JaxEncoder(PlacedEncoder):
         facts = [f"{name} {value}" for name, value in sorted(self.facts.items())]
         return self.module.fingerprint(facts)
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory: Path) -> Mapping[str, str]:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
         self.to_host()
-        self.backbone.save(directory / BACKBONE_DIRECTORY)
-        save_modules(self.module, directory / MODULES_FILE)
+        return super().save(directory)

@@ -31,7 +31,7 @@ from sentbed_tpu._jax.trainer import JaxTrainer
 
 
 class JaxEngine(TrainingEngine):
-    """The engine over the devices of one process, or of all; `facts` describe devices and precision."""
+    """The engine over the devices of one process, or of several; `facts` describe devices and precision."""
 
     def __init__(self, devices: JaxDevices, facts: Mapping[str, Any]) -> None:
         self.devices = devices
@@ -46,7 +46,7 @@ class JaxEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the counts of compilations and the peak memory of a device, the highest of all processes."""
+        """Return compilations and a device's peak memory, each the maximum over the processes."""
         by_process = self.processes.results(JaxEngine._counters, self)
         return highest_counters(by_process)
 
@@ -60,7 +60,7 @@ class JaxEngine(TrainingEngine):
 
     @in_all_processes
     def seed(self, seed: int) -> None:
-        """Seed initialisation, which torch does on the host, and dropout, which JAX does."""
+        """Seed torch, which initialises on the host, and JAX, which draws dropout."""
         torch.manual_seed(seed)
         self.key = jax.random.key(seed % 2**32)
 
@@ -82,7 +82,7 @@ class JaxEngine(TrainingEngine):
         """Prepare training of the encoders that `training.towers` names."""
         refuse_predictions(training, "this engine, on JAX, has no training of them")
         component = training.loss
-        # Its weights are drawn in one process and sent to all.
+        # The loss's weights are drawn in one process and sent to all.
         built = component.build(common_width(encoders, training))
         loss = returned(built, torch.nn.Module, component, "build")
         return self._trainer(encoders, training, loss)

@@ -41,16 +41,19 @@ class Layout:
         """Return the sharding of a weight of this shape, over its longest axis that divides evenly."""
         if not self.sharded:
             return self.whole
+
         count = self.mesh.size
-        fitting = [
-            axis
-            for axis, size in enumerate(shape)
-            if size % count == 0 and size >= count
-        ]
-        if not fitting:
+        longest = None
+        for axis, size in enumerate(shape):
+            divides_evenly = size >= count and size % count == 0
+            if divides_evenly and (longest is None or size > shape[longest]):
+                longest = axis
+
+        if longest is None:
             return self.whole
-        longest = max(fitting, key=lambda axis: shape[axis])
-        return NamedSharding(self.mesh, PartitionSpec(*(None,) * longest, AXIS))
+
+        before = [None] * longest
+        return NamedSharding(self.mesh, PartitionSpec(*before, AXIS))
 
     def weights(self, arrays: Mapping[str, Any]) -> dict[str, NamedSharding]:
         """Return the sharding of each of these weights."""
@@ -58,10 +61,8 @@ class Layout:
 
     def put(self, arrays: Mapping[str, Any]) -> dict[str, jax.Array]:
         """Put weights on the devices."""
-        return {
-            name: self.place(value, self.weight(np.shape(value)))
-            for name, value in arrays.items()
-        }
+        shardings = self.weights(arrays)
+        return {name: self.place(arrays[name], shardings[name]) for name in arrays}
 
     def place(self, value: Any, sharding: Any) -> jax.Array:
         """Put one array, which every process holds whole, on the devices."""
@@ -82,3 +83,9 @@ class Layout:
         # Computation is asynchronous, so a device's lack of memory shows here first.
         with fitting():
             return np.asarray(array)
+
+    def fetch_all(
+        self, arrays: Mapping[str, jax.Array]
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the whole of each array on the host, in every process."""
+        return {name: self.fetch(value) for name, value in arrays.items()}

@@ -23,6 +23,7 @@ def build_optax(
         return _adamw(optimizer, shapes)
     if isinstance(optimizer, Adafactor):
         return _adafactor(optimizer, shapes)
+
     return None
 
 

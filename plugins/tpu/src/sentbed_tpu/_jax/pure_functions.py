@@ -38,6 +38,7 @@ def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any
             arrays[name] = value.view(torch.int16).numpy().view(jax.numpy.bfloat16)
         else:
             arrays[name] = value.numpy()
+
     return arrays
 
 
@@ -61,8 +62,9 @@ class FunctionalEncoder:
 
     def __init__(self, module: EncoderModule, bf16: bool) -> None:
         self.module = module
-        self.autocast = torch.bfloat16 if bf16 else None
+        self.autocast = None
         if bf16:
+            self.autocast = torch.bfloat16
             _mend_autocast()
         self.env = torchax.default_env()
         for part in module.modules():
@@ -74,17 +76,18 @@ class FunctionalEncoder:
 
     def weights(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the module's weights and buffers on the host."""
-        return host_arrays(
-            dict(self.module.named_parameters()) | dict(self.module.named_buffers())
-        )
+        tensors: dict[str, torch.Tensor] = dict(self.module.named_parameters())
+        tensors |= self.module.named_buffers()
+        return host_arrays(tensors)
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Return the trained weights on the host."""
-        return {
-            name: value
-            for name, value in self.module.named_parameters()
-            if value.requires_grad
-        }
+        trained = {}
+        for name, value in self.module.named_parameters():
+            if value.requires_grad:
+                trained[name] = value
+
+        return trained
 
     def __call__(
         self, weights: Arrays, batch: Batch, key: jax.Array, mode: Mode
@@ -92,35 +95,29 @@ class FunctionalEncoder:
         """Encode one batch; fp32 `(batch, width)`."""
         self.module.train(mode != "eval")
         self.module.backbone.train(mode == "train")
-        env = self.env
-        with traced(env, key):
+        with traced(self.env, key):
             states = self._states(weights, batch)
-            rows = len(batch[0])
-            tensors = env.j2t_iso(
-                {f"module.{name}": value for name, value in weights.items()}
-            )
-            vectors = torch.func.functional_call(
-                _Finish(self.module), tensors, (states, rows, mode == "eval")
-            )
-            _require_unchanged(tensors, [*weights.values()])
-            result: jax.Array = env.t2j_iso(vectors)
+            prefixed = {f"module.{name}": value for name, value in weights.items()}
+            arguments = states, len(batch[0]), mode == "eval"
+            vectors = _call(self.env, _Finish(self.module), prefixed, arguments)
+            result: jax.Array = self.env.t2j_iso(vectors)
+
         return result
 
     def _states(self, weights: Arrays, batch: Batch) -> TokenStates:
         """Run the backbone, the only part in bf16 with that precision."""
-        prefix, env = "backbone.", self.env
-        arrays = {
-            name.removeprefix(prefix): w
-            for name, w in weights.items()
-            if name.startswith(prefix)
-        }
-        with env.override_property(autocast_dtype=self.autocast):
-            tensors = env.j2t_iso(arrays)
-            ids, mask, keywords = env.j2t_iso(batch)
-            states: TokenStates = torch.func.functional_call(
-                self.module.backbone, tensors, (ids, mask), keywords
+        prefix = "backbone."
+        of_backbone = {}
+        for name, value in weights.items():
+            if name.startswith(prefix):
+                of_backbone[name.removeprefix(prefix)] = value
+
+        with self.env.override_property(autocast_dtype=self.autocast):
+            ids, mask, keywords = self.env.j2t_iso(batch)
+            states: TokenStates = _call(
+                self.env, self.module.backbone, of_backbone, (ids, mask), keywords
             )
-        _require_unchanged(tensors, [*arrays.values()])
+
         return states
 
 
@@ -154,19 +151,45 @@ class FunctionalLoss:
     ) -> tuple[jax.Array, tuple[Arrays, Arrays | None]]:
         """Return the loss, a scalar, with its metrics and its next state, if it has one."""
         env = self.env
+        stateful = state is not None
         with traced(env, key):
-            arguments = (inputs,) if state is None else (inputs, state)
-            tensors = env.j2t_iso(weights | fixed)
-            output = torch.func.functional_call(
-                self.module, tensors, tuple(env.j2t_iso(arguments))
-            )
-            _require_unchanged(tensors, [*(weights | fixed).values()])
-            require_output(output, self.component, state is not None, recorded=False)
-            metrics = {
-                name: env.t2j_iso(value) for name, value in output.metrics.items()
-            }
-            after = None if state is None else dict(env.t2j_iso(dict(output.state)))
+            arguments = [env.j2t_iso(inputs)]
+            if stateful:
+                arguments.append(env.j2t_iso(state))
+            output = _call(env, self.module, weights | fixed, arguments)
+            require_output(output, self.component, stateful, recorded=False)
+
+            metrics = {}
+            for name, value in output.metrics.items():
+                metrics[name] = env.t2j_iso(value)
+            after = None
+            if stateful:
+                after = dict(env.t2j_iso(dict(output.state)))
             return env.t2j_iso(output.loss), (metrics, after)
+
+
+def _call(
+    env: Any,
+    module: torch.nn.Module,
+    weights: Arrays,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any] | None = None,
+) -> Any:
+    """Call a module with arrays as its weights and buffers.
+
+    Raises:
+        RunError: if the call changes one of them, since the change would be lost.
+    """
+    tensors = env.j2t_iso(weights)
+    result = torch.func.functional_call(module, tensors, tuple(arguments), keywords)
+    for name, before in weights.items():
+        if tensors[name].jax() is not before:
+            raise RunError(
+                f"`{name.removeprefix('module.')}` changes in a forward pass, which JAX cannot keep; make it "
+                "the state of a loss, or use the runtime `cpu` or `cuda`"
+            )
+
+    return result
 
 
 PRODUCTS = (
@@ -192,28 +215,18 @@ def _mend_autocast() -> None:
     Its table has operators of ATen, but torchax dispatches functions of torch, so a linear layer would stay
     in fp32. Concatenation fails under it, although JAX promotes to the widest type by itself.
     """
-    broken = {
+    broken = (
         amp.CastPolicy.PROMOTE,
         amp.CastPolicy.FP32_SET_OPT_DTYPE,
         amp.CastPolicy.FP32_APPEND_DTYPE,
-    }
+    )
     policy: dict[Any, amp.CastPolicy] = amp.autocast_policy
-    for operation in [key for key, found in policy.items() if found in broken]:
-        del policy[operation]
+    for operation, cast in list(policy.items()):
+        if cast in broken:
+            del policy[operation]
+
     policy |= dict.fromkeys(PRODUCTS, amp.CastPolicy.LOWER_PRECISION_FP)
     policy |= dict.fromkeys(SUMS, amp.CastPolicy.FP32)
-
-
-def _require_unchanged(
-    tensors: Mapping[str, Any], arrays_before: Sequence[jax.Array]
-) -> None:
-    """Raise `RunError` if a forward pass has changed its weights or buffers: the change would be lost."""
-    for (name, value), before in zip(tensors.items(), arrays_before, strict=True):
-        if value.jax() is not before:
-            raise RunError(
-                f"`{name.removeprefix('module.')}` changes in a forward pass, which JAX cannot keep; make it "
-                "the state of a loss, or use the runtime `cpu` or `cuda`"
-            )
 
 
 def _require_arrays(module: EncoderModule) -> None:

@@ -30,23 +30,23 @@ class Buckets:
 
     def length(self, tokens: int, longest: int) -> int:
         """Return the length to which a text of `tokens` tokens is padded; at most `longest`."""
-        fitting = (length for length in self.lengths if length >= tokens)
-        return min(
-            next(fitting, 1 << math.ceil(math.log2(tokens))), max(longest, tokens)
-        )
+        padded = 1 << math.ceil(math.log2(tokens))
+        for length in self.lengths:
+            if length >= tokens:
+                padded = length
+                break
+
+        return min(padded, max(longest, tokens))
 
     def most(self, length: int) -> int:
         """Return the rows of the largest batch of this length."""
-        return self.smallest << int(
-            math.log2(max(1, self.token_budget / (length * self.smallest)))
-        )
+        smallest_batches = self.token_budget / (length * self.smallest)
+        return self.smallest << int(math.log2(max(1, smallest_batches)))
 
     def rows(self, texts: int, length: int) -> int:
         """Return the rows of the smallest batch for `texts` texts, or of the largest one."""
-        return min(
-            self.smallest << math.ceil(math.log2(max(1, texts / self.smallest))),
-            self.most(length),
-        )
+        doublings = math.ceil(math.log2(max(1, texts / self.smallest)))
+        return min(self.smallest << doublings, self.most(length))
 
     def plan(
         self, lengths: NDArray[np.int64], longest: int, texts: int | None = None
@@ -58,9 +58,8 @@ class Buckets:
         """
         order = np.argsort(-lengths, kind="stable")
         values, place = np.unique(lengths[order], return_inverse=True)
-        padded = np.array(
-            [self.length(int(value), longest) for value in values], np.int64
-        )[place]
+        padded_values = [self.length(value, longest) for value in values.tolist()]
+        padded = np.array(padded_values, np.int64)[place]
         done = 0
         while done < len(order):
             length = int(padded[done])
@@ -74,10 +73,10 @@ class Buckets:
 
     def shapes(self, longest: int) -> int:
         """Return the number of shapes for texts of up to `longest` tokens."""
-        lengths_in_use = {
-            self.length(tokens, longest) for tokens in range(1, longest + 1)
-        }
-        return sum(
-            1 + int(math.log2(self.most(length) // self.smallest))
-            for length in lengths_in_use
-        )
+        padded = {self.length(tokens, longest) for tokens in range(1, longest + 1)}
+        shapes = 0
+        for length in padded:
+            doublings = int(math.log2(self.most(length) // self.smallest))
+            shapes += 1 + doublings
+
+        return shapes
