@@ -123,6 +123,8 @@ def test_pairs_and_documents_are_compared_by_maxsim(recipe, pairs):
         "use": "maxsim",
         "mean": False,
     }
+    (by_hand, *_) = STS(pairs).prepare().evaluate(encoder).scores
+    np.testing.assert_array_equal(by_hand.items.y, scores[0].items.y)
 
     place = (-every).argsort(axis=1, kind="stable").argsort(axis=1).diagonal()
     scores = encoder.evaluate(Retrieval(pairs, k=(1, 3)), "encoder").scores
@@ -182,6 +184,8 @@ def test_vectors_are_compared_by_the_similarity_that_is_named(
     scores = encoder.evaluate(STS(pairs), "encoder").scores
     np.testing.assert_allclose(scores[0].items.y, by_pair[similarity], rtol=1e-6)
     assert scores[0].protocol["encoder"]["similarity"] == {"use": similarity}
+    (by_hand, *_) = STS(pairs).prepare().evaluate(encoder).scores
+    np.testing.assert_array_equal(by_hand.items.y, scores[0].items.y)
 
 
 def test_the_cosine_that_is_named_is_the_one_that_is_not(recipe, pairs, tmp_path):

@@ -938,7 +938,7 @@ def test_a_model_of_another_kind_is_refused_with_a_way_out(
 
 @pytest.mark.parametrize("cls", [Bert, T5, Opt, Causal], ids=lambda cls: cls.name)
 def test_without_texts_there_is_no_random_backbone(cls):
-    assert "no training text to train a tokenizer on" in refusal(
+    assert "there is no text to train a tokenizer on" in refusal(
         cls(init="random"), BuildContext(tuple)
     )
 

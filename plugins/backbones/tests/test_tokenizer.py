@@ -204,7 +204,7 @@ def test_the_same_texts_give_the_same_tokenizer(sentences):
 def test_without_text_there_is_no_tokenizer(texts):
     with pytest.raises(
         ModelError,
-        match=r"there is no training text .*; give the recipe a stage, or name a `model`",
+        match=r"there is no text .*; give the recipe a stage or an evaluation, or name a `model`",
     ):
         train_wordpiece(texts, 200, True)
 
@@ -522,7 +522,7 @@ def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process():
 def test_without_a_text_no_byte_level_tokenizer_is_trained():
     with pytest.raises(
         ModelError,
-        match="no training text to train a tokenizer on; give the recipe a stage",
+        match="there is no text to train a tokenizer on; give the recipe a stage",
     ):
         train_byte_bpe(iter(()), 300, OPT_SPECIALS, "</s> $A")
 

@@ -418,6 +418,10 @@ class Encoder:
         if total is not None:
             output[:] = (output + total) / (len(others) + 1)
 
+    def as_text_encoder(self) -> TextEncoder:
+        """Return the encoder as evaluators use it: with its similarity, its output and its prompts of tasks."""
+        return _EvaluatedEncoder(self)
+
     def evaluate(
         self,
         evaluator: Evaluator,

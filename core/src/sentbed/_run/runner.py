@@ -57,6 +57,7 @@ from sentbed.protocols import (
     DrivesEncoder,
     EncodingWork,
     Engine,
+    Prepared,
     ReportData,
     ReportSection,
     RunStatus,
@@ -238,7 +239,10 @@ def _build(
 def _tokenizer_texts(
     recipe: Recipe, name: str, evaluations: Evaluations
 ) -> Iterator[str]:
-    """Yield an encoder's texts in the stages; without any, those of evaluations that drive the encoder."""
+    """Yield an encoder's texts in the stages; without any, those of its evaluations.
+
+    Of these, evaluations that drive the encoder come first, and the others count only if these have none.
+    """
     has_training_texts = False
     for stage in recipe.stage:
         towers = recipe.towers(stage)
@@ -250,12 +254,25 @@ def _tokenizer_texts(
                 yield returned(text, str, stage.data, "texts")
     if has_training_texts:
         return
+
+    preparations = []
+    has_texts = False
     for entry in recipe.evaluate:
         if (entry.encoder or recipe.main_encoder) != name:
             continue
         prepared = evaluations.prepared(entry.evaluator)
+        preparations.append(prepared)
         if isinstance(prepared, DrivesEncoder):
-            yield from prepared.texts()
+            for text in prepared.texts():
+                has_texts = True
+                yield text
+    if has_texts:
+        return
+
+    for prepared in preparations:
+        if isinstance(prepared, Prepared):
+            for texts in prepared.lists.values():
+                yield from texts.both
 
 
 def head_seed(recipe: Recipe, name: str) -> int:

@@ -246,9 +246,15 @@ class _OnlyEncodes(TextEncoder):
 
 
 def text_encoder(encoder: TextEncoder | Any) -> TextEncoder:
-    """Return an encoder, or anything with `encode(texts)`, as a text encoder."""
+    """Return an encoder, or anything with `encode(texts)`, as a text encoder.
+
+    A `sentbed.Encoder` keeps its similarity, its output and its prompts of tasks.
+    """
     if isinstance(encoder, TextEncoder):
         return encoder
+    if hasattr(encoder, "as_text_encoder"):
+        evaluated: TextEncoder = encoder.as_text_encoder()
+        return evaluated
     return _OnlyEncodes(encoder)
 
 

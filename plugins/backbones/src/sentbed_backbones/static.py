@@ -43,7 +43,8 @@ class Static(Backbone):
     """Number of first lines of `file` to read, commonly its most frequent words; default: all."""
     init: Literal["pretrained", "random"] = "pretrained"
     """`random` takes the tokenizer and the size of the table of `model`, or, without a `model`, `width` and a
-    tokenizer trained on the stages' own texts. Rows are drawn from N(0, 1)."""
+    tokenizer trained on the texts of the stages, or without a stage on those of the evaluations. Rows are
+    drawn from N(0, 1)."""
     width: int = attrs.field(default=256, validator=ge(1))
     """Numbers of a random row without a `model`."""
     vocab_size: int = attrs.field(default=8192, validator=ge(100))

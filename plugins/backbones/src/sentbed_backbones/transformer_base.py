@@ -94,7 +94,7 @@ class Transformer(Backbone):
     """Commit, tag or branch of a hub id; only a commit is reproducible."""
     init: Literal["pretrained", "random"] = "pretrained"
     """`random` takes the architecture and tokenizer of `model`, or, without a `model`, an architecture of
-    `size` and a tokenizer trained on the stages' own texts."""
+    `size` and a tokenizer trained on the texts of the stages, or without a stage on those of the evaluations."""
     dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Precision of the weights in memory; they are converted one by one as they are read. Trained weights
     need fp32; below it, encoding uses this precision whatever the runtime's."""

@@ -94,7 +94,7 @@ def _case(subject: Subject) -> Case:
     if subject.kind == "pooler":
         if part.traits.output == "tokens":
             raise NotRunError(
-                "its token vectors are compared by a similarity of the encoder"
+                "token vectors are compared by an encoder's similarity, which the pooler alone lacks"
             )
         loss = plugins.find("loss", "info-nce").cls(temperature=0.5)
         candidates = cases(

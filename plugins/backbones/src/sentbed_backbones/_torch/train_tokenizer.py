@@ -26,7 +26,7 @@ WordPiece has no tokens for a longer one either, which is unknown as a whole."""
 _OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
 """In texts without a match, no word is longer than `LONGEST_WORD`."""
 
-NO_TEXT = "there is no training text to train a tokenizer on; give the recipe a stage, or name a `model`"
+NO_TEXT = "there is no text to train a tokenizer on; give the recipe a stage or an evaluation, or name a `model`"
 
 
 def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
