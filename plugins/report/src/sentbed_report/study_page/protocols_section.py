@@ -13,6 +13,9 @@ from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.table import Table
 
 
+_LABELS = {"similarity": "similarity of encoders that name none"}
+
+
 def protocols_section(
     summaries: Sequence[Summary], scores: Sequence[Score] = ()
 ) -> Section | None:
@@ -62,7 +65,8 @@ def _entries(summary: Summary) -> list[tuple[str, str]]:
         if column.protocol:
             tasks.append(column.task)
             for name, value in column.protocol.items():
-                entries.setdefault(str(name), {})[column.task] = shown(plain(value))
+                label = _LABELS.get(name, str(name))
+                entries.setdefault(label, {})[column.task] = shown(plain(value))
     common: list[tuple[str, str]] = []
     varying: list[tuple[str, str]] = []
     for name, of_tasks in entries.items():
