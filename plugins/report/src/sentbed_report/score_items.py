@@ -73,13 +73,13 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
         return
 
     keys = [entry["score"] for entry in index]
-    digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+    hash_of_keys = hashlib.sha256(json.dumps(keys).encode()).hexdigest()
     name = f"{keys[0]['evaluator']}-{keys[0]['encoder']}"
     name = re.sub(r"[^A-Za-z0-9._@+-]", "_", name)[:100]
     content = {"index": np.array(json.dumps(index)), **arrays}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **content)
-    write_atomic(run / DIRECTORY / f"{name}-{digest[:12]}.npz", buffer.getvalue())
+    write_atomic(run / DIRECTORY / f"{name}-{hash_of_keys[:12]}.npz", buffer.getvalue())
 
 
 def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:

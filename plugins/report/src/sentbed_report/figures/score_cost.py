@@ -92,9 +92,9 @@ def _points(data: StudyData, against: ScoreAgainstCost) -> pandas.DataFrame:
     for drawn in drawn_rows(data, against.scores).degenerate.itertuples():
         if drawn.row.key not in costs:
             continue
-        cost = costs[drawn.row.key].cells[against.index]
-        if cost.is_finite:
-            rows.append((drawn.name, drawn.cell, cost.value, drawn.value, True, 0))
+        cost = costs[drawn.row.key].cells[against.index].value
+        if cost is not None and math.isfinite(cost):
+            rows.append((drawn.name, drawn.cell, cost, drawn.value, True, 0))
     columns = ["name", "cell", "x", "y", "degenerate", "front"]
     points = pandas.DataFrame(rows, columns=columns)
     points = points.sort_values(["degenerate", "front"], kind="stable")

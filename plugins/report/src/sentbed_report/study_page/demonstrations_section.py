@@ -79,5 +79,8 @@ def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -
                 *map(gains.get, map(id, gained)),
             )
         )
-    headers = ["cell", Header("seed", shown=len(cells) < len(searches))]
+    headers: list[Header | str] = [
+        "cell",
+        Header("seed", shown=len(cells) < len(searches)),
+    ]
     return table_of("", headers, columns, rows, [note])
