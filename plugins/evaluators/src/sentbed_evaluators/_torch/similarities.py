@@ -68,8 +68,8 @@ def _best_of_block(
         )
         for part, ready in compared:
             with torch.no_grad():
-                tensor = similarity.similarity(block, ready)
-            scores = array_of(tensor, (count, len(part)), similarity, "similarity")
+                scores = similarity.similarity(block, ready)
+            scores = array_of(scores, (count, len(part)), similarity, "similarity")
             places = np.concatenate([places, np.tile(part, (count, 1))], axis=1)
             values = np.concatenate([values, scores], axis=1)
             places, values = _highest(places, values, k)
