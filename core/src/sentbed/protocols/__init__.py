@@ -1,7 +1,7 @@
 """Protocols between the parts of sentbed.
 
-Core imports no tensor library: `Tensor` is `torch.Tensor` for type checkers only, and `Any` when a program runs.
-Docstrings give the shapes. Numbers pass from an engine to an evaluator in NumPy arrays.
+Core imports no tensor library, so `Tensor` and `Module` are `Any` here; docstrings give the shapes. Numbers pass
+from an engine to an evaluator in NumPy arrays.
 """
 
 from __future__ import annotations

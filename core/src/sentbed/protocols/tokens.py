@@ -9,13 +9,10 @@ import attrs
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
     from numpy.typing import NDArray
 
-    Tensor: TypeAlias = torch.Tensor
-else:
-    Tensor = Any
-    """A `torch.Tensor`."""
+Tensor: TypeAlias = Any
+"""Tensor type of the engine, such as `torch.Tensor`."""
 
 Module: TypeAlias = Any
 """A `torch.nn.Module`; untyped, since a type checker takes each attribute of one for `Tensor | Module`."""

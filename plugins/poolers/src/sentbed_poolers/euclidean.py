@@ -24,8 +24,7 @@ class Euclidean(Similarity):
         """Return the distance of each pair of vectors, times -1, `(n,)`."""
         import torch
 
-        distances: Tensor = torch.linalg.vector_norm(first - second, dim=-1)
-        return -distances
+        return -torch.linalg.vector_norm(first - second, dim=-1)
 
     def operations(self, width: int, first: float = 1, second: float = 1) -> float:
         """Return those of a difference, a square and a sum for each number."""
