@@ -436,8 +436,8 @@ def _problems_of_names(
     yield from _problems_of_zip(table, names, document)
 
     for name, numbers in table.numbers.items():
-        entry = {name: tuple(numbers)}
-        yield from unknown_labels(entry, axes, document, ("study", "numbers"))
+        numbered = {name: tuple(numbers)}
+        yield from unknown_labels(numbered, axes, document, ("study", "numbers"))
 
     for key, entries in (("exclude", table.exclude), ("include", table.include)):
         for index, entry in enumerate(entries):
