@@ -134,10 +134,6 @@ def test_traits_are_those_of_the_losses_together():
             WeightedSum((Momentum(), InfoNCE())),
             "the loss `momentum` has a moving average encode `positive`",
         ),
-        (
-            WeightedSum((Queue(), SpreadOut())),
-            "the loss `queue` remembers the positives",
-        ),
         (WeightedSum((InfoNCE(),), weights=(1.0, 2.0)), "2 number(s) for 1 loss(es)"),
         (
             WeightedSum(
@@ -158,6 +154,13 @@ def test_traits_are_those_of_the_losses_together():
 )
 def test_losses_that_cannot_share_a_batch_are_problems(loss, message):
     assert [problem for problem in loss.check() if message in problem]
+
+
+def test_a_queue_within_a_sum_needs_positives_that_are_not_trained():
+    loss = WeightedSum((Queue(), SpreadOut()))
+    (problem,) = loss.misfits(8, frozenset())
+    assert "the loss `queue` remembers the positives" in problem
+    assert list(loss.misfits(8, frozenset({"positive"}))) == []
 
 
 def test_what_inner_losses_say_of_a_stage_is_passed_on():
