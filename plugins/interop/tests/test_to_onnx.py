@@ -18,7 +18,7 @@ from sentbed.tools import Prompt
 
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
-from sentbed_interop._torch import onnx_check, onnx_folder, onnx_graph
+from sentbed_interop._torch import onnx_folder, onnx_graph
 from sentbed_interop.to_onnx import PACKAGES, ToONNX
 
 TINY = {"init": "random", "size": "tiny", "vocab_size": 400}
@@ -116,7 +116,7 @@ def assert_close(found, expected):
 @pytest.mark.parametrize("name", SLOW)
 def test_onnxruntime_gives_the_vectors_of_torch(name, exported):
     made = exported(name)
-    encoder, longest = made.encoder, onnx_check.longest_input(made.encoder)
+    encoder, longest = made.encoder, onnx_folder.longest_input(made.encoder)
     # No adapter is merged here, and no batch padded.
     module = encoder.placed.module.eval()
     known = encoder.backbone.tokenizer.encode([" ".join(TEXTS)], 500).ids.astype(

@@ -73,8 +73,8 @@ def fingerprint(
 
 def _versions(module: nn.Module) -> tuple[dict[str, str], list[type]]:
     """Return the versions of the packages of a module's classes, and the classes of packages without one."""
-    versions = {"torch": torch.__version__}
-    unversioned = []
+    versions: dict[str, str] = {"torch": torch.__version__}
+    unversioned: list[type] = []
     for of_class in {type(part) for part in module.modules()}:
         package = of_class.__module__.partition(".")[0]
         version = getattr(sys.modules.get(package), "__version__", None)

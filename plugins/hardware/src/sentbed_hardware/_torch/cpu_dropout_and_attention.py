@@ -210,7 +210,7 @@ class Attention(torch.autograd.Function):
         ctx.save_for_backward(query, key, value, bias, mask, saved)
         ctx.heads = heads
         ctx.scale = scale
-        return attended.unflatten(0, heads)
+        return attended.view(*heads, *attended.shape[1:])
 
     @staticmethod
     @once_differentiable
@@ -233,7 +233,7 @@ class Attention(torch.autograd.Function):
 
         gradients = []
         for gradient in (of_query, of_key, of_value):
-            gradients.append(gradient.unflatten(0, ctx.heads))
+            gradients.append(gradient.view(*ctx.heads, *gradient.shape[1:]))
 
         return (*gradients, None, None, None)
 
@@ -256,7 +256,7 @@ def _weights(
     ignored = query.new_empty(()).expand(len(query), query.shape[1], key.shape[1])
     scores = torch.baddbmm(ignored, query, key.transpose(1, 2), beta=0, alpha=scale)
     if bias is not None:
-        scores.unflatten(0, heads).add_(bias)
+        scores.view(*heads, *scores.shape[1:]).add_(bias)
 
     return torch.softmax(scores, -1)
 

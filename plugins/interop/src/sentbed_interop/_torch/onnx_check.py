@@ -12,9 +12,8 @@ import torch
 from sentbed import Encoder
 from sentbed.helpers import pad
 from sentbed.protocols import TokenIds
-from sentbed_hardware.engine_parts.traced_graph import INPUTS
 
-from sentbed_interop._torch.onnx_graph import OUTPUT
+from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
 
 TEXTS = (
     "Two small birds sing in the old tree behind the house, and nobody hears them!",
@@ -22,11 +21,11 @@ TEXTS = (
 )
 """Texts for the token ids of the comparison."""
 MIXED = 64
-"""Largest length of the texts in batches of many lengths, in tokens."""
+"""Length of the longest text in batches of many lengths, in tokens."""
 
 
 def open_session(path: Path) -> Any:
-    """Open a graph on the CPU, with as many threads as torch uses."""
+    """Open a graph on this machine's processor, with as many threads as torch has."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     return onnxruntime.InferenceSession(
@@ -35,9 +34,9 @@ def open_session(path: Path) -> Any:
 
 
 def difference(encoder: Encoder, session: Any) -> float:
-    """Return the largest difference between the vectors of graph and encoder, over batches of many shapes.
+    """Return the largest difference of the graph's vectors, over batches of many shapes.
 
-    It is relative to the largest value of the encoder's vectors in a batch, and NaN if a vector has NaN.
+    It is relative to the largest value of the encoder's vectors in the batch; NaN if a vector has one.
     """
     differences = [0.0]
     for tokens in _batches(encoder):
@@ -48,9 +47,8 @@ def difference(encoder: Encoder, session: Any) -> float:
 
         expected = encoder.placed.encode(batch)
         inputs = dict(zip(INPUTS, (batch.input_ids, mask), strict=True))
-        (vectors,) = session.run([OUTPUT], inputs)
-        largest = np.abs(expected).max()
-        differences.append(np.abs(vectors - expected).max() / largest)
+        vectors = session.run([OUTPUT], inputs)[0]
+        differences.append(np.abs(vectors - expected).max() / np.abs(expected).max())
 
     return float(np.max(differences))
 
@@ -64,7 +62,7 @@ def longest_input(encoder: Encoder) -> int:
 
 
 def _batches(encoder: Encoder) -> Iterator[TokenIds]:
-    """Yield batches of random ids: a single text, equal lengths, many lengths, and the longest text."""
+    """Yield batches of random ids: one text, several of a length, of many lengths, and the longest."""
     longest = longest_input(encoder)
     ids = encoder.backbone.tokenizer.encode(TEXTS, MIXED).ids
     draw = np.random.default_rng(0)

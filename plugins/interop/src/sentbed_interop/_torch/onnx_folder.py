@@ -7,7 +7,7 @@ from typing import Any
 
 from sentbed import Encoder, ModelError
 
-from sentbed_interop._torch.onnx_check import difference, open_session
+from sentbed_interop._torch.onnx_check import difference, longest_input, open_session
 from sentbed_interop._torch.onnx_graph import write_graph
 from sentbed_interop._torch.onnx_readme import write_facts, write_readme
 from sentbed_interop._torch.prompt_limits import (
@@ -27,7 +27,7 @@ def export(encoder: Encoder, directory: Path, opset: int) -> None:
     _require_fp32(encoder)
     tokenizer = _tokenizer(encoder)
 
-    write_graph(encoder, directory / GRAPH, opset)
+    write_graph(encoder, directory / GRAPH, opset, min(longest_input(encoder), 6))
     largest_difference = difference(encoder, open_session(directory / GRAPH))
     # Also true if a vector has NaN.
     if not largest_difference <= TOLERANCE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -11,58 +12,64 @@ from typing import Any
 
 import torch
 from sentbed import Encoder, ModelError
-from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
-from sentbed_hardware.engine_parts.traced_graph import (
-    INPUTS,
-    inputs_to_trace,
-    quiet_tracing,
-    sample_ids,
-)
 from torch.export import Dim
 from torch.nn import functional
 
-OUTPUT = "sentence_embedding"
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
 AXES = ("batch", "length")
 ONE_FILE = 2_000_000_000
-"""Largest size of weights in the graph's own file, in bytes: protobuf is limited to 2 GiB."""
+"""Largest size of weights, in bytes, inside the graph's own file: protobuf is limited to 2 GiB."""
+LOUD = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
+"""Loggers that report missing libraries, and problems that an error reports as well."""
 
 
-class WholeEncoder(TraceableEncoder):
-    """A traceable encoder with the rest of its head: transform, choice of dimensions and norm."""
+class Whole(torch.nn.Module):
+    """Backbone, pooler and head, made of operations that a compiler knows."""
 
     def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
         module: Any = encoder.placed.module
-        super().__init__(module, encoder.backbone)
-        self.transform = module.transform
-        self.dimensions = module.dimensions
-        self.normalize = module.normalize
+        module.eval()
+        # A copy, in which an adapter is merged.
+        self.backbone = encoder.backbone.inference(
+            module.backbone, torch.float32, traceable=True
+        )
+        self.pooler, self.projection, self.normalize = (
+            module.pooler,
+            module.projection,
+            module.normalize,
+        )
+        self.transform, self.dimensions = module.transform, module.dimensions
+        for part in self.backbone.modules():
+            if hasattr(part, "set_attn_implementation"):
+                part.set_attn_implementation("eager")
 
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> torch.Tensor:
         """Encode one batch."""
-        projected = super().forward(input_ids, attention_mask)
+        states = self.backbone(input_ids, attention_mask)
+        projected = self.projection(self.pooler(states))
         vectors: torch.Tensor = self.transform(projected)[:, : self.dimensions]
         if self.normalize:
             return functional.normalize(vectors, dim=-1)
-
         return vectors
 
 
-def write_graph(encoder: Encoder, path: Path, opset: int) -> None:
-    """Write the graph of an encoder.
+def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
+    """Write the graph of an encoder, traced with two texts, the longer one of `length` tokens.
 
     Raises:
-        ModelError: if a part cannot be traced, or only for a fixed shape.
+        ModelError: if a part cannot be traced, or holds for the traced shape only.
     """
-    whole = WholeEncoder(encoder)
+    whole = Whole(encoder)
     parts = f"the backbone `{encoder.recipe.backbone.name}` or the pooler `{encoder.recipe.pooler.name}`"
     axes = {place: Dim(name) for place, name in enumerate(AXES)}
     with _quiet():
         try:
             program: Any = torch.onnx.export(
                 whole,
-                inputs_to_trace(sample_ids(encoder.backbone)),
+                _example(encoder, length),
                 dynamo=True,
                 verbose=False,
                 input_names=INPUTS,
@@ -82,12 +89,24 @@ def write_graph(encoder: Encoder, path: Path, opset: int) -> None:
         # The metadata has names of source files on this machine.
         node.metadata_props.clear()
 
-    size = sum(tensor.nbytes for tensor in whole.state_dict().values())
+    size = 0
+    for tensor in whole.state_dict().values():
+        size += tensor.nbytes
     program.save(path, external_data=size > ONE_FILE)
 
 
+def _example(encoder: Encoder, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids and mask `(2, length)` of two texts, the second one padded to about twice its length."""
+    ids = torch.tensor(
+        encoder.backbone.tokenizer.encode(["a text"], length).ids, dtype=torch.long
+    )
+    ids = ids.repeat(length)[:length].repeat(2, 1)
+    mask = torch.ones_like(ids)
+    mask[1, (length + 1) // 2 :] = 0
+    return ids, mask
+
+
 def _require_open_axes(program: Any, parts: str) -> None:
-    """Raise `ModelError` if the graph accepts only one size of an axis."""
     for value in program.model.graph.inputs:
         for name, size in zip(AXES, value.shape, strict=True):
             if isinstance(size, int):
@@ -99,11 +118,26 @@ def _require_open_axes(program: Any, parts: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporter, which prints all parts that can be traced before it raises an error."""
-    output = io.StringIO()
-    logging.disable(logging.ERROR)
+    """Silence the warnings of torch and its exporter, and put back what a trace that fails leaves behind.
+
+    That is the cache of autocast, which the exporter switches off, and without which training in bf16 keeps a
+    copy of the weights for each pass.
+    """
+    caches_casts = torch.is_autocast_cache_enabled()
+    loggers = [logging.getLogger(name) for name in LOUD]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        with redirect_stdout(output), redirect_stderr(output), quiet_tracing():
+        # For a module that cannot be traced, torch prints everything that could be.
+        with (
+            warnings.catch_warnings(),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(logging.NOTSET)
+        torch.set_autocast_cache_enabled(caches_casts)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

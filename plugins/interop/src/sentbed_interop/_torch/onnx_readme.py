@@ -1,4 +1,4 @@
-"""Documentation of an exported graph: a README with code, and facts as JSON for programs."""
+"""Documentation beside a graph: its use in words, in code and for programs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 from sentbed import Encoder, __version__
 from sentbed.helpers import write_atomic
 from sentbed.tools import MASK
-from sentbed_hardware.engine_parts.traced_graph import INPUTS
 
-from sentbed_interop._torch.onnx_graph import OUTPUT
+from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
 
 FACTS = "sentbed_onnx.json"
 
@@ -67,25 +66,23 @@ def write_facts(
     encoder: Encoder, directory: Path, opset: int, difference: float
 ) -> None:
     """Write the facts for programs."""
-    recipe, tokenizer = encoder.recipe, encoder.backbone.tokenizer
-    prompt = recipe.resolved_prompt
     template = None
     text_rules = "none"
-    if prompt is not None:
+    if (prompt := encoder.recipe.resolved_prompt) is not None:
         template = str(prompt.template)
         text_rules = prompt.normalizer
     facts = {
         "sentbed": __version__,
         "opset": opset,
-        "inputs": INPUTS,
+        "inputs": list(INPUTS),
         "output": OUTPUT,
         "width": encoder.width,
-        "normalized": recipe.head.normalize,
+        "normalized": encoder.recipe.head.normalize,
         "similarity": _similarity(encoder),
-        "max_length": recipe.max_length,
-        "pad_id": tokenizer.pad_id,
+        "max_length": encoder.recipe.max_length,
+        "pad_id": encoder.backbone.tokenizer.pad_id,
         "template": template,
-        "mask_token": tokenizer.mask_token,
+        "mask_token": encoder.backbone.tokenizer.mask_token,
         "text_rules": text_rules,
         "difference": difference,
     }
@@ -109,7 +106,7 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
             prefix=resolved.template.prefix,
             suffix=resolved.template.suffix.replace(MASK, tokenizer.mask_token or MASK),
         )
-        # The code above truncates the sentence, but not its template.
+        # A sentence is cut, its template never.
         truncation = padding
         texts = "[prompt(text) for text in texts]"
         empty = ""
@@ -139,7 +136,6 @@ def _similarity(encoder: Encoder) -> str:
 
 
 def _beside(directory: Path) -> str:
-    """Return a sentence on the file of weights beside the graph, if there is one."""
     if not (directory / "model.onnx.data").is_file():
         return ""
     return " The weights are in\n`model.onnx.data`, which has to stay beside it."
@@ -150,6 +146,5 @@ def _empty(encoder: Encoder) -> str:
     tokenizer: Any = encoder.backbone.tokenizer
     if tokenizer.original.backend_tokenizer.encode("").ids:
         return ""
-
-    token = tokenizer.encode([""], 1).ids[0]
-    return f"\nAn empty text has no token and no vector here; sentbed takes it for the id {token}.\n"
+    taken = tokenizer.encode([""], 1).ids[0]
+    return f"\nAn empty text has no token and no vector here; sentbed takes it for the id {taken}.\n"

@@ -82,7 +82,7 @@ class FunctionalEncoder:
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Return the trained weights on the host."""
-        trained = {}
+        trained: dict[str, torch.Tensor] = {}
         for name, value in self.module.named_parameters():
             if value.requires_grad:
                 trained[name] = value
@@ -173,7 +173,7 @@ def _call(
     module: torch.nn.Module,
     weights: Arrays,
     arguments: Sequence[Any],
-    keywords: Mapping[str, Any] | None = None,
+    keywords: dict[str, Any] | None = None,
 ) -> Any:
     """Call a module with arrays as its weights and buffers.
 
