@@ -12,7 +12,6 @@ from sentbed_report.score_protocols import encoder_protocol, shown
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.table import Table
 
-
 _LABELS = {"similarity": "similarity of encoders that name none"}
 
 
