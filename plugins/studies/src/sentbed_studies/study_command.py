@@ -393,8 +393,8 @@ def plot(
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
         if file is not None:
             path = Path(file)
-        figure = plot.figure(width, height, theme)
-        remark = write_figure(figure, path, plot.title, dpi)
+        drawn = plot.figure(width, height, theme)
+        remark = write_figure(drawn, path, plot.title, dpi)
         echo(path)
         if remark:
             echo(remark, err=True)
