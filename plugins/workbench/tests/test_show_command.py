@@ -49,7 +49,7 @@ def test_show_without_a_name_explains_a_table_of_a_recipe():
     assert lines[0] == "`[[stage]]`: one training phase."
     at = lines.index("  distinct: bool, default false")
     assert lines[at + 1].startswith(
-        "      Never put two rows that share a text into one batch"
+        "      Whether two rows that share a text are never in one batch"
     )
 
 

@@ -115,7 +115,7 @@ def entries(name: str, value: Any) -> Iterator[Entry]:
         yield from _class_entries(name, value)
     elif inspect.isroutine(value):
         yield _routine(name, value, "def")
-    elif isinstance(value, str | int | float):
+    elif isinstance(value, str | int):
         yield Entry(f"{name}: {type(value).__name__} = {value!r}", "")
     else:
         yield Entry(f"{name}: {type(value).__name__}", "")
