@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from sentbed._registry.registry import GROUP, LIFECYCLE, Plugins, load_plugins
     from sentbed._registry.user_config import Settings
     from sentbed._run.batch_sampling import Sampler
-    from sentbed._run.checkpoints import CHECKPOINTS
+    from sentbed._run.best_weights import CHECKPOINTS
     from sentbed._run.context import RunContext
     from sentbed._run.history import History
     from sentbed._run.manifest import MANIFEST, describe

@@ -19,7 +19,7 @@ from sentbed.protocols import (
     PoolerTraits,
 )
 from sentbed_evaluators.next_token import BLOCK, NextToken, NextTokenEvaluation
-from sentbed_evaluators.next_token_tables import keep, sections, shown
+from sentbed_evaluators.next_token_report import keep, sections, shown
 
 WORDS = ("horse", " rain", "the", "", "\n", "\ufffd")
 

@@ -37,7 +37,7 @@ from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
-from sentbed._run.checkpoints import prune
+from sentbed._run.best_weights import prune
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.evaluations import Evaluations, files_of_evaluations
 from sentbed._run.guarded_vector_store import GuardedVectorStore

@@ -13,7 +13,7 @@ from sentbed._recipe.checks import loss_of
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
-from sentbed._run.checkpoints import Keeper
+from sentbed._run.best_weights import Keeper
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.state_saver import Saver
 from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of

@@ -57,16 +57,16 @@ if TYPE_CHECKING:
         present_instructions,
     )
     from sentbed_common.progress_bar import progress_bars
-    from sentbed_common.repeated_texts import first_of_equal, text_digest
     from sentbed_common.signal_names import signal_name
     from sentbed_common.source_code_hashes import code_of
-    from sentbed_common.task_pool_protocol import (
+    from sentbed_common.task_pool import (
         OnDeath,
         OnProgress,
         Start,
         TaskPool,
         Tell,
     )
+    from sentbed_common.text_digests import first_of_equal, text_digest
     from sentbed_common.text_pair_similarities import (
         Encoded,
         array_of,

@@ -146,10 +146,10 @@ def mine(
 
     from sentbed.helpers import Stop
 
+    from sentbed_corpus.data_arguments import data_named, data_of_stage
     from sentbed_corpus.encode_lines import bar
     from sentbed_corpus.hard_negatives import MiningRequest, mine_hard_negatives
     from sentbed_corpus.negative_rules import Rules
-    from sentbed_corpus.pair_source import data_named, data_of_stage
 
     if (source is None) == (recipe is None):
         raise click.UsageError(

@@ -85,7 +85,7 @@ def evaluators() -> Mapping[str, Lazy]:
 def scores_ready(run: Run, encoder: str, evaluation: Evaluation) -> None:
     """Keep the predictions of `next-token` in the run directory."""
     from sentbed_evaluators.next_token import NextTokenEvaluation
-    from sentbed_evaluators.next_token_tables import keep
+    from sentbed_evaluators.next_token_report import keep
 
     if isinstance(evaluation, NextTokenEvaluation):
         keep(run.directory, encoder, evaluation)
@@ -102,7 +102,7 @@ def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
     """Return a table of predictions for each list of sentences of `next-token`."""
     if not any(score.evaluator == PREDICTIONS for score in data.scores):
         return ()
-    from sentbed_evaluators.next_token_tables import sections
+    from sentbed_evaluators.next_token_report import sections
 
     return sections(run.directory, data.scores)
 

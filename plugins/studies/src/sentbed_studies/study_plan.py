@@ -24,11 +24,11 @@ from sentbed_studies.confirmation import (
     fresh_seeds_in_words,
 )
 from sentbed_studies.early_stopping import needless_runs
-from sentbed_studies.other_keys import kept_lines
 from sentbed_studies.sampled_cells import runs_of
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, time_left
+from sentbed_studies.unused_results import kept_lines
 from sentbed_studies.write_study_directory import needed
 
 MEMORY_SHARE = 0.8

@@ -91,7 +91,7 @@ class Tpu(Runtime):
         Raises:
             RuntimeUnavailableError: if JAX has no such devices.
         """
-        from sentbed_tpu._jax.build import build_engine
+        from sentbed_tpu._jax.build_engine import build_engine
 
         return build_engine(
             platform=self.platform,

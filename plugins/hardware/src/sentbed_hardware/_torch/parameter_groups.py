@@ -10,7 +10,7 @@ from sentbed.protocols import Optimizer, ParameterSettings
 from torch import Tensor
 
 from sentbed_hardware._common.tensor_files import Tensors
-from sentbed_hardware.engine_parts.training_settings import rate_factor, require_decay
+from sentbed_hardware.engine_parts.training_checks import rate_factor, require_decay
 
 
 def separate(

@@ -69,7 +69,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
 )
 from sentbed_hardware.engine_parts.process_group import Processes
 from sentbed_hardware.engine_parts.state_files import read_state, write_state
-from sentbed_hardware.engine_parts.training_settings import (
+from sentbed_hardware.engine_parts.training_checks import (
     common_width,
     joined,
     keyed_towers,

@@ -20,7 +20,7 @@ from sentbed.protocols import (
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 from sentbed_hardware.engine_parts.process_group import highest_counters
-from sentbed_hardware.engine_parts.training_settings import (
+from sentbed_hardware.engine_parts.training_checks import (
     common_width,
     refuse_predictions,
 )

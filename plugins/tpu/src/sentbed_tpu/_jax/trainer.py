@@ -48,7 +48,7 @@ from sentbed_hardware.engine_parts.state_files import (
     require_same_tensors,
     write_state,
 )
-from sentbed_hardware.engine_parts.training_settings import (
+from sentbed_hardware.engine_parts.training_checks import (
     joined,
     keyed_towers,
     keys_of,
