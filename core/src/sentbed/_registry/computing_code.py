@@ -216,7 +216,7 @@ class _Installed:
 
     version: str
     modules: tuple[str, ...]
-    """Top-level modules: those of its plugins, or that of its own name."""
+    """Top-level modules: the modules of its plugins, or the module of its own name."""
     requirements: tuple[tuple[str, bool], ...]
     """Names of the distributions that it requires, and whether they belong to an extra."""
     has_changing_code: bool

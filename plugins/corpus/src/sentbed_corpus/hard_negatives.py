@@ -409,7 +409,7 @@ def _encode_pairs(
     place: Path,
     bar: Bar,
 ) -> tuple[Vectors, Vectors, NDArray[np.int64]]:
-    """Return the vectors of all texts, those of the anchors, and the anchors' rows in the latter."""
+    """Return the vectors of all texts, the vectors of the anchors' texts, and each anchor's row in the latter."""
     import numpy as np
 
     for_candidates = under_prompt(
@@ -460,9 +460,9 @@ def _search(
     rules: Rules,
     bar: Bar,
 ) -> Selection:
-    """Return the negatives of all anchors, whose vectors are the rows `anchors` of `anchor_vectors`.
+    """Return the negatives of all anchors.
 
-    Each vector has length 1.
+    The vectors of the anchors are the rows `anchors` of `anchor_vectors`. Each vector has length 1.
     """
     import numpy as np
 

@@ -181,7 +181,7 @@ def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
 def needless_runs(
     study: Study, waiting: Sequence[Task], directory: Path
 ) -> tuple[Task, ...]:
-    """Return those of the `waiting` runs that earlier decisions by the same rule have left out.
+    """Return the `waiting` runs that earlier decisions by the same rule have left out.
 
     If a run that a decision was based on is waiting again, as the recipe has changed, the runs of its cell
     are needed.
