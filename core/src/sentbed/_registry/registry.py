@@ -43,7 +43,7 @@ OFFERED = {kind.hook: kind.name for kind in KINDS.values()}
 """Hooks through which plugins offer components -> their kind."""
 
 NAMED = {"commands": COMMAND, "recipe_tables": TABLE}
-"""Hooks through which plugins offer other things with a name -> what these are."""
+"""Hook through which plugins offer named things other than components -> what it offers."""
 
 OFFERS = (*NAMED, "known_data", "findings", "vector_store")
 """All hooks through which plugins offer something other than components."""

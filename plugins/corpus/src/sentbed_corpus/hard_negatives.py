@@ -536,7 +536,7 @@ def _write_rows(
     """Write the rows that have negatives; return how many, and the mean similarities.
 
     Raises:
-        DataError: if no row has, or one has not and `require_all` is set.
+        DataError: if no row has enough, or `require_all` is set and a row has too few.
     """
     import numpy as np
 
@@ -581,7 +581,7 @@ def _require_enough(
     pairs: _Pairs,
     selection: Selection,
 ) -> None:
-    """Raise `DataError` if no row has enough negatives, or, with `require_all`, if one has not."""
+    """Raise `DataError` if no row has enough negatives, or `require_all` is set and a row has too few."""
     import numpy as np
 
     negatives = counted(request.rules.negatives, "negative")

@@ -9,7 +9,7 @@ from sentbed.tools import EncoderRecipe
 
 
 def require_prompt(recipe: EncoderRecipe, key: str) -> None:
-    """Raise `RunError` if an encoder has no prompt of that key; an empty one stands for its own prompt."""
+    """Raise `RunError` if an encoder has no prompt of that key; an empty key stands for its own prompt."""
     keys = list(recipe.task_prompts or {})
     if not key or key.lower() in map(str.lower, keys):
         return

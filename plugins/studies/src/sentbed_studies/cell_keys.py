@@ -44,7 +44,7 @@ class EvaluationKey:
     entry: Evaluate
     """Its configuration, with only this time in `at`."""
     content: Content = attrs.field(repr=False)
-    """The key is its hash: key of the training, configuration, code and versions."""
+    """What the key is the hash of: key of the training, configuration, code and versions."""
 
     @property
     def at(self) -> Literal["start", "end"]:

@@ -228,7 +228,7 @@ def score_of(decide: Decide) -> str:
 
 
 def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
-    """Return all rules by which the study has decided, in order of time; none if that is `rule` alone.
+    """Return all rules by which the study has decided, in order of time; empty if `rule` is the only one.
 
     If the study has returned to an earlier rule, `rule` has the place of its first use, by which its share of
     the error rate is determined.

@@ -406,7 +406,7 @@ class _Runner:
             self.left.ended(task.directory)
 
     def do(self, bundles: Sequence[Bundle]) -> None:
-        """Run all jobs; those that another process works on are tried again when it ends one of them."""
+        """Run all jobs. A job that another process works on is tried again when that process has ended a job."""
         while bundles:
             bundles = self._do_free(bundles)
             locks = []

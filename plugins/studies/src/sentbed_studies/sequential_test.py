@@ -244,7 +244,7 @@ def _effective_cells_less_one(scores: Floats) -> float:
     """Return the effective number of cells, less one, at least 1.
 
     That is how many equally varying cells would estimate the common variance as precisely (Satterthwaite,
-    1946): if the seeds of one cell vary more than those of all others, it determines the variance almost
+    1946): if one cell varies far more over its seeds than all others, it determines the variance almost
     alone.
     """
     cells = len(scores)

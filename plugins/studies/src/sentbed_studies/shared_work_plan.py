@@ -34,7 +34,7 @@ class Prefix:
 
     key: Key
     recipe: Recipe
-    """Whole recipe of the first cell that has them: a tokenizer may be trained on texts of later stages."""
+    """Whole recipe of the first cell with these stages: a tokenizer may be trained on texts of later stages."""
     count: int
     """Number of shared stages, from the recipe's first."""
     above: Prefix | None

@@ -307,7 +307,7 @@ def _times(seconds: Range | None, factor: float) -> Range | None:
 
 
 def _mean(ranges: Sequence[Range | None]) -> Range | None:
-    """Return the means of minima and maxima; None if one is unknown, or there is none."""
+    """Return the means of minima and maxima; None if one is unknown, or there are no ranges."""
     if not ranges:
         return None
     return _times(_sum(ranges), 1 / len(ranges))

@@ -1,6 +1,6 @@
 """Power analysis of the tests of studies: which difference is significant with how many seeds.
 
-The model is that of `significance.py`. The estimated difference over n seeds is normally distributed around
+The model is the one of `significance.py`. The estimated difference over n seeds is normally distributed around
 the true difference, with variance V_items + V_seeds / n. The items are the same for all seeds, so more
 seeds do not lower V_items. If prompts are a sample of P prompts, V_prompts / P is added, which more seeds do
 not lower either. The test knows only estimates of these variances: each, divided by the true variance, is an

@@ -97,7 +97,7 @@ _BASES: dict[tuple[bool, bool, bool], Basis] = {
 """Whether there are items, and whether prompts and seeds vary -> basis of the p-value."""
 
 _ROUNDING = 1e-9
-"""Largest difference, in the unit of the score, that is attributed to rounding, as of sums in another order."""
+"""Largest difference, in the unit of the score, that is attributed to rounding: sums in another order differ."""
 _SAME = 1e-6
 """Like `_ROUNDING`, for numbers read from files."""
 
@@ -108,7 +108,7 @@ Scored: TypeAlias = Mapping[int, AnyScore]
 """Seed -> score in one column."""
 
 ScoreOfSeed: TypeAlias = Score | PromptScores
-"""Score of a task under one seed: that of its run, or those of its runs, one per prompt."""
+"""Score of a task under one seed: of its only run, or of several runs, one per prompt."""
 
 
 @attrs.frozen

@@ -197,7 +197,7 @@ def _items_of_runs(
     metric: str,
     protocol: Mapping[str, Any] | None,
 ) -> list[_ItemsOfRun]:
-    """Return the items of a task in each run: those of the first score that matches, after training.
+    """Return the items of a task in each run: the items of the first score that matches, after training.
 
     Runs of a seed without a score under every prompt are left out, as in the tables.
     """

@@ -236,7 +236,7 @@ def _matched(
 def _why_not_compared(
     data: StudyData, contexts: Collection[Context], labels: Mapping[str, str]
 ) -> str:
-    """Return why labels are not compared; `contexts` are those in which they have a cell with a score."""
+    """Return why labels are not compared; in each of `contexts` they have a cell with a score."""
     if contexts:
         return "no combination of everything else in common with what is compared"
     if any(_has(cell.labels, labels) for cell in data.cells):

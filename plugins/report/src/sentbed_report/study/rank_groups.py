@@ -347,7 +347,7 @@ def _why_not_ranked(
 def _shared_seeds(
     rows: Sequence[SummaryRow], places: Sequence[int], seeds: Sequence[int]
 ) -> list[int]:
-    """Return those of `seeds` under which all rows have a score in all columns at `places`."""
+    """Return the seeds, of `seeds`, under which all rows have a score in all columns at `places`."""
     shared = set(seeds)
     for row in rows:
         for place in places:
