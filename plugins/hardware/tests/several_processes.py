@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from sentbed import RunError
 from sentbed.helpers import pad
 from sentbed.protocols import Head, TokenStates, Training, Transform
-from sentbed_hardware._common.random_generators import draws
+from sentbed_hardware._common.random_generators import generator_states
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
@@ -275,7 +275,7 @@ def states_of(trainer):
 
 
 def draws_of(trainer):
-    return draws(), trainer.common
+    return generator_states(), trainer.loss_generators
 
 
 def dropout(engine):

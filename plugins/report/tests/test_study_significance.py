@@ -18,6 +18,7 @@ from sentbed_report.statistics.significance import (
     Judged,
     TableScores,
     average_column,
+    common_basis,
     corrected,
     holm,
     judge_cell,
@@ -135,6 +136,20 @@ def test_one_seed_or_seeds_that_change_nothing_leave_the_items(differences):
     assert comparison.p_value == pytest.approx(2 * stats.t.sf(2, 20))
     assert comparison.interval == pytest.approx((2 - 2.0859634, 2 + 2.0859634))
     assert comparison.basis == "items"
+
+
+@pytest.mark.parametrize(
+    ("bases", "expected"),
+    [
+        ({"items"}, "items"),
+        ({"items", "seeds"}, "items and seeds"),
+        ({"items", "items and prompts"}, "items and prompts"),
+        ({"prompts", "prompts and seeds"}, "prompts and seeds"),
+        ({"items and prompts", "seeds"}, "items, prompts and seeds"),
+    ],
+)
+def test_several_tests_together_have_the_sources_that_one_of_them_has(bases, expected):
+    assert common_basis(bases) == expected
 
 
 @pytest.mark.parametrize("weighted", [False, True])

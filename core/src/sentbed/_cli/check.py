@@ -27,7 +27,7 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     """
     from sentbed._registry.culprit import blame
     from sentbed._registry.registry import load_plugins
-    from sentbed._registry.slow_imports import slow
+    from sentbed._registry.slow_imports import slow_messages
     from sentbed.errors import RecipeError, SentbedError
 
     plugins = load_plugins()
@@ -58,7 +58,7 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
                 f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place"
             )
             bad = True
-    for what, message in slow.items():
+    for what, message in slow_messages.items():
         echo(f"hint: {what} {message}", err=True)
     if bad:
         sys.exit(BAD_INPUT)

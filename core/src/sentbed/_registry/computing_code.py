@@ -1,7 +1,7 @@
 """Code and library versions that scores depend on, for the keys of studies and for resuming.
 
-For sentbed's distributions, and others that are installed from a working copy, it is the content of all
-files; for libraries it is the version.
+Of sentbed's distributions, and of others that are installed from a working copy, the content of all files counts;
+of libraries, the version.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def components_of(part: Any) -> Iterator[type]:
 def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
     """Return name -> version, with a hash of the code if it may change, of all code that computes scores.
 
-    It has core, the distributions of the components with the distributions of sentbed that they require, each
-    with version and hash, and the libraries that these require, with their version. Optional requirements are
-    included if they are installed.
+    Core, the distributions of the components, and the distributions of sentbed that they require have a version
+    and a hash; the libraries that these require have a version. Optional requirements are included if they are
+    installed.
     """
     code = {"python": ".".join(platform.python_version_tuple()[:2])}
     waiting = [CORE]
@@ -216,7 +216,7 @@ class _Installed:
 
     version: str
     modules: tuple[str, ...]
-    """Top-level modules: those of its plugins, or that of its own name."""
+    """Top-level modules: the modules of its plugins, or the module of its own name."""
     requirements: tuple[tuple[str, bool], ...]
     """Names of the distributions that it requires, and whether they belong to an extra."""
     has_changing_code: bool

@@ -12,7 +12,7 @@ import attrs
 
 from sentbed._registry.plugin_offer_rules import fault_of
 from sentbed._registry.plugin_source_code import file_of, place_of
-from sentbed._registry.slow_imports import slow, watched
+from sentbed._registry.slow_imports import slow_messages, watched
 from sentbed.errors import PluginError, reason_of
 from sentbed.protocols.recipe_tables import Lazy
 
@@ -36,7 +36,11 @@ class Offer:
 
     @property
     def value(self) -> Any:
-        """What is offered, imported if it is a `Lazy`. Raises `PluginError` if that fails or breaks a rule."""
+        """What is offered, imported if it is a `Lazy`.
+
+        Raises:
+            PluginError: if it cannot be imported, or is not what its kind requires.
+        """
         if isinstance(self.offered, Lazy):
             return _imported(self)
         return self.offered
@@ -91,7 +95,7 @@ class ComponentInfo(Offer):
 
     @property
     def cls(self) -> type[Any]:
-        """The class, imported if it is a `Lazy`. Raises `PluginError` if that fails or breaks a rule."""
+        """The class, imported if it is a `Lazy`. Raises `PluginError` like `value`."""
         cls: type[Any] = self.value
         return cls
 
@@ -127,7 +131,7 @@ class PluginInfo:
     kinds: tuple[str, ...] = ()
     """Kinds of its components."""
     hooks: tuple[str, ...] = ()
-    """Other hooks that it implements."""
+    """Hooks that it implements, except those that offer components."""
 
     @property
     def key(self) -> str:
@@ -142,7 +146,7 @@ class PluginInfo:
     @property
     def slow(self) -> str | None:
         """Message on a slow import, with a remedy; None if it was quick."""
-        return slow.get(self.label)
+        return slow_messages.get(self.label)
 
     @property
     def problem(self) -> str | None:

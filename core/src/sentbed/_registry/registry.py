@@ -43,7 +43,7 @@ OFFERED = {kind.hook: kind.name for kind in KINDS.values()}
 """Hooks through which plugins offer components -> their kind."""
 
 NAMED = {"commands": COMMAND, "recipe_tables": TABLE}
-"""Hooks through which plugins offer other things with a name -> what these are."""
+"""Hook through which plugins offer named things other than components -> what it offers."""
 
 OFFERS = (*NAMED, "known_data", "findings", "vector_store")
 """All hooks through which plugins offer something other than components."""
@@ -71,7 +71,7 @@ class Plugins:
     manager: pluggy.PluginManager
     plugins: tuple[PluginInfo, ...]
     components: Mapping[tuple[str, str], ComponentInfo]
-    """(Kind, name) -> component, without names that several plugins claim and none of which is preferred."""
+    """(Kind, name) -> component. A name that several plugins claim is left out unless one is preferred."""
     clashes: Mapping[tuple[str, str], Clash] = attrs.field(factory=dict)
     """(Kind, name) -> claims of several plugins to a component, a `command` or a `recipe table`."""
     warnings: tuple[str, ...] = ()
@@ -361,7 +361,7 @@ def _origin(point: EntryPoint) -> tuple[str, str]:
 
 
 class _FaultError(PluginError):
-    """Raised if a plugin breaks a rule; has the position in its code."""
+    """Raised if what a plugin offers is invalid; has the position in its code."""
 
     def __init__(self, message: str, at: object) -> None:
         super().__init__(message)

@@ -24,7 +24,7 @@ from sentbed.protocols import LABEL, Dataset, Mixture
 _PART, _BLOCKS, _WINDOW, _TURNS = 1, 2, 3, 4
 
 LARGEST_POSITION = 1 << 40
-"""Upper limit of an epoch, or a position in a stream, in a saved state; no training reaches it."""
+"""Largest epoch number or stream position that `Sampler.restore` accepts; no training reaches it."""
 _BLOCKS_PER_WINDOW = 32
 """Number of blocks of data in each window of a bounded shuffle."""
 
@@ -63,8 +63,9 @@ class Sampler:
         key: seed of the order: (seed of the run, index of the stage).
         distinct: whether no two rows of a batch may share a text in any of `columns`. Rows are then drawn
             from one endless stream; a row that clashes is deferred to a later batch.
-        shuffle_buffer: number of rows shuffled at a time, which are held in memory; None means all. The data
-            is cut into blocks, the blocks are shuffled, then the rows of each window of that many rows.
+        shuffle_buffer: number of rows shuffled at a time, which are held in memory; None means all.
+            Contiguous blocks of rows are shuffled first, then the rows within each window of
+            `shuffle_buffer` rows.
 
     Raises:
         DataError: if a column is missing, or an epoch has no batch.
@@ -105,6 +106,7 @@ class Sampler:
             taken = mixture.takes[part]
             passes = -(-rows // taken) + 1 if taken else 1
             lanes.append(_Lane(stream, taken, passes))
+        # Either each row's part is drawn (one lane of mixed rows), or each batch's (one lane for each part).
         if not mixture.whole_batches:
             streams = [lane.stream for lane in lanes]
             mixed = _Mixed(streams, _Turns(mixture.takes, key, mixture.in_turn))
@@ -112,7 +114,7 @@ class Sampler:
             lanes = [_Lane(mixed, sum(mixture.takes), passes)]
         self._lanes = lanes
         batches = [_batches(lane.rows, batch_size, distinct) for lane in lanes]
-        self._turns = _Turns(batches, key, mixture.in_turn)
+        self._lane_turns = _Turns(batches, key, mixture.in_turn)
         self.batches_an_epoch = sum(batches)
         if not self.batches_an_epoch:
             rows = sum(mixture.takes)
@@ -132,7 +134,7 @@ class Sampler:
         if self._done >= self.batches_an_epoch:
             self._epoch += 1
             self._done = 0
-        lanes, ranks = self._turns.take(self._epoch, self._done, 1)
+        lanes, ranks = self._lane_turns.take(self._epoch, self._done, 1)
         lane = self._lanes[lanes[0]]
         if self._distinct:
             rows, columns = self._next_distinct(lane)
@@ -204,24 +206,24 @@ class Sampler:
         deferred = [*islice(lane.deferred, 4 * self._batch_size)]
         if deferred:
             batch.add(deferred, self.fetch(np.array(deferred)), lane.deferred)
-        vain = 0
+        since_last_added = 0
         while len(batch.rows) < size:
             missing = size - len(batch.rows)
             # As many as are missing, so that none is fetched twice; more if suitable rows are rare.
-            count = max(missing, min(vain, _VAIN_AT_A_TIME))
+            count = max(missing, min(since_last_added, _VAIN_AT_A_TIME))
             candidates = lane.stream.take(lane.position, count)
             texts = self.fetch(candidates)
             processed = batch.add(candidates.tolist(), texts, lane.deferred)
             lane.position += processed
-            vain += processed
+            since_last_added += processed
             if size - len(batch.rows) < missing:
-                vain = 0
-            if vain >= lane.passes * lane.rows:
-                count = len(batch.rows)
+                since_last_added = 0
+            if since_last_added >= lane.passes * lane.rows:
+                distinct = len(batch.rows)
                 raise DataError(
                     f"a batch of {size} rows without a common text cannot be filled: a whole pass over the "
-                    f"data found only {count} distinct rows, that share no text with each other; "
-                    f"set `batch_size` to {count} or less, or `distinct = false`"
+                    f"data found only {distinct} distinct rows, that share no text with each other; "
+                    f"set `batch_size` to {distinct} or less, or `distinct = false`"
                 )
         return np.array(batch.rows), batch.columns
 
@@ -317,13 +319,13 @@ class _Shuffled:
             rng = np.random.default_rng([*self._key, number, *self._tag])
             return rng.permutation(self._rows)
         block = self._block
-        order, short = self._block_order(number)
+        order, place_of_last = self._block_order(number)
         start = window * self._size
         position = np.arange(start, min(start + self._size, self._rows))
-        # The last block of the data is shorter than the others: shift positions after it as if it were
-        # full.
-        end = short * block + (self._rows - 1) % block + 1
-        position[position >= end] += (short + 1) * block - end
+        # The data's last block may be short, and stand anywhere in the shuffled order. Positions after it are
+        # shifted as if it were full, so that `position // block` finds their block.
+        end = place_of_last * block + (self._rows - 1) % block + 1
+        position[position >= end] += (place_of_last + 1) * block - end
         rows = order[position // block] * block + position % block
         rng = np.random.default_rng([*self._key, number, _WINDOW, *self._tag, window])
         return rng.permutation(rows)

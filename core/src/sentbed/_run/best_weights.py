@@ -16,7 +16,7 @@ from sentbed._run.context import Kept, RunContext
 from sentbed.errors import DataError
 
 CHECKPOINTS = "checkpoints"
-"""Directory of kept weights, in that of the run."""
+"""Directory of kept weights, in the directory of the run."""
 
 
 def prune(run: Path, stage: str, kept: Kept) -> None:
@@ -40,8 +40,8 @@ class Keeper:
     score: float | None = attrs.field(default=None, init=False)
     """Score of the last validation."""
     current_step: int = attrs.field(default=0, init=False)
-    """Step of the encoders' current weights. It is set before the update, so that after an interruption the
-    weights may have only a part of that update."""
+    """Step of the encoders' current weights. It is set before the update begins: after an interruption, the
+    weights may have only a part of the update of that step."""
 
     def validate(self, step: int, last: bool) -> bool:
         """Validate if due; return whether the stage should end early."""
@@ -79,7 +79,7 @@ class Keeper:
         return self.kept.score is None or score > self.kept.score
 
     def _saved(self, kept: Kept) -> Kept:
-        """Save the encoders' current weights as those of `kept.step`; return `kept` with their paths."""
+        """Save the encoders' current weights, of step `kept.step`; return `kept` with their paths."""
         paths = {}
         sums = {}
         for name, encoder in self.trained.items():

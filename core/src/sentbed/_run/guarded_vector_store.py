@@ -43,7 +43,7 @@ class GuardedVectorStore(VectorStore):
         width: int,
         progress: Callable[[int], None] | None = None,
     ) -> NDArray[np.float32]:
-        """See `VectorStore.encode`; what `encode` raises is raised."""
+        """See `VectorStore.encode`. An error of `encode` is passed on; one of the store becomes a warning."""
         if self.has_failed:
             return encode(texts)
         errors_of_encoder: list[BaseException] = []

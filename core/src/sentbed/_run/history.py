@@ -182,7 +182,7 @@ class History:
 
 
 def _matches(key: str, scores: Sequence[Score]) -> list[Score]:
-    """Return the scores that match a key of `[expected]`; without a metric, those in the task's first one."""
+    """Return the scores that match a key of `[expected]`; without a metric, only in the task's first one."""
     matches = [score for score in scores if key in _keys(score)]
     first_metrics: dict[str, str] = {}
     in_first_metric = []
@@ -196,7 +196,7 @@ def _matches(key: str, scores: Sequence[Score]) -> list[Score]:
 
 
 def _skipped_keys(scores: Sequence[Score]) -> set[str]:
-    """Return keys of tasks skipped for want of data, and of means over them: these are not judged."""
+    """Return the keys of tasks that were skipped for want of data, and of means over them; none is judged."""
     keys: set[str] = set()
     for score in scores:
         if score.skipped:

@@ -64,7 +64,10 @@ def plain(value: Any) -> Any:
 
 
 def score_record(score: Score) -> dict[str, Any]:
-    """Return a score as a table, without items; plugin, note, degenerate, skipped and axis only if set."""
+    """Return the fields of a score for JSON.
+
+    `items` is left out; so are plugin, note, degenerate, skipped and axis if they are not set.
+    """
     names = "encoder evaluator plugin task metric value direction note degenerate skipped axis protocol"
     record = fields(score, names)
     for name in ("plugin", "note", "degenerate", "skipped", "axis"):

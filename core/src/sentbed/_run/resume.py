@@ -76,7 +76,7 @@ def resume(
     Raises:
         RunError: if there is nothing to resume, or the recipe or the data has changed.
         ModelError: if the directory's recipe would run code that is not trusted.
-        Also what `run` raises.
+        Further errors: as for `run`.
     """
     directory = Path(directory)
     plugins = plugins or load_plugins()
@@ -164,7 +164,7 @@ def _changes_of_recipe(
 
 
 def _require_same_backbones(changes: Sequence[str], state: State) -> None:
-    """Raise `RunError` if a change of the recipe concerns a backbone, whose weights the state has."""
+    """Raise `RunError` if a change of the recipe concerns a backbone, since the state has its weights."""
     backbones = []
     for change in changes:
         if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change):
@@ -259,7 +259,7 @@ def _remove_what_changes_no_score(
 
 
 def _with_moved_files(before: Any, after: Any) -> Any:
-    """Return the recipe `before` with the paths of missing files replaced by those of `after`.
+    """Return the recipe `before`, in which paths of missing files are replaced by the paths in `after`.
 
     A path is replaced only by one with the same file name, for runs that were moved without their project.
     Data and weights with other content are refused when they are read.

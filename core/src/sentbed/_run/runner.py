@@ -68,7 +68,7 @@ from sentbed.protocols import (
 )
 
 ENCODER = "encoder"
-"""Directory of a run's encoders, in that of the run."""
+"""Directory of encoders, in the directory of the run."""
 LOCK = ".lock"
 """File that a process locks while it works on a run."""
 UNFINISHED = ("running", "failed", "interrupted")
@@ -239,9 +239,9 @@ def _build(
 def _tokenizer_texts(
     recipe: Recipe, name: str, evaluations: Evaluations
 ) -> Iterator[str]:
-    """Yield an encoder's texts in the stages; without any, those of its evaluations.
+    """Yield an encoder's texts in the stages or, if there are none, its texts in the evaluations.
 
-    Of these, evaluations that drive the encoder come first, and the others count only if these have none.
+    Evaluations that drive the encoder come first; the others count only if the first have no texts.
     """
     has_training_texts = False
     for stage in recipe.stage:

@@ -39,7 +39,7 @@ class Saver:
             self.save(step)
 
     def save(self, step: int, looked: bool = True) -> None:
-        """Write a state after step `step`; `looked` says whether the evaluations due at it are done."""
+        """Write a state after step `step`; `looked`: whether the evaluations that are due then are done."""
         stage_content = {
             "sampler": self.sampler.state(),
             "keeper": self.keeper.kept.table(self.context.directory),

@@ -26,7 +26,7 @@ from sentbed.errors import DataError, RunError, suggest
 from sentbed.protocols import PROGRESS, Columns, Dataset, TokenIds, Tokenizer
 
 VECTORS = "vectors"
-"""Directory of cached vectors of frozen encoders, in that of the run."""
+"""Directory of cached vectors of frozen encoders, in the directory of the run."""
 LARGEST = float(np.finfo(np.float32).max)
 """Largest number that a column of numbers may have."""
 

@@ -26,10 +26,10 @@ from sentbed._files import (
 from sentbed.errors import PluginError, RunError, foreign
 
 STATES = "states"
-"""Directory of the states, in that of the run."""
+"""Directory of the states, in the directory of the run."""
 STATE_FILE = "state.json"
 TRAINER = "trainer"
-"""Directory that the trainer fills, in that of a state."""
+"""Directory that the trainer fills, in the directory of a state."""
 SCHEMA = 1
 """Version of the format of states."""
 

@@ -68,7 +68,7 @@ def _fields(component: Component) -> tuple[attrs.Attribute[Any], ...]:
 
 
 def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, ...]:
-    """Return the components below `base` in a component's fields, also those in arrays.
+    """Return the components of the class `base` that a component's fields hold, alone or in arrays.
 
     Each is a component of its own: core has made it and called its `check`.
     """
@@ -107,7 +107,8 @@ class BuildContext:
     sums: Mapping[str, str] = attrs.field(factory=dict)
     """Path in `saved` -> verified SHA-256 of the file; empty if it was saved without checksums."""
     readings: tuple[tuple[int, ...], ...] = ()
-    """Sets of layers that prompts read instead of the backbone's own; see `Tokenizer.encode_marked`."""
+    """Sets of layers, other than the backbone's, from which prompts have token states taken; see
+    `Tokenizer.encode_marked`."""
     template: tuple[str, str] | None = None
     """Text before and after the sentence in the encoder's only prompt, with `{mask}` for the mask token; None
     without a prompt or with several."""
@@ -150,7 +151,7 @@ class BuiltBackbone(LanguageModelHead):
     """Tokenizer of the transformer."""
     module: Module
     """`module(input_ids, attention_mask | None, **keywords) -> TokenStates`; the keywords are
-    `TokenBatch.keywords`, which is empty unless the tokenizer fills those fields."""
+    `TokenBatch.keywords`: the optional fields of the batch that the tokenizer has filled, often none."""
     width: int
     """Dimension of a token state."""
     max_length: int
@@ -394,8 +395,8 @@ class Loss(Component):
 
         `inputs` maps columns to fp32 vectors `(batch, width)`, columns of numbers (`LossTraits.numbers`) to
         fp32 `(batch,)`, and `label` to class indices `(batch,)`; a loss that is `scheduled` also gets
-        `stage.progress`, an fp32 scalar. The module is a pure function of its
-        arguments and parameters: nothing is kept between calls, gradients are stopped with `.detach()`.
+        `stage.progress`, an fp32 scalar. The module is a pure function of its arguments and parameters: nothing
+        is kept between calls, gradients are stopped with `.detach()`.
 
         The module or a submodule may have `parameter_settings`, a dict from the name of one of its parameters
         to `ParameterSettings`.
@@ -437,7 +438,7 @@ class Loss(Component):
             yield from inner.misfits(batch_size, fixed)
 
     def without_effect(self, rows: int) -> Iterator[str]:
-        """Yield a warning for each field without effect in a stage of `rows` rows in all epochs together.
+        """Yield a warning for each field that has no effect in a stage with `rows` rows over all epochs.
 
         By default the warnings of its inner losses.
         """
@@ -631,8 +632,8 @@ class CellSampler(Component):
     ) -> Sequence[int]:
         """Return the indices of `count` more cells; equal arguments always give the same.
 
-        A cell is axis -> label, or the label's number if all labels of the axis have one. `scores` has the
-        cells chosen before, in order, with None for one without a score; higher is better.
+        A cell maps each axis to its label or, if every label of the axis has a number, to the label's number.
+        `scores` has the cells chosen before, in order, with None for one without a score; higher is better.
         """
 
 

@@ -111,9 +111,9 @@ def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]
 
 
 def _names_of(score: float, entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the metrics of an entry whose value is that of the main score, whose metric MTEB does not say.
+    """Yield the names of an entry's metrics that equal its main score.
 
-    MTEB's former `cos_sim` is yielded as `cosine`.
+    MTEB does not say which metric the main score is. MTEB's former `cos_sim` is yielded as `cosine`.
     """
     for name, value in entry.items():
         if isinstance(value, Mapping):

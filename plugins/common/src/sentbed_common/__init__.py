@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from sentbed_common.field_docstrings import field_docs
     from sentbed_common.finite_tensors import is_finite_tensor
     from sentbed_common.heavy_imports import import_heavy
-    from sentbed_common.host_random_generators import host_draws, rewind_host
+    from sentbed_common.host_random_generators import (
+        host_generator_states,
+        restore_host_generators,
+    )
     from sentbed_common.hub_problems import causes_of, hub_errors, hub_problem
     from sentbed_common.in_memory_dataset import InMemoryDataset
     from sentbed_common.limited_program import run_program

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def host_draws() -> dict[str, Any]:
+def host_generator_states() -> dict[str, Any]:
     """Return the states of Python's and of NumPy's global generator, serialisable as JSON."""
     import numpy as np
 
@@ -17,8 +17,8 @@ def host_draws() -> dict[str, Any]:
     return {"python": [version, list(key), gauss], "numpy": {**state, "state": twister}}
 
 
-def rewind_host(states: Mapping[str, Any]) -> None:
-    """Restore the generators to the states that `host_draws` returned."""
+def restore_host_generators(states: Mapping[str, Any]) -> None:
+    """Restore the generators to the states that `host_generator_states` returned."""
     import numpy as np
 
     version, key, gauss = states["python"]

@@ -22,7 +22,8 @@ _QUERIES = 128
 """Number of queries compared at a time: with one block of documents, 32 MiB of products."""
 _SPARE = 8
 """Number of candidates beyond the k best, since the order of products may differ between float32 and float64.
-If more documents than these agree to float32's rounding (1e-7), one of them may replace another."""
+If more than `_SPARE` further documents tie with the k-th to float32's rounding (1e-7), a slightly worse one may
+be returned in place of a better one."""
 _GATHERED = 4096
 """Number of candidates whose products are computed in float64 at a time."""
 _NONE = -1
@@ -52,8 +53,8 @@ def nearest(
     """Return the `k` documents with the highest dot product for each query.
 
     `queries` is `(n, width)`; `documents` yields consecutive arrays `(m, width)`, of which one is held at a
-    time. `excluded` is `(pairs, 2)`: a query and a document that is none of its neighbours. Candidates are
-    found in float32, then ordered by their products in float64, summed in the same way for each document:
+    time. `excluded` is `(pairs, 2)`: a query and a document that must not be among its neighbours. Candidates
+    are found in float32, then ordered by their products in float64, summed in the same way for each document:
     equal vectors have equal products, whatever the blocks. Of equal products, the earlier document is first.
 
     Raises:
@@ -167,9 +168,10 @@ def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vecto
 def _candidates(
     products: Vectors, count: int, limits: Vectors
 ) -> tuple[Places, Places]:
-    """Return rows and columns of each row's `count` highest products from its limit on, row by row.
+    """Return the rows and columns of the candidates, row by row.
 
-    Of ties, the first ones.
+    They are the `count` highest products of each row that reach its limit. Of equal products, those in the
+    earlier columns are taken.
     """
     import numpy as np
 

@@ -61,7 +61,7 @@ LOCK = ".lock"
 """Lock file in the corpus directory, held by the process that writes into it."""
 
 ANNOUNCED_SIZE = 500_000_000
-"""Size in bytes of inputs that take some seconds to scan, which is announced."""
+"""Size of inputs in bytes from which a scan takes some seconds and is announced."""
 
 Advance: TypeAlias = Callable[[int], object]
 """Called with the number of rows finished since the last call."""

@@ -34,7 +34,7 @@ def encode_lines(
 ) -> tuple[int, int]:
     """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; returns its shape.
 
-    `trust_remote_code` is that of `Encoder.load`; `prompt` and `instruction` are those of `Request`. Memory
+    For `trust_remote_code` see `Encoder.load`, for `prompt` and `instruction` see `Request`. Memory
     stays bounded: lines are read a window at a time and vectors go straight into the file. The file appears
     when it is complete.
 

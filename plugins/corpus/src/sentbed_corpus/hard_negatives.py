@@ -409,7 +409,7 @@ def _encode_pairs(
     place: Path,
     bar: Bar,
 ) -> tuple[Vectors, Vectors, NDArray[np.int64]]:
-    """Return the vectors of all texts, those of the anchors, and the anchors' rows in the latter."""
+    """Return the vectors of all texts, the vectors of the anchors' texts, and each anchor's row in the latter."""
     import numpy as np
 
     for_candidates = under_prompt(
@@ -460,9 +460,9 @@ def _search(
     rules: Rules,
     bar: Bar,
 ) -> Selection:
-    """Return the negatives of all anchors, whose vectors are the rows `anchors` of `anchor_vectors`.
+    """Return the negatives of all anchors.
 
-    Each vector has length 1.
+    The vectors of the anchors are the rows `anchors` of `anchor_vectors`. Each vector has length 1.
     """
     import numpy as np
 
@@ -536,7 +536,7 @@ def _write_rows(
     """Write the rows that have negatives; return how many, and the mean similarities.
 
     Raises:
-        DataError: if no row has, or one has not and `require_all` is set.
+        DataError: if no row has enough, or `require_all` is set and a row has too few.
     """
     import numpy as np
 
@@ -581,7 +581,7 @@ def _require_enough(
     pairs: _Pairs,
     selection: Selection,
 ) -> None:
-    """Raise `DataError` if no row has enough negatives, or, with `require_all`, if one has not."""
+    """Raise `DataError` if no row has enough negatives, or `require_all` is set and a row has too few."""
     import numpy as np
 
     negatives = counted(request.rules.negatives, "negative")

@@ -79,10 +79,11 @@ def kind_of(path: Path) -> Kind:
 def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
     """Return the absolute paths of files matching these paths and patterns, sorted within each input.
 
-    For a directory, take all files below it with a known ending, except those below `output`.
+    For a directory, take all files below it with a known ending. Files below `output` are left out. A path
+    without wildcards is returned even if nothing exists there: reading it says why it cannot be read.
 
     Raises:
-        DataError: for what does not exist, has nothing in it, or is named twice.
+        DataError: if an input has no files, or a file is named twice.
     """
     files: list[Path] = []
     resolved_output = output.resolve()

@@ -99,7 +99,11 @@ class Manifest:
 
     @classmethod
     def _structured(cls, content: Mapping[str, Any]) -> Manifest:
-        """Return the manifest of a file's content; raises what reading of keys and numbers raises."""
+        """Return the manifest that a file's content describes.
+
+        Raises:
+            LookupError, TypeError, ValueError, AttributeError: if the content is damaged.
+        """
         sources = tuple(map(_source, content["inputs"]))
         shards = []
         for number, entry in enumerate(content["shards"]):
@@ -125,7 +129,7 @@ class Manifest:
 def _source(entry: Mapping[str, Any]) -> Source:
     source = Source(**entry)
     if not isinstance(source.path, str) or not isinstance(source.digest, str):
-        raise TypeError("the path or the digest of an input is no text")
+        raise TypeError("the path or the digest of an input is not a string")
     for key in ("size", "modified", "rows"):
         _whole(entry, key, 1 << 63)
     return source

@@ -33,8 +33,9 @@ class Rules:
     """Which of the nearest candidates are negatives.
 
     Ranks count from 0 over all candidates but the anchor itself and its positives; similarities are cosines.
-    The margins are TopK-MarginPos and TopK-PercPos of NV-Retriever (Moreira et al., 2024). The names are
-    those of `mine_hard_negatives` in sentence-transformers, which counts `range_min` after the other rules.
+    The margins are TopK-MarginPos and TopK-PercPos of NV-Retriever (Moreira et al., 2024). The fields
+    are named as in `mine_hard_negatives` of sentence-transformers, which counts `range_min` after the other
+    rules.
     """
 
     negatives: int = 1

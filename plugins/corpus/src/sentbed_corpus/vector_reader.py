@@ -25,7 +25,7 @@ def open_vectors(directory: str | Path) -> Vectors:
     """Open the vectors written by `sentbed encode --output DIRECTORY`, in the order of the input.
 
     Raises:
-        DataError: if there are none, they are incomplete, or they are in Parquet files.
+        DataError: if there are no vectors, they are incomplete, or they are in Parquet files.
     """
     import numpy as np
 

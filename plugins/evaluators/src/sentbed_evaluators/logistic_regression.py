@@ -24,8 +24,8 @@ TOLERANCE = 1e-6
 """Tolerance of the gradient. With scikit-learn's default, 1e-4, accuracies on vectors of length 1 were off by
 up to 0.9."""
 
-FLOAT64 = 1 << 30
-"""Bytes up to which the features are in float64; larger ones are in float32, which is exact to 1e-5 only."""
+FLOAT64_BYTES = 1 << 30
+"""Largest size of the features in float64; larger ones stay in float32, which is exact to 1e-5 only."""
 
 
 def fit(
@@ -50,7 +50,7 @@ def fit(
         if not np.array_equal(task.train, np.arange(len(train))):
             features = features[task.train]
         tolerance = 10 * TOLERANCE
-        if 2 * features.nbytes <= FLOAT64:
+        if 2 * features.nbytes <= FLOAT64_BYTES:
             features = features.astype(np.float64)
             tolerance = TOLERANCE
         labels = train.labels[task.train]

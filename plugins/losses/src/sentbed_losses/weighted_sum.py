@@ -39,8 +39,8 @@ class WeightedSum(Nested):
     def build(self, width: int) -> Module:
         """Return `module(inputs) -> LossOutput`.
 
-        Metrics: `NAME` of each loss, without its weight, and its own as `NAME.METRIC`; the second of one
-        name is `NAME-2`.
+        Metrics: the unweighted value of each loss as `NAME`, and the loss's own metrics as `NAME.METRIC`. The
+        second loss with the same name is `NAME-2`.
         """
         from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 

@@ -29,7 +29,7 @@ class Script:
 def page_template(package: str, name: str) -> Template:
     """Return a template of a package, with automatic escaping.
 
-    Loading takes 0.1 s, so that callers should cache the template.
+    Loading takes 0.1 s, so callers should cache the template.
     """
     from jinja2 import Environment, StrictUndefined
 

@@ -91,7 +91,7 @@ NOTHING = RunCost(**dict.fromkeys(UNITS, 0))
 
 @attrs.frozen
 class RecordedCost:
-    """Cost of a run, separate from that of the stages that it shares with other runs of a study."""
+    """Cost of a run, and separately the cost of the stages that it shares with other runs of a study."""
 
     own: RunCost
     shared: Mapping[str, RunCost] = attrs.field(factory=dict)

@@ -43,10 +43,10 @@ class RunCostRecorder:
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Start with the cost in the checkpoint, which for shared stages is that of another run.
+        """Start with the cost in the checkpoint; for shared stages, it is the cost of another run.
 
-        If the checkpoint has no cost, as in earlier versions, that of the run is unknown. Without a checkpoint,
-        start with a cost of zero.
+        If the checkpoint has no cost, as in earlier versions, the cost of the run is unknown. Without a
+        checkpoint, start with a cost of zero.
         """
         if not states:
             self._begin(run, NOTHING, {})

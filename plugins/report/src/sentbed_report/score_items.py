@@ -204,7 +204,7 @@ def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
 
 
 def _statistic_named(name: str, modules: Iterable[str]) -> str | Callable[..., float]:
-    """Return a statistic by name; a function must be in a package of `modules`, those of loaded plugins.
+    """Return a statistic by name; a function must be in a package of `modules`, the modules of loaded plugins.
 
     Raises:
         RunError: if it is in another package, or does not exist.

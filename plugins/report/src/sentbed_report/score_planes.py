@@ -35,7 +35,7 @@ class PlaneScore:
 class ScorePlane:
     """Two metrics of an evaluator that are drawn against each other, and the positions of encoders.
 
-    An example is alignment over uniformity (Wang & Isola, 2020). All positions are under one protocol, so that
+    An example is alignment over uniformity (Wang & Isola, 2020). All positions are under one protocol, so
     they can share axes.
     """
 

@@ -51,8 +51,8 @@ def _evaluations_table(evaluations: Sequence[EvaluationKey]) -> dict[str, Any]:
 def only_starts(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
     """Remove the evaluations after training from the keys of a stopped run; return those before training.
 
-    `recipe` is that with which the run began. The study no longer has its other evaluations, or their code
-    has changed.
+    The run began with `recipe`. The study no longer has the evaluations that are removed, or their code has
+    changed.
     """
     keys = read_json(run / KEYS)
     keys["evaluations"] = keys["evaluations"][: keys["starts"]]
@@ -100,7 +100,7 @@ def kept_runs(study: Path, work: Work) -> list[KeptRun]:
     """Return the state of each run in the directory of a study.
 
     Raises:
-        RunError: if the key in a run's directory is not that in its name.
+        RunError: if the key in a run's directory differs from the key in the directory's name.
     """
     runs = []
     for task in work.tasks:

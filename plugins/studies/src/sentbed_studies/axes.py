@@ -312,7 +312,7 @@ def leaves(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def labels_that_are_equal(axes: Sequence[Axis]) -> Iterator[str]:
-    """Yield a remark for each two labels of an axis that set the same values, so that their cells are equal."""
+    """Yield a remark for each two labels of an axis that set the same values, so their cells are equal."""
     for axis in axes:
         for first, second in itertools.combinations(axis.labels, 2):
             if axis.settings[first] == axis.settings[second]:

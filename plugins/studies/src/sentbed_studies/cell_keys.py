@@ -44,7 +44,7 @@ class EvaluationKey:
     entry: Evaluate
     """Its configuration, with only this time in `at`."""
     content: Content = attrs.field(repr=False)
-    """The key is its hash: key of the training, configuration, code and versions."""
+    """What the key is the hash of: key of the training, configuration, code and versions."""
 
     @property
     def at(self) -> Literal["start", "end"]:
@@ -200,7 +200,7 @@ def reads_texts_of_evaluations(recipe: Recipe) -> bool:
 
 
 def decisive(recipe: Recipe) -> Recipe:
-    """Return the recipe with everything reset that cannot affect a score."""
+    """Return the recipe with all settings reset that cannot affect a score."""
     run = attrs.evolve(recipe.run, name="any", cache=True)
     tables = {}
     for key, table in recipe.tables.items():

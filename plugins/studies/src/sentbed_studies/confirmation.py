@@ -53,7 +53,7 @@ def confirmation_of(
 ) -> Confirmation | None:
     """Return the runs with fresh seeds of a study; None if it asks for none, or no cell could be chosen.
 
-    `work` is that of the whole study. The chosen cell is known when all needed runs have ended (`is_over`).
+    `work` is the work of the whole study. The chosen cell is known when all needed runs have ended (`is_over`).
 
     Raises:
         RunError: if a finished run in `directory` cannot be read.

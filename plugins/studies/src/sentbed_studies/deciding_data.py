@@ -113,8 +113,8 @@ def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
 def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
     """Whether a task of an evaluator can have scores named `scored_task`.
 
-    If the evaluator's data is unknown, a task may have several scores, such as one per language, whose names
-    begin with that of the task.
+    If the evaluator's data is unknown, a task may have several scores, such as one per language; their names
+    then begin with the task's name.
     """
     if scored_task == task:
         return True

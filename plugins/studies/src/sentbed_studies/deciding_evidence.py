@@ -231,7 +231,7 @@ def item_variances(
 ) -> tuple[Floats, Floats]:
     """Return variance over the items and its degrees of freedom of each pair's difference, `(cells, cells)`.
 
-    They are those of the tables: an item that several tasks have counts once, and the interaction of seeds
+    They are computed as in the tables: an item that several tasks have counts once, and the interaction of seeds
     and items is a part of the variance over seeds.
     """
     import numpy as np

@@ -42,7 +42,7 @@ QUOTES = "\"'“”‘’«»`*"
 def candidate_prompts(
     file: str, prompts: Sequence[Prompt], pooler: Pooler
 ) -> list[tuple[Prompt, ...]]:
-    """Return an encoder's prompts for each candidate of a file: all of them with its demonstrations.
+    """Return all of an encoder's prompts for each candidate of a file, with the candidate's demonstrations.
 
     Raises:
         SentbedError, DataError: as `read_candidates`; also if the file has whole templates and the encoder
@@ -109,6 +109,7 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
                 template = parse_template(line)
                 demonstrations = demonstrations_in(base, template)
                 if not demonstrations:
+                    # Not the encoder's template with demonstrations, but one of its own.
                     whole = attrs.evolve(bare, template=str(template), file=None)
                     candidates.append(whole)
                     continue
@@ -141,7 +142,7 @@ def word_of(answer: str) -> str:
 
 
 def _pairs_per_row(header: Sequence[str], path: Path) -> int:
-    """Return the number of demonstrations per row. Raises `DataError` if the header is another one."""
+    """Return the number of demonstrations per row. Raises `DataError` if the header differs."""
     columns = "".join(header).split("\t")
     count = len(columns) // 2
     if not count or columns != ["sentence", "word"] * count:
@@ -184,6 +185,7 @@ def demonstrations_in(base: Template, whole: Template) -> tuple[Demonstration, .
     if not base.takes_demonstrations:
         return ()
 
+    # `base.after` writes each demonstration before the sentence as PREFIX TEXT SUFFIX WORD".
     separator = f'".{base.prefix}'
     text_of_all = whole.prefix.removeprefix(base.prefix).removesuffix(separator)
     # The separator may also be part of a single sentence.

@@ -51,7 +51,7 @@ SCHEMA = 1
 LARGEST = 1 << 28
 """Maximum size of a journal in bytes."""
 _BEGINNING = b'{"schema": '
-"""First bytes of every journal, by which one is recognised that has no complete line."""
+"""First bytes of every journal; a journal without a complete line is recognised by them."""
 
 
 @attrs.frozen(eq=False)

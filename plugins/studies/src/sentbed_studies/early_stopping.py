@@ -181,7 +181,7 @@ def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
 def needless_runs(
     study: Study, waiting: Sequence[Task], directory: Path
 ) -> tuple[Task, ...]:
-    """Return those of the `waiting` runs that earlier decisions by the same rule have left out.
+    """Return the `waiting` runs that earlier decisions by the same rule have left out.
 
     If a run that a decision was based on is waiting again, as the recipe has changed, the runs of its cell
     are needed.
@@ -228,7 +228,7 @@ def score_of(decide: Decide) -> str:
 
 
 def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
-    """Return all rules by which the study has decided, in order of time; none if that is `rule` alone.
+    """Return all rules by which the study has decided, in order of time; empty if `rule` is the only one.
 
     If the study has returned to an earlier rule, `rule` has the place of its first use, by which its share of
     the error rate is determined.

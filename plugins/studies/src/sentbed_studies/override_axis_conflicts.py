@@ -76,7 +76,7 @@ def with_overrides(
 def refused_overrides(
     document: Document, combinations: Sequence[Combination]
 ) -> Iterator[Problem]:
-    """Yield a problem for each override whose value differs between these cells, or that none of them has."""
+    """Yield a problem for each override that has other values in some of these cells, or that no cell has."""
     names_of = _names_function(document)
     for override in _overrides(document):
         labels: dict[str, dict[str, None]] = {}

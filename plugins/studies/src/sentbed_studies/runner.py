@@ -162,8 +162,8 @@ def run_study(  # noqa: PLR0913 - keywords
 ) -> StudyResult:
     """Run all unfinished cells of a study.
 
-    The key of a cell is a hash of everything that determines its weights, and that of an evaluation of
-    everything that determines its scores (`CellKeys`). Finished runs are not repeated, interrupted ones are
+    The key of a cell is a hash of everything that determines its weights, and the key of an evaluation is a hash
+    of everything that determines its scores (`CellKeys`). Finished runs are not repeated, interrupted ones are
     resumed, and evaluations that were added to the recipe are computed with the saved encoder. Several
     processes may work on one study: each cell is run by one of them.
 
@@ -406,7 +406,7 @@ class _Runner:
             self.left.ended(task.directory)
 
     def do(self, bundles: Sequence[Bundle]) -> None:
-        """Run all jobs; those that another process works on are tried again when it ends one of them."""
+        """Run all jobs. A job that another process works on is tried again when that process has ended a job."""
         while bundles:
             bundles = self._do_free(bundles)
             locks = []
@@ -575,7 +575,7 @@ def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
 
 
 def _makes_other_evaluations(run: Path, job: Job) -> bool:
-    """Whether a run of a cell was begun with other evaluations than those of the study now."""
+    """Whether a run of a cell was begun with other evaluations than the study has now."""
     if not isinstance(job.run, Task):
         return False
     return evaluation_keys(run) != list(job.evaluation_keys)

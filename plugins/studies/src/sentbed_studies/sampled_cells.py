@@ -74,7 +74,10 @@ def _chosen(
 
 
 def points(study: Study) -> list[Mapping[str, Any]]:
-    """Return each cell as a sampler sees it: axis -> label, or its number if all labels of the axis have one."""
+    """Return each cell as a sampler sees it.
+
+    A cell maps each axis to its label or, if every label of the axis has a number, to the label's number.
+    """
     numbers: dict[str, dict[str, float]] = {}
     for axis in study.axes:
         if axis.numbers is not None:

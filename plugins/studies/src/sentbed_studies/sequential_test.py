@@ -6,7 +6,7 @@ the other by more than the margin? A cell for which that is shown gets no furthe
 - The estimate is the mean over the n seeds of the paired differences d(s). Its variance has two sources, as
   in `sentbed_report.statistics.significance`: the seeds, and the items, which are the same at every look, so
   that further seeds do not reduce their part.
-- A sample variance of two or three seeds is unreliable, so that of a pair is moderated (Smyth, 2004):
+- A sample variance of two or three seeds is unreliable, so the variance of a pair is moderated (Smyth, 2004):
   s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1), where s is the pair's sample variance, s0 the mean over all tested
   pairs, and d0 = 3 degrees of freedom: the standard deviations of cells may well differ by a factor of 2. s2
   has d0 + n - 1 degrees of freedom, but never more than s0, which has (n - 1)(m - 1), m being the effective
@@ -14,7 +14,7 @@ the other by more than the margin? A cell for which that is shown gets no furthe
 - If the study has several prompts, they are a third source: V_prompts is the variance over the prompts of the
   differences, each averaged over the seeds so far, divided by the number of prompts. It is moderated in the
   same way, with d0 = 4. The scores d(s) are then means over the prompts, and no interaction is subtracted
-  from the items' variance. If a prompt is added, the scores of all seeds change, so that a new look is
+  from the items' variance. If a prompt is added, the scores of all seeds change, so a new look is
   needed, with its own share of the error rate.
 - The error rate is distributed over the looks (`spending.py`), and at each look equally over all claims
   that count (Bonferroni). These are every ordered pair of cells where the best cell is sought; every cell
@@ -87,7 +87,7 @@ class SequentialTest:
     baseline: str | None = None
     """Cell that all are compared with; None to compare every pair."""
     among: int = 0
-    """Number of cells from which `cells` were pre-selected by their scores, so that all of them count for the
+    """Number of cells from which `cells` were pre-selected by their scores, so all of them count for the
     correction; 0 without a pre-selection."""
     promise: Promise = "all"
     """Which claims the error rate covers: `all`, or `best`, only claims that a best cell is worse than
@@ -230,12 +230,12 @@ class SequentialTest:
 
 
 def _best(cells: NDArray[np.intp], differences: Floats) -> int:
-    """Return the one of `cells` with the largest difference."""
+    """Return the cell, of `cells`, with the largest difference."""
     return int(max(cells, key=lambda cell: differences[cell]))
 
 
 def _estimate(difference: float, sources: Sequence[Source]) -> EstimatedDifference:
-    """Return a difference with those of its sources that vary."""
+    """Return a difference with only its sources of variance that are above 0."""
     varying = tuple(source for source in sources if source.variance > _NO_SPREAD)
     return EstimatedDifference(difference, varying)
 
@@ -244,7 +244,7 @@ def _effective_cells_less_one(scores: Floats) -> float:
     """Return the effective number of cells, less one, at least 1.
 
     That is how many equally varying cells would estimate the common variance as precisely (Satterthwaite,
-    1946): if the seeds of one cell vary more than those of all others, it determines the variance almost
+    1946): if one cell varies far more over its seeds than all others, it determines the variance almost
     alone.
     """
     cells = len(scores)

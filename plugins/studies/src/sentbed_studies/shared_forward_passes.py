@@ -98,7 +98,7 @@ def share_passes(
     warn: Callable[[str], None],
     kept: KeptEncoders | None = None,
 ) -> VectorStore:
-    """Return a vector store for a run whose forward passes also give the vectors of other runs' encoders.
+    """Return a vector store for a run, whose forward passes also give the vectors of other runs' encoders.
 
     Args:
         recipe: Recipe of the run.
@@ -200,7 +200,7 @@ class SharedCache(VectorCache):
     passes: Sequence[SharedBackbone] = attrs.field(default=(), kw_only=True)
 
     def space(self, encoder: Encoder) -> EncoderFingerprint | None:
-        """Return the fingerprint of an encoder; those of `passes` were computed before."""
+        """Return the fingerprint of an encoder; the encoders of `passes` have theirs already."""
         for shared in self.passes:
             if shared.encoder is encoder and shared.space is not None:
                 return shared.space
@@ -213,7 +213,7 @@ class SharedCache(VectorCache):
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         progress: Progress | None,
     ) -> NDArray[np.float32]:
-        """Return the vectors of texts for one encoder, and store those of the encoders that share its pass."""
+        """Return an encoder's vectors of texts, and store the vectors of the encoders that share its pass."""
         for shared in self.passes:
             if space and shared.space == space:
                 vectors = self._encode_together(shared, texts, progress)
@@ -225,7 +225,7 @@ class SharedCache(VectorCache):
     def _encode_together(
         self, shared: SharedBackbone, texts: Sequence[str], progress: Progress | None
     ) -> NDArray[np.float32] | None:
-        """Return the vectors of an encoder, and store those of the other encoders, from one forward pass.
+        """Return an encoder's vectors, and store the vectors of the other encoders, from one forward pass.
 
         Return None if none of the others needs to be encoded, or the pass failed.
         """

@@ -34,7 +34,7 @@ class Prefix:
 
     key: Key
     recipe: Recipe
-    """Whole recipe of the first cell that has them: a tokenizer may be trained on texts of later stages."""
+    """Whole recipe of the first cell with these stages: a tokenizer may be trained on texts of later stages."""
     count: int
     """Number of shared stages, from the recipe's first."""
     above: Prefix | None
@@ -42,7 +42,7 @@ class Prefix:
 
     @property
     def directory(self) -> Path:
-        """Its run directory, relative to that of the study."""
+        """Its run directory, relative to the directory of the study."""
         last = self.recipe.stage[self.count - 1]
         return Path("shared") / f"{last.name}-{short(self.key)}"
 
@@ -75,7 +75,7 @@ class Task:
 
     @property
     def directory(self) -> Path:
-        """Its run directory, relative to that of the study."""
+        """Its run directory, relative to the directory of the study."""
         return directory_of(self.cell.name, self.cell.seed, self.key, self.cell.prompt)
 
     @property

@@ -6,7 +6,7 @@ alike; with a small share for these looks, more is found when all seeds have bee
 
 The last tenth is reserved for looks that were not planned: at seeds that are added later, at another order of
 seeds, or at other seeds. Look number j of all looks, L of which were planned, gets the share
-(L + 1) / (j (j + 1)) of it. The shares of any number of such looks add up to at most 1, so that the error
+(L + 1) / (j (j + 1)) of it. The shares of any number of such looks add up to at most 1, so the error
 rate holds however often seeds are added, also if they are added because nothing was decided.
 """
 

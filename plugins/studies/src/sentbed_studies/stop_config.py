@@ -17,7 +17,7 @@ class Stop:
     """
 
     worse_than: Literal["best", "baseline"] = "best"
-    """`best`: stop cells that are worse than any other one, until one is left; `baseline`: stop cells that
+    """`best`: stop cells that are worse than some other cell, until one is left; `baseline`: stop cells that
     are worse than the baseline."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
     """Largest difference by which a cell may be worse without being stopped, in the unit of the score."""

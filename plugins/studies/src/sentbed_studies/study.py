@@ -549,7 +549,7 @@ def require_cells_of_labels(study: Study) -> None:
 
 
 def _unknown_cells(study: Study) -> Iterator[Problem]:
-    """Yield a problem for each baseline, published cell or reference that is no cell, or is missing."""
+    """Yield a problem for each baseline, published cell or reference that is missing, or names no cell."""
     problem = study.document.problem
     baseline, names = study.baseline, study.names
     reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}

@@ -43,7 +43,7 @@ class StudyPrompt:
     """Its key path in the document."""
 
     def applied_to(self, combination: Combination) -> Combination:
-        """Return a combination of labels with this prompt, whose values are set after those of the axes."""
+        """Return a combination of labels with this prompt; its values are set after the values of the axes."""
         settings = dict(combination.settings)
         for path, value in self.settings.items():
             # Removed first, as a path keeps its place in the order otherwise.

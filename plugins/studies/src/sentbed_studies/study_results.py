@@ -128,7 +128,7 @@ class LoadedStudy:
     def numbers(self) -> pandas.DataFrame:
         """All numbers of the study, one per row: the `scores`, and the costs of encoders and runs.
 
-        The columns are those of `scores`, and `split` (`test` or `development`), `axis` (`cost` if the number
+        It has the columns of `scores`, and `split` (`test` or `development`), `axis` (`cost` if the number
         is a cost) and `score` (the `Score` itself, with its items).
         """
         return study_frame(self.data)

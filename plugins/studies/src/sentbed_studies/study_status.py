@@ -25,7 +25,7 @@ class RunStatus:
     is_fresh: bool
     """Whether it is a run of the chosen cell with a fresh seed."""
     progress: RunProgress | None
-    """Current progress, or that when it was stopped or killed; None if it has not begun, or has ended."""
+    """Progress now, or when the run was stopped or killed; None if it has not begun, or has ended."""
     directory: Path | None
     """Its directory; None if it has not begun."""
 
@@ -175,7 +175,7 @@ class StudyStatus:
 def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyStatus:
     """Return the progress of a study, from the logs of its runs.
 
-    `logs`, by directory, are those of earlier calls: only their new lines are read, and new logs are added.
+    `logs`, by directory, were read by earlier calls: only their new lines are read, and new logs are added.
     """
     if logs is None:
         logs = {}

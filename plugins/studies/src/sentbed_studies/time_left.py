@@ -54,7 +54,7 @@ class TimeLeft:
     took: dict[Path, float] = attrs.field(factory=dict)
     """Run directory -> measured seconds of the finished run."""
     pending: dict[Path, Range | None] = attrs.field()
-    """Those of the `planned` runs that are still to do; by default all that have not finished."""
+    """The `planned` runs that are still to do; by default all that have not finished."""
     unchosen: list[Range | None] = attrs.field(factory=list)
     """Planned seconds per run of the cells that a sampler has not chosen yet."""
     fresh: list[Range | None] = attrs.field(factory=list)
@@ -132,7 +132,7 @@ class TimeLeft:
     def of_all(self, alone: bool = False) -> Range | None:
         """Return the minimum and maximum seconds of all runs of the study, one after the other.
 
-        They are corrected by the finished runs as in `of`, so that they are never less than the time left.
+        They are corrected by the finished runs as in `of`, so they are never less than the time left.
         With `alone`, cells share no work. None if unknown.
         """
         planned = self.alone if alone else self.whole
@@ -222,7 +222,7 @@ def time_left(
         directory: The study's directory.
         planner: Estimates the seconds of stages and evaluations.
         kept: State of each run in `directory`; read if None.
-        number_of_runs: Number of runs that are done, if a sampler chooses among those of `work`.
+        number_of_runs: Number of runs to do, if a sampler chooses among the runs of `work`.
         confirmation: Runs with fresh seeds that follow.
     """
     if kept is None:
@@ -272,7 +272,7 @@ def time_left(
 
 
 def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
-    """Change the time left to that of `number_of_runs` runs, finished ones included, of the mean duration."""
+    """Change the time left to what `number_of_runs` runs of mean duration take, finished runs included."""
     share_of_runs = number_of_runs / len(work.tasks)
     seconds_of_cells = []
     for task in work.tasks:
@@ -307,7 +307,7 @@ def _times(seconds: Range | None, factor: float) -> Range | None:
 
 
 def _mean(ranges: Sequence[Range | None]) -> Range | None:
-    """Return the means of minima and maxima; None if one is unknown, or there is none."""
+    """Return the means of minima and maxima; None if one is unknown, or there are no ranges."""
     if not ranges:
         return None
     return _times(_sum(ranges), 1 / len(ranges))

@@ -1,4 +1,8 @@
-"""Finished runs and scores in a study's directory that the current recipe cannot use, and why."""
+"""Finished runs and scores in a study's directory that the current recipe cannot use, and why.
+
+A key is the hash of a content: all that decides a run's weights, or a score (`cell_keys.py`). The key of a run
+ends the name of its directory.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ SHOWN = 6
 """Maximum number of differences that are listed per group of runs."""
 
 UNKNOWN = "nothing says what decided them"
-"""Reason for runs whose `keys.json` is damaged, or was written by a version without contents."""
+"""Reason for runs whose `keys.json` is damaged, or was written by a version that recorded only the keys."""
 
 OTHER_CONTENT = re.compile(r"'[0-9a-f]{64}' -> '[0-9a-f]{64}'")
 """Two different file hashes, as `differences` prints them."""
@@ -90,11 +94,14 @@ def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
         changes: set[str] = set()
         has_dropped = False
         for key in unused:
-            changes_of_evaluation = [UNKNOWN]
-            if key in contents:
-                changes_of_evaluation = _changes_of_evaluation(contents[key], run.task)
-            changes.update(changes_of_evaluation)
-            has_dropped |= not changes_of_evaluation
+            if key not in contents:
+                changes.add(UNKNOWN)
+                continue
+            changes_of_evaluation = _changes_of_evaluation(contents[key], run.task)
+            if changes_of_evaluation is None:
+                has_dropped = True
+            else:
+                changes.update(changes_of_evaluation)
 
         if changes:
             changed[tuple(sorted(changes))] += 1
@@ -115,16 +122,16 @@ def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
         )
 
 
-def _changes_of_evaluation(before: Content, task: Task) -> list[str]:
-    """Return the differences from the same evaluation in the recipe; none if the recipe no longer has it."""
+def _changes_of_evaluation(before: Content, task: Task) -> list[str] | None:
+    """Return the differences from the same evaluation in the recipe; None if the recipe no longer has it."""
     try:
         for evaluation in task.evaluations:
             now = evaluation.content
             if _as_written(before) == _as_written(now):
                 return content_differences(_as_content(before), _as_content(now))
     except (LookupError, TypeError):
-        pass  # `keys.json` is damaged
-    return []
+        return [UNKNOWN]  # `keys.json` is damaged
+    return None
 
 
 def _as_written(evaluation: Content) -> str:
@@ -133,7 +140,10 @@ def _as_written(evaluation: Content) -> str:
 
 
 def _as_content(evaluation: Content) -> Content:
-    """Return the content of an evaluation in the form of that of a training, with the evaluator as recipe."""
+    """Return an evaluation's content with the keys of a run's, for `content_differences`.
+
+    The evaluator takes the place of the recipe.
+    """
     return {
         "recipe": evaluation["evaluation"]["fields"]["evaluator"],
         "more": [],
@@ -167,7 +177,10 @@ def _listed(differing: Sequence[str]) -> str:
 
 
 def _contents_under_other_keys(task: Task, study: Path) -> Iterator[Content]:
-    """Yield the contents of the keys of finished runs of the same cell and seed under other keys."""
+    """Yield what `keys.json` records of each finished run of the same cell and seed that has another key.
+
+    A file that cannot be read gives an empty content.
+    """
     expected = study / task.directory
     beginning = directory_of(task.cell.name, task.cell.seed, "", task.cell.prompt).name
     for run in sorted(expected.parent.glob(f"{beginning}*")):
@@ -187,7 +200,7 @@ def _contents_under_other_keys(task: Task, study: Path) -> Iterator[Content]:
 
 
 def content_differences(before: Content, after: Content) -> list[str]:
-    """Return the differences between two contents of keys, as lines for users."""
+    """Return the differences between two contents, as lines for users."""
     try:
         lines = list(code_differences(before["code"], after["code"]))
         for part in ("recipe", "more"):
@@ -200,7 +213,7 @@ def content_differences(before: Content, after: Content) -> list[str]:
 
 
 def _flat(content: Any) -> Any:
-    """Return a content in which each table has its `fields` as keys, and its `read` as `files`."""
+    """Return a content with each table's `fields` moved up into the table, and its `read` renamed to `files`."""
     if isinstance(content, list):
         return [_flat(value) for value in content]
 

@@ -71,10 +71,10 @@ class Verdict:
 
 
 def find_checks(papers: Path, paper: str) -> dict[str, Path]:
-    """Return name of a paper -> its file of checks: of one paper, or of all if `paper` is empty.
+    """Return name of a paper -> its file of checks. Return one paper's file, or all if `paper` is empty.
 
     Raises:
-        RunError: if the paper has none.
+        RunError: if the paper has no checks.
     """
     files = {file.parent.name: file for file in sorted(papers.glob(f"*/{CHECKS}"))}
     if not paper:
@@ -242,7 +242,7 @@ def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
 def judge(
     checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]
 ) -> Iterator[Verdict]:
-    """Yield the result of each check; `failed` has the errors of those whose run failed, by name."""
+    """Yield the result of each check; `failed` has the error of each failed run, by the name of its check."""
     for check in checks:
         of_check = [number for number in numbers if number.cell == check.name]
         if of_check:

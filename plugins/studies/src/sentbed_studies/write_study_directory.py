@@ -132,7 +132,7 @@ def note_sampled(directory: Path, names: Sequence[str]) -> None:
 
 
 def has_same_runs(directory: Path, study: Study, work: Work) -> bool:
-    """Whether `directory` holds a study with the cells and runs of `work`, which is that of the whole study."""
+    """Whether `directory` holds a study with the cells and runs of `work`, the work of the whole study."""
     before = _record_before(directory)
     if before is None:
         return False
@@ -243,7 +243,7 @@ def _run(task: Task) -> RunRecord:
 
 
 def _compared(recipe: Recipe) -> Any:
-    """Return a cell's recipe for comparison with that of the baseline: without seed and study, relative paths."""
+    """Return a cell's recipe for comparison with the baseline's: without seed and study, with relative paths."""
     file = recipe.document.file
     base = Path(file).resolve().parent if file else None
     table = unstructure(recipe.without(StudyTable), base)

@@ -28,9 +28,9 @@ ROWS = 8
 def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     """Vectors are the reference's, and each depends only on its own text.
 
-    Batches with and without padding, single rows, the rows in reverse order, a short text beside long ones,
-    and `Encoder.encode`, which forms batches and shares prefixes. `tolerance` is relative to the largest
-    value of the reference's vectors.
+    Compared are batches with and without padding, single rows, the rows in reverse order, a short text beside
+    long ones, and `Encoder.encode`, which forms batches and shares prefixes. `tolerance` is relative to the
+    largest value of the reference's vectors.
     """
     import numpy as np
 

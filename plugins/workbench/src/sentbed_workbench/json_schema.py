@@ -101,7 +101,11 @@ def _is_readable(
     """Whether the fields of a component or a table can be read; if not, `warn` is called with the reason."""
     try:
         tables, cls = _Tables(bare), offer.value
-        schemas = tables.keys(cls), tables.complete(cls), tables.definitions
+        schemas = (
+            tables.table_schema(cls),
+            tables.required_in_value(cls),
+            tables.definitions,
+        )
         json.dumps(schemas, allow_nan=False)
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
         warn(
@@ -122,9 +126,9 @@ class _Tables:
 
     def recipe(self) -> tuple[Schema, Schema]:
         """Return both parts of the schema of a file: keys, and required keys."""
-        schema, complete = self.keys(Recipe), self.required(Recipe)
+        schema, complete = self.table_schema(Recipe), self.required_in_table(Recipe)
         encoder = {
-            "allOf": [self.keys_of(EncoderRecipe)],
+            "allOf": [self.value_schema(EncoderRecipe)],
             "description": _first_line(EncoderRecipe),
         }
         schema["properties"] |= {
@@ -141,57 +145,65 @@ class _Tables:
         }
         for key, offer in self.plugins.tables.items():
             table = {
-                "allOf": [self.keys_of(offer.value)],
+                "allOf": [self.value_schema(offer.value)],
                 "description": _first_line(offer.value),
             }
             schema["properties"][key] = table
-            if required := self.complete(offer.value):
+            if required := self.required_in_value(offer.value):
                 complete["properties"][key] = required
 
         schema["not"] = {"required": [MAIN_ENCODER, "encoders"]}
-        complete["properties"][MAIN_ENCODER] = self.complete(EncoderRecipe)
+        complete["properties"][MAIN_ENCODER] = self.required_in_value(EncoderRecipe)
         complete["required"].remove("encoders")
         complete["anyOf"] = [{"required": [MAIN_ENCODER]}, {"required": ["encoders"]}]
         complete["properties"]["encoders"]["minProperties"] = 1
         return schema, complete
 
-    def keys_of(self, kind: Any) -> Schema:
+    def value_schema(self, kind: Any) -> Schema:
         """Return the schema of a value of this type that holds in every file."""
         members = [member for member in get_args(kind) if member is not type(None)]
         if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
         if (component := kind_of(kind)) is not None:
-            table = self.define(component.name, lambda: self.choice(component.name))
+            table = self.define(
+                component.name, lambda: self.component_schema(component.name)
+            )
             if not component.by_name:
                 return table
             return _any_of([{"enum": self.plugins.names(component.name)}, table])
         if get_origin(kind) is Literal:
             return {"enum": members}
         if get_origin(kind) in (Union, types.UnionType):
-            return _any_of(list(map(self.keys_of, members)))
+            return _any_of(list(map(self.value_schema, members)))
         if get_origin(kind) is tuple:
             return self.array(members)
         if get_origin(kind) in (Mapping, dict):
-            return {"type": "object", "additionalProperties": self.keys_of(members[1])}
+            return {
+                "type": "object",
+                "additionalProperties": self.value_schema(members[1]),
+            }
         if attrs.has(kind):
             inline = _inline(kind)
             if inline is not None and (inlined := kind_of(inline)) is not None:
-                return self.define(_path(kind), lambda: self.choice(inlined.name, kind))
-            return self.define(_path(kind), lambda: self.keys(kind))
+                return self.define(
+                    _path(kind), lambda: self.component_schema(inlined.name, kind)
+                )
+            return self.define(_path(kind), lambda: self.table_schema(kind))
         return {}
 
     def array(self, members: list[Any]) -> Schema:
+        """Return the schema of an array of any length, or of one with an element of each of these types."""
         if members[-1] is ...:
-            items = self.keys_of(members[0])
+            items = self.value_schema(members[0])
             if _named(members[0]):
                 # Elements with names are merged with those of other files; others are replaced as a whole.
                 complete: Schema = {"required": ["name"]}
             else:
-                complete = self.complete(members[0])
+                complete = self.required_in_value(members[0])
             if complete:
                 items = {"allOf": [items, complete]}
             return {"type": "array", "items": items}
-        each = [self.keys_of(member) for member in members]
+        each = [self.value_schema(member) for member in members]
         return {
             "type": "array",
             "items": each,
@@ -199,28 +211,30 @@ class _Tables:
             "maxItems": len(each),
         }
 
-    def complete(self, kind: Any) -> Schema:
+    def required_in_value(self, kind: Any) -> Schema:
         """Return the required keys of a value to which no other file adds; empty if there are none."""
         if (component := kind_of(kind)) is not None:
             return self.define(
                 f"{component.name}.complete",
-                lambda: self.required_choice(component.name),
+                lambda: self.required_of_component(component.name),
             )
         if get_origin(kind) in (Union, types.UnionType):
-            return _all_of(map(self.complete, get_args(kind)))
+            return _all_of(map(self.required_in_value, get_args(kind)))
         if get_origin(kind) is tuple and _named(get_args(kind)[0]):
-            return {"items": self.complete(get_args(kind)[0])}
+            return {"items": self.required_in_value(get_args(kind)[0])}
         if get_origin(kind) in (Mapping, dict) and (
-            schema := self.complete(get_args(kind)[1])
+            schema := self.required_in_value(get_args(kind)[1])
         ):
             return {"additionalProperties": schema}
         if inspect.isclass(kind) and attrs.has(kind):
-            schema = _all_of([self.required(kind), self.complete(_inline(kind))])
+            schema = _all_of(
+                [self.required_in_table(kind), self.required_in_value(_inline(kind))]
+            )
             if schema:
-                return self.put(f"{_path(kind)}.complete", schema)
+                return self.store(f"{_path(kind)}.complete", schema)
         return {}
 
-    def keys(self, cls: type[Any]) -> Schema:
+    def table_schema(self, cls: type[Any]) -> Schema:
         """Return the schema of a table: these keys and no others."""
         return {
             "type": "object",
@@ -230,10 +244,11 @@ class _Tables:
         }
 
     def properties(self, cls: type[Any]) -> dict[str, Schema]:
+        """Return the schema of each key of a table, with its documentation and default."""
         documented, hints = field_docs(cls), get_type_hints(cls)
         schemas = {}
         for key, field in _fields(cls).items():
-            schema = self.keys_of(hints[field.name])
+            schema = self.value_schema(hints[field.name])
             limit(schema, field.validator)
             about: Schema = {}
             if meaning := inspect.cleandoc(documented.get(field.name, "")):
@@ -247,14 +262,15 @@ class _Tables:
 
         return schemas
 
-    def required(self, cls: type[Any]) -> Schema:
+    def required_in_table(self, cls: type[Any]) -> Schema:
+        """Return the keys that a table must have, and those that its values must have."""
         hints = get_type_hints(cls)
         required = []
         properties = {}
         for key, field in _fields(cls).items():
             if field.default is attrs.NOTHING:
                 required.append(key)
-            if schema := self.complete(hints[field.name]):
+            if schema := self.required_in_value(hints[field.name]):
                 properties[key] = schema
 
         schema = {}
@@ -264,7 +280,9 @@ class _Tables:
             schema["properties"] = properties
         return schema
 
-    def choice(self, kind: str, table_class: type[Any] | None = None) -> Schema:
+    def component_schema(
+        self, kind: str, table_class: type[Any] | None = None
+    ) -> Schema:
         """Return the schema of a table with the fields of the component in `use`, and those of `table_class`."""
         label = kind
         table_properties: dict[str, Schema] = {}
@@ -279,10 +297,10 @@ class _Tables:
         for name in names:
             cls = self.plugins.find(kind, name).cls
             first_lines.append(_first_line(cls))
-            schema = self.keys(cls)
+            schema = self.table_schema(cls)
             properties = schema["properties"] | table_properties
             schema["properties"] = {"use": {"const": name}, **properties}
-            variant = self.put(f"{label}.{name}", schema)
+            variant = self.store(f"{label}.{name}", schema)
             variants.append({"if": _uses(name), "then": variant})
             for key, property_schema in properties.items():
                 schemas = [other for _, other in alternatives[key]]
@@ -299,7 +317,7 @@ class _Tables:
         union: dict[str, Schema] = {"use": use}
         for key, pairs in alternatives.items():
             union[key] = _any_of([{"$ref": ref} for ref, _ in pairs])
-        any_of_them = self.put(
+        any_of_them = self.store(
             f"{label}.any",
             {"type": "object", "properties": union, "additionalProperties": False},
         )
@@ -314,10 +332,11 @@ class _Tables:
             ]
         }
 
-    def required_choice(self, kind: str) -> Schema:
+    def required_of_component(self, kind: str) -> Schema:
+        """Return the keys that a component's table must have: `use`, and those of the component in `use`."""
         variants = []
         for name in self.plugins.names(kind):
-            if schema := self.required(self.plugins.find(kind, name).cls):
+            if schema := self.required_in_table(self.plugins.find(kind, name).cls):
                 variants.append({"if": _uses(name), "then": schema})
         if not variants:
             return {"required": ["use"]}
@@ -326,11 +345,11 @@ class _Tables:
     def define(self, name: str, make: Callable[[], Schema]) -> Schema:
         """Return a reference to the definition `name`, which is created if it does not exist."""
         if name not in self.definitions:
-            self.put(name, {})  # a component may hold others of its kind
-            self.put(name, make())
+            self.store(name, {})  # a component may hold others of its kind
+            self.store(name, make())
         return {"$ref": f"#/definitions/{name}"}
 
-    def put(self, name: str, schema: Schema) -> Schema:
+    def store(self, name: str, schema: Schema) -> Schema:
         """Store a definition and return a reference to it."""
         self.definitions[name] = schema
         return {"$ref": f"#/definitions/{name}"}

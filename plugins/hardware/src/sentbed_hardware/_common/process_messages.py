@@ -231,6 +231,6 @@ def unpacked(content: bytes, objects: Mapping[int, Any]) -> Any:
 
 
 def _broadcast(tensor: Tensor) -> None:
-    """Send a tensor on the host from the first process to the others, in place."""
+    """Broadcast a host tensor of the first process; in the other processes, `tensor` is overwritten."""
     if tensor.numel():
         dist.broadcast(tensor.reshape(-1).view(torch.uint8), 0)

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-def draws() -> list[Tensor]:
+def generator_states() -> list[Tensor]:
     """Return the states of torch's generators: the host's, then those of the CUDA devices in use.
 
     Each of several processes uses one device only.
@@ -22,8 +22,8 @@ def draws() -> list[Tensor]:
     return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
 
 
-def rewind(states: Sequence[Tensor]) -> None:
-    """Restore torch's generators to the states that `draws` returned."""
+def restore_generators(states: Sequence[Tensor]) -> None:
+    """Restore torch's generators to the states that `generator_states` returned."""
     host, *devices = states
     torch.set_rng_state(host)
 

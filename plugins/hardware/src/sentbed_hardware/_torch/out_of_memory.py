@@ -9,7 +9,10 @@ import torch
 from sentbed import RunError
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds
 
-from sentbed_hardware._common.random_generators import draws, rewind
+from sentbed_hardware._common.random_generators import (
+    generator_states,
+    restore_generators,
+)
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 
@@ -63,7 +66,7 @@ class FittingTrainer(TorchTrainer):
 
     def _beginning(self) -> Callable[[], None]:
         """Return a function that undoes a forward and backward pass, so that it can be repeated exactly."""
-        drawn = draws()
+        states = generator_states()
         buffers = list(self.loss.buffers())
         for tower in self.towers.values():
             buffers += tower.buffers.values()
@@ -75,7 +78,7 @@ class FittingTrainer(TorchTrainer):
                 parameter.grad = None
 
             self.batch_vectors = []
-            rewind(drawn)
+            restore_generators(states)
             for value, old in zip(buffers, before, strict=True):
                 value.copy_(old)
 

@@ -15,7 +15,10 @@ from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.random_generators import draws, rewind
+from sentbed_hardware._common.random_generators import (
+    generator_states,
+    restore_generators,
+)
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.placement import ModuleArguments, Placement
@@ -213,7 +216,7 @@ class BatchVectors:
         with casts, torch.set_grad_enabled(records and torch.is_grad_enabled()):
             for rows in self.passes:
                 if recompute:
-                    self.generator_states.append(draws())
+                    self.generator_states.append(generator_states())
                 vectors = self.forward(rows)
                 if not recompute:
                     self.with_activations.append(vectors)
@@ -260,10 +263,10 @@ class BatchVectors:
         if gradient is None:
             return
 
-        states_after = draws()
+        states_after = generator_states()
         for number, rows in enumerate(self.passes):
             if self.recompute:
-                rewind(self.generator_states[number])
+                restore_generators(self.generator_states[number])
                 vectors = self.forward(rows)
             else:
                 # This frees its activations.
@@ -275,7 +278,7 @@ class BatchVectors:
             torch.autograd.backward(vectors, part)
             del vectors
 
-        rewind(states_after)
+        restore_generators(states_after)
 
 
 class MovingAverage:

@@ -22,11 +22,14 @@ from sentbed.protocols import (
     Trainer,
     Training,
 )
-from sentbed_common import host_draws, rewind_host
+from sentbed_common import host_generator_states, restore_host_generators
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.random_generators import draws, rewind
+from sentbed_hardware._common.random_generators import (
+    generator_states,
+    restore_generators,
+)
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
@@ -147,7 +150,7 @@ class TorchTrainer(Trainer):
         self.steps = 0
         self.batch_vectors: list[BatchVectors] = []
         """Encoded texts of the current step, on whose vectors the loss leaves its gradient."""
-        self.common: list[Tensor] | None = None
+        self.loss_generators: list[Tensor] | None = None
         """States of the random generators for the loss, equal in all processes; None for a single process."""
         self._tensors_read: Tensors | None = None
         """Tensors of the state that `load` restores, in the process that has read them."""
@@ -341,15 +344,15 @@ class TorchTrainer(Trainer):
     @contextmanager
     def _drawing_as_all(self) -> Iterator[None]:
         """While active, every process draws the same random numbers."""
-        if self.common is None:
+        if self.loss_generators is None:
             yield
             return
 
-        of_this_process = draws()
-        rewind(self.common)
+        of_this_process = generator_states()
+        restore_generators(self.loss_generators)
         yield
-        self.common = draws()
-        rewind(of_this_process)
+        self.loss_generators = generator_states()
+        restore_generators(of_this_process)
 
     def _encode(self, tower: Tower, columns: Texts) -> Mapping[str, Any]:
         """Encode columns together, with gradient; return their vectors by column."""
@@ -373,9 +376,9 @@ class TorchTrainer(Trainer):
     def _passes(
         self, tower: Tower, columns: Texts
     ) -> tuple[TokenIds, list[Chunk], bool]:
-        """Return all texts of the columns, those of each pass, and whether passes are computed again.
+        """Return all texts of the columns, the texts of each pass, and whether passes are computed twice.
 
-        They are, for the gradient, if there are more texts than a micro-batch has.
+        They are computed again for the gradient if the batch exceeds a micro-batch.
         """
         tokens = TokenIds.join(columns.values())
         texts_of_a_row = len(columns) * texts_a_row(self.training, tower.name)
@@ -471,10 +474,10 @@ class TorchTrainer(Trainer):
         for batch in self.batch_vectors:
             not_finite = torch.nonzero(~torch.isfinite(batch.vectors).all(1))
             if len(not_finite):
-                before = draws()
+                before = generator_states()
                 texts = batch.texts_of(not_finite[0].cpu().numpy())
                 origin = batch.tower.origin_of_nan(batch.tokens, texts)
-                rewind(before)
+                restore_generators(before)
                 return came_from(origin or f"the encoder `{batch.tower.name}`")
 
         if frozen_nan(columns):
@@ -527,21 +530,21 @@ class TorchTrainer(Trainer):
             return
 
         torch.manual_seed(derive(self.seed, "loss", self.steps))
-        self.common = draws()
+        self.loss_generators = generator_states()
         torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
 
     def save(self, directory: Path) -> None:
         """Write everything that determines later steps into the empty `directory`.
 
         Raises:
-            RunError: if the optimiser's state can be written into no file.
+            RunError: if the optimiser's state cannot be written to a file.
         """
-        drawn = self.processes.results(draws)
+        states_of_ranks = self.processes.results(generator_states)
         values, tensors = self.processes.together(type(self)._collect, self)
-        for rank, states in enumerate(drawn):
+        for rank, states in enumerate(states_of_ranks):
             tensors |= prefixed(_random_of(rank), enumerate(states))
 
-        tensors |= prefixed(f"{RANDOM}.loss", enumerate(self.common or []))
+        tensors |= prefixed(f"{RANDOM}.loss", enumerate(self.loss_generators or []))
         plain = {name: value.detach().contiguous() for name, value in tensors.items()}
         write_state(directory, values, plain, safetensors.torch.save_file)
 
@@ -563,9 +566,9 @@ class TorchTrainer(Trainer):
             self._tensors_read = None
 
     def _collect(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return everything but generator states that determines later steps: values for JSON, and tensors.
+        """Return what determines later steps, as values for JSON and as tensors.
 
-        Sharded tensors are whole in the first process only.
+        The states of torch's generators are left out. Sharded tensors are whole in the first process only.
         """
         tensors = self._held()
         values = optimizer_values(self.optimizer, self.optimized, tensors)
@@ -577,12 +580,13 @@ class TorchTrainer(Trainer):
 
         for name in self.kept:
             values[name] = getattr(self, name)
-        values["random"] = host_draws()
+        values["random"] = host_generator_states()
         values["processes"] = self.processes.world
         return values, tensors
 
     def _restore(self, values: Mapping[str, Any], unread: Tensors) -> None:
         """Restore what `save` wrote; only the first process has read the tensors."""
+        # Only the first process has the tensors; the others know their shapes.
         read = partial(read_by_all, self.processes, self._tensors_read or unread)
         with torch.no_grad():
             for name, value in self._changed().items():
@@ -601,29 +605,29 @@ class TorchTrainer(Trainer):
             self.encoders[name].weights_changed()
 
         # Last, since the code above may draw random numbers.
-        rewind_host(values["random"])
-        drawn = {}
+        restore_host_generators(values["random"])
+        generators = {}
         for name in unread:
             if name.startswith(f"{RANDOM}."):
-                drawn[name] = read(name).cpu()
+                generators[name] = read(name).cpu()
 
-        self._rewind(drawn, values.get("processes", 1))
+        self._rewind(generators, values.get("processes", 1))
 
-    def _rewind(self, drawn: Tensors, processes_before: int) -> None:
+    def _rewind(self, generators: Tensors, processes_before: int) -> None:
         """Restore the generators, or seed them again if the state is of another number of processes."""
         world = self.processes.world
-        saved = numbered(drawn, _random_of(self.processes.rank))
-        now = draws()
+        saved = numbered(generators, _random_of(self.processes.rank))
+        now = generator_states()
         if processes_before == world and len(saved) == len(now):
-            rewind(saved)
-            self.common = numbered(drawn, f"{RANDOM}.loss") or None
+            restore_generators(saved)
+            self.loss_generators = numbered(generators, f"{RANDOM}.loss") or None
             return
 
         self.reseed()
         if world == 1:
             # The saved generators may be those of more or fewer devices.
             usable = saved[: len(now)]
-            rewind(usable + now[len(usable) :])
+            restore_generators(usable + now[len(usable) :])
 
         if self.processes.first:
             self.say(

@@ -82,7 +82,7 @@ def optimizer_values(
     """Return an optimiser's state and settings for JSON, moving their tensors into `tensors`.
 
     Raises:
-        RunError: if the state can be written into no file.
+        RunError: if the state cannot be written to a file.
     """
     states = {}
     for name, parameter in parameters.items():

@@ -48,7 +48,11 @@ def keys_of(training: Training) -> frozenset[str]:
 
 
 def keyed_towers(training: Training) -> list[str]:
-    """Return the encoders of keys. Raises `RunError` for an encoder of nothing else, which is not trained."""
+    """Return the encoders that encode keys.
+
+    Raises:
+        RunError: if an encoder encodes only keys, since nothing would train it.
+    """
     keys = keys_of(training)
     keyed = []
     for name in dict.fromkeys(training.towers.values()):

@@ -43,7 +43,7 @@ class CellMarkers:
 
     @property
     def axes(self) -> Sequence[AxisInfo]:
-        """The first two axes that have several labels, but not more than there are colours and shapes."""
+        """The first two axes that have several labels, and no more labels than there are colours or shapes."""
         return [axis for axis in self.data.axes if 1 < len(axis.labels) <= SERIES][:2]
 
     @property

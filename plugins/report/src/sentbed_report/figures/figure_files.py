@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 3.3
-"""Default width in inches, that of a column of a two-column paper."""
+"""Default width in inches: a column of a two-column paper."""
 DPI = 300
 
 _UNDATED: dict[str, dict[str, None]] = {

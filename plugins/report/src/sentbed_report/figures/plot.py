@@ -28,7 +28,7 @@ PAGE_FONT_SIZE = 12
 """Size of the font in a page, in units of the view box, which are CSS pixels at the original width."""
 
 FILE_FONT_SIZE = 8
-"""Size of the font of a separate figure, in points: that of captions in two-column papers."""
+"""Size of the font of a separate figure, in points, as in captions of two-column papers."""
 
 SMALLEST, LARGEST = 0.5, 50.0
 """Smallest and largest width and height of a separate figure, in inches."""
@@ -94,7 +94,7 @@ class Plot:
     def figure(
         self, width: float, height: float | None = None, theme: Theme = "light"
     ) -> Figure:
-        """Return a separate figure of a size in inches; by default it has the proportions of that in a page.
+        """Return a separate figure of a size in inches; by default it has the proportions of the one in a page.
 
         Raises:
             RunError: if width or height is not from `SMALLEST` to `LARGEST`, or leaves no room for labels.

@@ -46,7 +46,7 @@ class _Variable:
     coordinate: bool
     """Whether it is a coordinate, whose values are numbers, not labels."""
     numeric: bool
-    """Whether its values are numbers, or labels that stand for numbers, so that lines can connect points."""
+    """Whether its values are numbers, or labels that stand for numbers, so lines can connect points."""
 
     def text(self, value: float | str) -> str:
         """Return a value as it is printed."""

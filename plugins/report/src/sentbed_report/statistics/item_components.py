@@ -62,12 +62,12 @@ def parts_of(score: AnyScore) -> tuple[Score, ...]:
 
 
 def is_degenerate(score: AnyScore) -> bool:
-    """Whether a score, or one of which a mean consists, says nothing about its encoder."""
+    """Whether a score, or one of the scores in a mean, says nothing about its encoder."""
     return any(map(degenerate_of, parts_of(score)))
 
 
 def degenerate_reason(score: Score | MeanScore) -> str:
-    """Return why a score, or one of which a mean consists, says nothing about its encoder; else empty."""
+    """Return why a score, or one of the scores in a mean, says nothing about its encoder; else empty."""
     degenerate = {}
     for part in parts_of(score):
         reason = degenerate_of(part)
@@ -106,7 +106,7 @@ class ComponentStore:
         ] = {}
 
     def of(self, score: AnyScore) -> ItemComponents | None:
-        """Return the components of a score; None if it, or a score of which it consists, has no items.
+        """Return the components of a score; None if it has no items, or a score in a mean has none.
 
         Raises:
             RunError: if its items cannot be used.

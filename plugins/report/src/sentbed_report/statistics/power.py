@@ -1,7 +1,7 @@
 """Power analysis of the tests of studies: which difference is significant with how many seeds.
 
-The model is that of `significance.py`. The estimated difference over n seeds is normally distributed around
-the true difference, with variance V_items + V_seeds / n. The items are the same for all seeds, so that more
+The model is the one of `significance.py`. The estimated difference over n seeds is normally distributed around
+the true difference, with variance V_items + V_seeds / n. The items are the same for all seeds, so more
 seeds do not lower V_items. If prompts are a sample of P prompts, V_prompts / P is added, which more seeds do
 not lower either. The test knows only estimates of these variances: each, divided by the true variance, is an
 independent chi-square divided by its degrees of freedom (n - 1 for V_seeds). A difference is significant if
@@ -198,7 +198,7 @@ def power_of(
     """Return the probability that `with_test` finds a true difference significant with `seeds` seeds.
 
     `level` is the level of all `comparisons` with the baseline together; each has an equal share (Bonferroni).
-    This is the strictest step of Holm's correction, so that the true power is at least the returned one.
+    This is the strictest step of Holm's correction, so the true power is at least the returned one.
 
     Raises:
         RunError: if an argument is out of its range.
@@ -420,8 +420,8 @@ def _merged(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
 def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:
     """Return values of an estimated variance divided by the true one, and the weight of each value.
 
-    The logarithm of the estimated standard deviation has a spread of about 1 / sqrt(2 degrees). The power for
-    a fixed estimate, that of a normal variable at `distance` standard errors, changes over about
+    The logarithm of the estimated standard deviation has a spread of about 1 / sqrt(2 degrees). For a
+    fixed estimate, the power is that of a normal variable at `distance` standard errors, and changes over about
     1 / (distance + 3) of that logarithm. With steps below both, the trapezoidal rule converges fast.
     """
     import numpy as np

@@ -1,4 +1,4 @@
-"""Whether two scores were computed from the same items, so that they are compared item by item."""
+"""Whether two scores were computed from the same items, and can be compared item by item."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def judged_mean(
         try:
             prompts = sums_under_prompts([(1.0, scores)], list(scores))
         except RunError:
-            # Each seed has other prompts, so that there is no mean under a prompt.
+            # Each seed has other prompts, so there is no mean under a prompt.
             return judged
         values = {seed: score.value for seed, score in scores.items()}
         judged = Judged(values, prompts=prompts)

@@ -6,20 +6,21 @@ considers only one of them has too many false positives. So:
 
 - for each seed s, d(s) is the score of the cell minus that of the baseline under the same seed; the estimate
   is the mean of d(s) over the S seeds;
-- V_items is the variance of the estimate over the items, computed from the influence of each item
-  (`Items.influences`), as a mean over the seeds, which were all scored on the same items. How hard an item is
+- V_items is the variance of the estimate over the items. It is computed from the influence of each item
+  (`Items.influences`), averaged over the seeds, which were all scored on the same items. How hard an item is
   for every cell cancels; what remains is how the difference depends on the choice of items. Items of one
   cluster, such as pairs from one passage, count together;
 - V_seeds is the sample variance of d(s): how the difference depends on the seed, on the same items;
 - the interaction of seed and item is in both. V_rest, the part of V_items that differs between the seeds, is
-  therefore subtracted from V_items, but at most V_seeds / S, so that their sum is never below V_items;
+  therefore subtracted from V_items. At most V_seeds / S is subtracted, so that the variance of the estimate
+  (next point) is never below V_items as it was before;
 - the variance of the estimate is V_items + V_seeds / S;
 - V_items has n - 1 degrees of freedom with n items (by group, if the score is a mean of groups; by
   Satterthwaite's formula for a mean over tasks), V_seeds has S - 1. The critical value is Banerjee's (1960):
   the root mean square of the critical values of the two Student's t, weighted by V_items and V_seeds / S. It
   keeps the level. Satterthwaite's degrees of freedom for the sum do not, with two or three seeds that differ
-  more than the items (12 % at a level of 5 %): they are large whenever V_seeds happens to be small. So few
-  items and few seeds cannot give a p-value of 1e-60 either;
+  more than the items (12 % at a level of 5 %): they are large whenever V_seeds happens to be small. With
+  Banerjee's value, a handful of items and seeds also cannot give a p-value such as 1e-60;
 - p is the two-sided level at which the difference is critical; the interval has the same critical value.
 
 A degenerate score, which says nothing about its encoder (`degenerate_scores.py`), is not tested, and nothing
@@ -96,7 +97,7 @@ _BASES: dict[tuple[bool, bool, bool], Basis] = {
 """Whether there are items, and whether prompts and seeds vary -> basis of the p-value."""
 
 _ROUNDING = 1e-9
-"""Largest difference, in the unit of the score, that is attributed to rounding, as of sums in another order."""
+"""Largest difference, in the unit of the score, that is attributed to rounding: sums in another order differ."""
 _SAME = 1e-6
 """Like `_ROUNDING`, for numbers read from files."""
 
@@ -107,12 +108,16 @@ Scored: TypeAlias = Mapping[int, AnyScore]
 """Seed -> score in one column."""
 
 ScoreOfSeed: TypeAlias = Score | PromptScores
-"""Score of a task under one seed: that of its run, or those of its runs, one per prompt."""
+"""Score of a task under one seed: of its only run, or of several runs, one per prompt."""
 
 
 @attrs.frozen
 class Judged:
-    """Comparison of a cell with the baseline, in the unit of the score except for p-values."""
+    """Comparison of a cell with the baseline, in the unit of the score except for p-values.
+
+    It is filled in steps: `weighted_sum` sets the differences and their variances, `with_test` the interval and
+    the p-value, `corrected` the corrected p-value.
+    """
 
     differences: Mapping[int, float] = attrs.field(factory=dict)
     """Seed -> the cell's score less the baseline's, for the seeds that both have."""
@@ -224,11 +229,9 @@ class TableScores(Generic[Key]):
 
 
 def common_basis(bases: Collection[Basis]) -> Basis:
-    """Return the sources of variance of several tests together; at least one test."""
-    if len(bases) == 1:
-        return next(iter(bases))
-    has_prompts = any("prompts" in basis for basis in bases)
-    return "items, prompts and seeds" if has_prompts else "items and seeds"
+    """Return every source of variance that some of these tests have; at least one test."""
+    names = " ".join(bases)
+    return _BASES["items" in names, "prompts" in names, "seeds" in names]
 
 
 def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Judged:
@@ -267,6 +270,7 @@ def weighted_sum(
     except RunError as error:
         return Judged(reason=str(error))
 
+    # `components` has those of all terms under the first seed, then those of all terms under the second, ...
     parts: list[Floats] = []
     for first in range(0, len(components), len(terms)):
         of_terms = components[first : first + len(terms)]
@@ -457,9 +461,9 @@ def average_column(
 ) -> dict[Key, Scored]:
     """Return the scores of an average over columns: row -> seed -> score.
 
-    `averages` are the averages that the evaluator reports, if it does; other rows then have none. If all of
-    them equal the means of the columns and have no items, the means are returned, since columns may have
-    items.
+    `averages` are the averages that the evaluator reports. Without any, the means of the columns are returned.
+    Otherwise, only rows with a reported average are. If every reported average equals the mean of the columns
+    and has no items, the means replace them, since columns may have items to test over.
     """
     means: dict[Key, Scored] = {}
     for row in dict.fromkeys(chain.from_iterable(columns)):

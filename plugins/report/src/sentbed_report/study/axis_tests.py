@@ -132,7 +132,7 @@ def _interactions(
     axes: tuple[AxisInfo, AxisInfo],
     references: Mapping[str, str],
 ) -> Iterator[tuple[Labels, Weights]]:
-    """Yield a label of each of two axes, and the contrast of the one's effect with and without the other."""
+    """Yield a label of each of two axes, and the contrast of one label's effect with and without the other."""
     cells = cells_by_labels(data, summary, axes)
     first_reference = references[axes[0].name]
     second_reference = references[axes[1].name]

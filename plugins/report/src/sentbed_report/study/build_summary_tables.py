@@ -398,7 +398,7 @@ def _rows(
 
 
 def _ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
-    """Return the rows that have places and ranks: those of cells that have finished and were not stopped.
+    """Return the rows that get places and ranks: their cells have finished and were not stopped.
 
     Means of stopped cells lack the later seeds, which may be bad for all cells.
     """
@@ -474,7 +474,7 @@ def _ranks(
 def _rows_of_baseline(
     data: StudyData, columns: Sequence[_ScoredColumn]
 ) -> dict[RowKey, RowKey]:
-    """Return row -> the baseline's row that it is compared with: that of the same encoder, or the only one.
+    """Return row -> the baseline's row that it is compared with: of the same encoder, or the only one.
 
     Encoders before training do not count as the only one.
     """

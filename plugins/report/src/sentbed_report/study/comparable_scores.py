@@ -316,7 +316,7 @@ def _differences(table: ComparableScores, others: Iterable[ComparableScores]) ->
 
 
 def _entry(name: str, tasks: dict[str, dict[str, None]], number_of_tasks: int) -> str:
-    """Return an entry with its values, those of the first task if tasks differ, and its tasks if not all."""
+    """Return an entry with its values, or the first task's if tasks differ; and its tasks, unless it is all."""
     values = list(dict.fromkeys(map(" ".join, tasks.values())))
     text = f"{name} {values[0]}"
     if len(values) > 1:

@@ -88,7 +88,7 @@ def _varied_by_recipes(data: StudyData) -> set[str]:
             paths.append(difference.partition(": ")[0])
         for run in cell.runs:
             if run.record.get("ranking"):
-                # Each run has searched for its own demonstration, so that its prompt differs.
+                # Each run has searched for its own demonstration, so its prompt differs.
                 keys.add("prompt")
     for path in paths:
         keys.update(path.split("."))

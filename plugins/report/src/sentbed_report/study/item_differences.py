@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 SUMS = ("mean", "pearson", "spearman")
-"""Statistics that are sums over items, so that the shares of the items sum to the score."""
+"""Statistics that are sums over items, so the shares of the items sum to the score."""
 
 
 @attrs.frozen(eq=False)
@@ -158,8 +158,8 @@ def item_differences(
     """Return the items behind the difference of two cells, one per row, the largest shares first.
 
     Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the two
-    cells, as means over their seeds and prompts), `share` (its share of the second score minus that of the
-    first, in the unit of the score), `group`.
+    cells, as means over their seeds and prompts), `share` (its share of the second score minus its share of
+    the first, in the unit of the score), `group`.
 
     Raises:
         RunError: if a cell has no items in the task, or there is no such cell.
@@ -197,7 +197,7 @@ def _items_of_runs(
     metric: str,
     protocol: Mapping[str, Any] | None,
 ) -> list[_ItemsOfRun]:
-    """Return the items of a task in each run: those of the first score that matches, after training.
+    """Return the items of a task in each run: the items of the first score that matches, after training.
 
     Runs of a seed without a score under every prompt are left out, as in the tables.
     """

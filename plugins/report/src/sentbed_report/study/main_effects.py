@@ -62,7 +62,7 @@ class AxisEffect:
     numbers: tuple[float, ...] | None
     """Numbers of the labels; see `AxisInfo.numbers`."""
     together: tuple[str, ...]
-    """Axes that change together with this one, so that their effects cannot be separated."""
+    """Axes that change together with this one, so their effects cannot be separated."""
     left: Mapping[str, str] = attrs.field(factory=dict)
     """Labels without a mean -> the reason."""
 
@@ -208,7 +208,7 @@ def _matched(
 ) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
     """Return the labels that can be compared, and the contexts in which all of them have a cell.
 
-    If there is a context in which all labels have a cell, all are compared. Otherwise, those of one context
+    If there is a context in which all labels have a cell, all are compared. Otherwise, the labels of one context
     are: preferably with `reference`, then as many labels as possible, then over as many contexts as possible.
     """
     labels_in: dict[Context, list[Labels]] = {}
@@ -236,7 +236,7 @@ def _matched(
 def _why_not_compared(
     data: StudyData, contexts: Collection[Context], labels: Mapping[str, str]
 ) -> str:
-    """Return why labels are not compared; `contexts` are those in which they have a cell with a score."""
+    """Return why labels are not compared; in each of `contexts` they have a cell with a score."""
     if contexts:
         return "no combination of everything else in common with what is compared"
     if any(_has(cell.labels, labels) for cell in data.cells):

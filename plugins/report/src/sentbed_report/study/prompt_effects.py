@@ -118,7 +118,7 @@ def _rank(
     means: Mapping[int, Mapping[str, float]],
     lower: bool,
 ) -> int:
-    """Return the rank of a row under a prompt; means are compared before they are rounded for print."""
+    """Return the rank of a row under a prompt; means are compared to `MEAN_DECIMALS` decimals, not as printed."""
     value = round(means[number][prompt], MEAN_DECIMALS)
     better = 0
     for other in ranked:

@@ -158,7 +158,7 @@ def _is_comparable(
 
 
 def _keys(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
-    """Return the keys of `[study.expected]` that match a value; they have the form of those in `[expected]`."""
+    """Return the keys of `[study.expected]` that match a value; `[expected]` has keys of the same form."""
     metric = f"{column.task}/{column.metric}"
     keys = {metric, f"{metric}@{summary.protocol}"}
     if not summary.metric:

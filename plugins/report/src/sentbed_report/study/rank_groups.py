@@ -75,7 +75,7 @@ class GroupedRow:
     high: float
     """Upper bound of `from_best`, like `low`."""
     stopped: bool = False
-    """Whether its cell was stopped, so that `mean` is over other seeds than those of other rows."""
+    """Whether its cell was stopped: `mean` is then over other seeds than the means of other rows."""
 
     def is_like(self, other: GroupedRow) -> bool:
         """Whether the row cannot be told apart from another, which means that they share a group."""
@@ -235,7 +235,7 @@ def _why_left_out(row: SummaryRow) -> str:
 def _grouped(
     rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int
 ) -> RankGroups:
-    """Return the groups of rows, which are sorted, the best first, and whose pairs were all compared."""
+    """Return the groups of rows. The rows are sorted, the best first, and every pair of them was compared."""
     better = significantly_better(pairs, len(rows), column.lower)
     intervals = rank_intervals(better)
     groups = letter_groups(better | better.T)
@@ -347,7 +347,7 @@ def _why_not_ranked(
 def _shared_seeds(
     rows: Sequence[SummaryRow], places: Sequence[int], seeds: Sequence[int]
 ) -> list[int]:
-    """Return those of `seeds` under which all rows have a score in all columns at `places`."""
+    """Return the seeds, of `seeds`, under which all rows have a score in all columns at `places`."""
     shared = set(seeds)
     for row in rows:
         for place in places:

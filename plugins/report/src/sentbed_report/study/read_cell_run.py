@@ -94,7 +94,7 @@ def read_run(
 
 
 def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | None:
-    """Return the time of a run plus that of the search before it; None if neither was recorded."""
+    """Return the seconds of a run and of the search before it, added; None if neither was recorded."""
     total = None
     for part in (record, searched):
         seconds = part.get("seconds")
@@ -135,7 +135,7 @@ def added_run(run: Path, key: str) -> Path:
 
 
 def missing_evaluations(run: Path, keys: Iterable[str]) -> list[str]:
-    """Return those of `keys` whose evaluation a finished run neither made nor had added."""
+    """Return which `keys` are of evaluations that a finished run did not make and that were not added to it."""
     keys_of_run = evaluation_keys(run)
     missing = []
     for key in keys:
@@ -164,7 +164,7 @@ def _scores(
         return scores
 
     by_key: dict[str, tuple[Score, ...]] = {}
-    # Without keys, it is unknown which evaluations made the scores, so that all have to be made again.
+    # Without keys, it is unknown which evaluations made the scores, so all have to be made again.
     if keys:
         with foreign(
             RunError,

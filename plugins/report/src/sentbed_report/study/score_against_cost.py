@@ -116,7 +116,7 @@ def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary,
 
 def _first_cost(summary: Summary) -> str:
     """Return the name of the first cost of a table; empty without one, and for the recorded costs of runs."""
-    # The seconds of runs often differ by chance alone, so that they are drawn only if they are asked for.
+    # The seconds of runs often differ by chance alone, so they are drawn only if they are asked for.
     if summary.evaluator == KEY:
         return ""
 

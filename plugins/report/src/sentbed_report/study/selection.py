@@ -116,7 +116,7 @@ class Selection:
 
     @property
     def number_compared(self) -> str:
-        """Number of cells that were compared, and of those that were tried if these are more."""
+        """Number of cells that were compared, and of cells that were tried, if these are more."""
         if self.compared == self.among:
             return count(self.among, "cell")
         return f"{count(self.compared, 'cell')} that can be compared, of {self.among:,} that were tried,"

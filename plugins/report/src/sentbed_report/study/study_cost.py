@@ -53,7 +53,7 @@ def study_cost(data: StudyData) -> StudyCost | None:
                 unknown += 1
                 continue
             costs.append(run.cost)
-            # The directory of shared stages has their key in its name, so that equal names mean the same stages.
+            # The directory of shared stages has their key in its name, so equal names mean the same stages.
             shared.update(run.cost.shared)
             begun.update(run.cost.shared.keys())
             cached += _encoded_nothing(run)

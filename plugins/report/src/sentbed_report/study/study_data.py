@@ -26,7 +26,7 @@ _WORST_FIRST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "wai
 
 
 Family: TypeAlias = Literal["column", "study"]
-"""Family of p-values against the baseline that are corrected together: those of one column, or of all."""
+"""P-values against the baseline that are corrected together: of one column, or of all columns."""
 
 PromptFactor: TypeAlias = Literal["random", "fixed"]
 """Whether the prompts of a study are a sample of those that might be used, or all that are of interest."""
@@ -262,7 +262,7 @@ class StudyData:
 
     @property
     def finished_runs(self) -> list[CellRun]:
-        """Those of `runs` that have finished."""
+        """The finished runs of all cells, without those with fresh seeds."""
         return [run for run in self.runs if run.status == "finished"]
 
     @property

@@ -39,7 +39,7 @@ class RunRecord:
 
 @attrs.frozen
 class CellRecord:
-    """A cell, with the differences of its recipe from that of the baseline, or of the first cell."""
+    """A cell, and how its recipe differs from the recipe of the baseline, or of the first cell."""
 
     name: str
     labels: Mapping[str, str]

@@ -40,7 +40,7 @@ class SummaryRow:
     counted: bool = False
     """Whether `remark` gives the number of seeds of a finished row, because the rows differ in it."""
     stopped: bool = False
-    """Whether its cell was stopped, so that its mean is over fewer seeds; see `StudyData.stopped`."""
+    """Whether its cell was stopped, so its mean is over fewer seeds; see `StudyData.stopped`."""
 
     @property
     def key(self) -> RowKey:

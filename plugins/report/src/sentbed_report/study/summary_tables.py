@@ -36,13 +36,13 @@ class ReferenceRow:
 
     name: str
     source: str
-    """Where they are published; empty for those of a cell."""
+    """Where the numbers are published; empty if they are the numbers of a cell."""
     cell: str
     """Cell of the study whose numbers these are; empty for published numbers."""
     values: tuple[float | None, ...]
     """One number per column; None where the system has no number that can be compared."""
 
-    # The other fields are those of results that were read from files.
+    # The other fields are only set for results that were read from files.
     model: str = ""
     """Name of the model."""
     revision: str = ""
@@ -50,7 +50,7 @@ class ReferenceRow:
     software: tuple[str, ...] = ()
     """Names and versions of the software that computed the results."""
     same_protocol: tuple[bool, ...] = ()
-    """For each column, whether protocol and revisions are those of the study."""
+    """For each column, whether protocol and revisions equal the study's."""
 
 
 @attrs.frozen(repr=False)

@@ -32,7 +32,7 @@ def answer_lines(
 ) -> list[AnswerLine]:
     """Return the lines of the answer: best cell, cells as good, effects, problems, next step.
 
-    A line that has nothing to say is left out.
+    Lines without content are left out.
     """
     main = main_table(summaries)
     chosen = "" if selection is None else selection.cell

@@ -66,7 +66,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
 
 
 def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
-    """Yield a table for each number of seeds and of decimals, as its headings give numbers of seeds."""
+    """Yield a table for each number of seeds, which decides its headings, and each number of decimals."""
     groups: dict[tuple[int, int], list[ObservedPower]] = {}
     for power in powers:
         groups.setdefault((power.seeds, power.summary.digits), []).append(power)
@@ -112,7 +112,10 @@ def _seeds_needed(power: ObservedPower) -> Table:
 
 
 def _prompts_needed(power: ObservedPower) -> Table:
-    """Return the prompts needed by each such cell; an empty table if prompts are not a source of variance."""
+    """Return the prompts needed by each cell that does not differ significantly from the baseline.
+
+    The table is empty if prompts are not a source of variance.
+    """
     rows = []
     if power.spread.prompt_std:
         for row, judged in judged_rows(power.summary):

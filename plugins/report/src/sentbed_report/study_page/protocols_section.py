@@ -57,7 +57,7 @@ def _encoders(scores: Sequence[Score]) -> Table:
 
 
 def _entries(summary: Summary) -> list[tuple[str, str]]:
-    """Return the entries of a table's protocol: first those of all columns, then those of single columns."""
+    """Return the entries of a table's protocol: first entries of all columns, then of single columns."""
     tasks = []
     entries: dict[str, dict[str, str]] = {}
     for column in summary.columns:

@@ -52,7 +52,7 @@ def expected_table(
 ) -> Table:
     """Return a table of expected and measured numbers, the former under the heading `name`.
 
-    `cells` are the cells of the rows, if the table is that of a study.
+    `cells` are the cells of the rows, if it is a study's table.
     """
     digits = max(map(expected_digits, rows), default=2)
     columns = (

@@ -49,6 +49,7 @@ def summary_line(data: StudyData) -> str:
     seconds = [run.seconds for run in data.runs if run.seconds is not None]
     if seconds:
         cost = study_cost(data)
+        # The seconds of a run include the shared stages that it starts from.
         counted_twice = 0.0
         if cost is not None:
             counted_twice = (cost.alone.seconds or 0.0) - (cost.taken.seconds or 0.0)

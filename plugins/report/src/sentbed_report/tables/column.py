@@ -61,7 +61,7 @@ class Column:
 
     @property
     def task_and_part(self) -> str:
-        """The task; for an average without some tasks, also their number, to tell it from other averages."""
+        """The task; for an average in which tasks are missing, also their number, to tell averages apart."""
         return f"{self.task} ({self.part})" if self.part else self.task
 
     @property

@@ -89,9 +89,9 @@ class Table:
     ranked_within: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked, `()` for all rows; None for no ranks."""
     study: str = ""
-    """Name of the study, with which LaTeX labels begin, so that those of two studies in a paper differ."""
+    """Name of the study. LaTeX labels begin with it, so that two studies in a paper have different labels."""
     is_one_score: bool = False
-    """Whether all columns have the same score, so that places and ranks are among all numbers."""
+    """Whether all columns have the same score, so places and ranks are among all numbers."""
     is_heat_map: bool = False
     """Whether a page shades its numbers; better numbers are darker."""
 

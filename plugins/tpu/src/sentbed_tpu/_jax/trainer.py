@@ -31,7 +31,7 @@ from sentbed.protocols import (
     Trainer,
     Training,
 )
-from sentbed_common import host_draws, rewind_host
+from sentbed_common import host_generator_states, restore_host_generators
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
@@ -655,7 +655,7 @@ class JaxTrainer(Trainer):
         values = {
             "steps": self.steps,
             "optimizer": self.training.optimizer.name,
-            "random": host_draws(),
+            "random": host_generator_states(),
         }
         write_state(directory, values, self.arrays(), save_file)
 
@@ -709,7 +709,7 @@ class JaxTrainer(Trainer):
             arrays["state"] = None
         self._take(_StepState(**arrays))
         self.steps = values["steps"]
-        rewind_host(values["random"])
+        restore_host_generators(values["random"])
 
 
 def _copies(arrays: Arrays) -> Any:
