@@ -103,16 +103,14 @@ def recipe(tmp_path):
 def passes(monkeypatch):
     """The number of texts in each pass through a backbone."""
     rows = []
-    forward = {
-        cls: cls._forward for cls in (TorchEncoder, *TorchEncoder.__subclasses__())
-    }
-    for cls, original in forward.items():
+    forward = TorchEncoder._forward
 
-        def count(encoder, replica, batch, original=original):
-            rows.append(len(batch.input_ids))
-            return original(encoder, replica, batch)
+    def count(encoder, replica, batch):
+        rows.append(len(batch.input_ids))
+        return forward(encoder, replica, batch)
 
-        monkeypatch.setattr(cls, "_forward", count)
+    # Several encoders beside each other call it, too.
+    monkeypatch.setattr(TorchEncoder, "_forward", count)
     return rows
 
 
