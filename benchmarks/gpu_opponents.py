@@ -135,19 +135,18 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"{precision}: least cosine {case['least_cosine']:.6f}")
             for row, rate in case["texts_per_s"].items():
                 print(f"    {row:<40}{rate:>10.1f} texts/s")
-    if options.json is not None:
-        versions = {
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "sentence-transformers": sentence_transformers.__version__,
-        }
-        figures = {
-            "versions": versions,
-            "size": options.size,
-            "texts": options.texts,
-            "cases": cases,
-        }
-        write_figures(figures, options.json)
+    versions = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "sentence-transformers": sentence_transformers.__version__,
+    }
+    figures = {
+        "versions": versions,
+        "size": options.size,
+        "texts": options.texts,
+        "cases": cases,
+    }
+    write_figures(figures, options.json)
 
 
 if __name__ == "__main__":

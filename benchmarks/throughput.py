@@ -461,10 +461,9 @@ def main(arguments: list[str] | None = None) -> None:
         figures = measure(options)
     except SentbedError as error:
         raise SystemExit(str(error)) from error
-    for path in filter(None, (options.json, options.plot)):
-        path.parent.mkdir(parents=True, exist_ok=True)
     write_figures(figures, options.json)
     if options.plot is not None:
+        options.plot.parent.mkdir(parents=True, exist_ok=True)
         for path in plot.draw(figures, options.plot):
             print(path)
 

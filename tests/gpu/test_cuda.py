@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import sentbed
 import torch
+from run_logs import finished_steps
 from sentbed import Encoder
 from sentbed._encoder.batching import pad
 from sentbed._recipe.recipe import EncoderRecipe
@@ -373,10 +374,7 @@ def losses_of(directory, *settings):
         env={**os.environ},
     )
     assert ended.returncode == 0, ended.stderr
-    events = [
-        json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()
-    ]
-    return [event["loss"] for event in events if event["event"] == "step_finished"]
+    return [step["loss"] for step in finished_steps(run)]
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])

@@ -32,9 +32,9 @@ LFS_SUFFIXES = (
 
 DATE = "2023-03-01T12:00:00.000Z"
 PAGE = 50
+"""Entries of a list that one answer has."""
 READER = "token-of-a-reader"
 """A token with which gated repositories are read."""
-"""Entries of a list that one answer has."""
 
 
 @attrs.frozen

@@ -114,6 +114,6 @@ def _check(
             f"{len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
         )
         lines = problems or [f"{file}: no problems, {counts}"]
-        for name, reason in variants.excluded.items():
-            lines = [*lines, f"  {name}: {reason}"]
+        excluded = [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
+        lines = [*lines, *excluded]
     return [*lines, *(f"  {remark}" for remark in remarks)], problems

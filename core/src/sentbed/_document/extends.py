@@ -168,7 +168,7 @@ class _Merge:
             if "use" not in low or low["use"] == high.get("use", low["use"]):
                 self.move(at, source)
                 return self.tables(low, high, at, source)
-        elif _names(low) and _names(high):
+        elif _indices(low) and _indices(high):
             self.move(at, source)
             return self.arrays(low, high, at, source)
         for path in self.below_low.get(at, ()):
@@ -180,7 +180,7 @@ class _Merge:
         self, low: list[Any], high: list[Any], at: KeyPath, source: KeyPath
     ) -> list[Any]:
         """Merge two arrays of tables by name, and append the elements with new names."""
-        indices = {name: index for index, name in enumerate(_names(low))}
+        indices = _indices(low)
         merged = list(low)
         for number, element in enumerate(high):
             element_source = (*source, number)
@@ -215,14 +215,14 @@ def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
     return by_prefix
 
 
-def _names(value: Any) -> list[str]:
-    """Return the names in an array of tables, or an empty list if they are not unique strings."""
+def _indices(value: Any) -> dict[str, int]:
+    """Return name -> index in an array of tables; empty if the names are not unique strings."""
     if not isinstance(value, list):
-        return []
-    names: dict[str, None] = {}
-    for item in value:
+        return {}
+    indices: dict[str, int] = {}
+    for index, item in enumerate(value):
         name = item.get("name") if isinstance(item, dict) else None
-        if not isinstance(name, str) or name in names:
-            return []
-        names[name] = None
-    return list(names)
+        if not isinstance(name, str) or name in indices:
+            return {}
+        indices[name] = index
+    return indices

@@ -359,8 +359,8 @@ class PromptTokenizer(Tokenizer):
         tokens = self._encode_prompts(truncated, mask or MASK)
         limits: dict[int, int] = {}
         # With `counts_prompt`, texts are shortened until their prompts fit.
-        while (tokens.lengths > longest).any():
-            for row in (tokens.lengths > longest).nonzero()[0].tolist():
+        while too_long := (tokens.lengths > longest).nonzero()[0].tolist():
+            for row in too_long:
                 excess = int(tokens.lengths[row]) - longest
                 limits[row] = limits.get(row, max_length) - excess
                 if not self.counts_prompt or limits[row] < 1:

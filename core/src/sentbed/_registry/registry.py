@@ -338,17 +338,19 @@ def _warnings(
         kind, _, component = part.partition("/")
         preferred = [info for info in infos if fits(name, info.distribution, info.name)]
         offers = claims.get((kind, component), ())
-        if any(fits(name, offer.distribution, offer.plugin) for offer in offers):
+        is_offered = any(
+            fits(name, offer.distribution, offer.plugin) for offer in offers
+        )
+        if is_offered or not preferred:
             continue
         reason = "which it does not offer"
         for info in preferred:
             if info.status != "loaded":
                 reason = f"and `{info.name}` is {info.status}"
                 break
-        if preferred:
-            warnings.append(
-                f"{place} prefers `{name}` for the {kind} `{component}`, {reason}"
-            )
+        warnings.append(
+            f"{place} prefers `{name}` for the {kind} `{component}`, {reason}"
+        )
     return tuple(warnings)
 
 

@@ -12,7 +12,7 @@ import attrs
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
 from sentbed._files import sha256
-from sentbed._locations import FilePath, locate, mentions
+from sentbed._locations import HUB, FilePath, locate, mentions
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
@@ -81,7 +81,7 @@ def _files_of(evaluator: Evaluator) -> Iterator[Path]:
         value = getattr(evaluator, name, None)
         locations = value if isinstance(value, tuple) else (value,)
         for location in locations:
-            if not isinstance(location, str) or location.startswith("hub:"):
+            if not isinstance(location, str) or location.startswith(HUB):
                 continue
             try:
                 path = locate(location)

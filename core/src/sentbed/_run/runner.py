@@ -57,7 +57,6 @@ from sentbed.protocols import (
     DrivesEncoder,
     EncodingWork,
     Engine,
-    Prepared,
     ReportData,
     ReportSection,
     RunStatus,
@@ -255,24 +254,17 @@ def _tokenizer_texts(
     if has_training_texts:
         return
 
-    preparations = []
     has_texts = False
     for entry in recipe.evaluate:
         if (entry.encoder or recipe.main_encoder) != name:
             continue
         prepared = evaluations.prepared(entry.evaluator)
-        preparations.append(prepared)
         if isinstance(prepared, DrivesEncoder):
             for text in prepared.texts():
                 has_texts = True
                 yield text
-    if has_texts:
-        return
-
-    for prepared in preparations:
-        if isinstance(prepared, Prepared):
-            for texts in prepared.lists.values():
-                yield from texts.both
+    if not has_texts:
+        yield from evaluations.texts(recipe).get(name, ())
 
 
 def head_seed(recipe: Recipe, name: str) -> int:

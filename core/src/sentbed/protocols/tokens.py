@@ -120,8 +120,9 @@ def _concatenated(
     filled = []
     for array, length in zip(arrays, lengths, strict=True):
         if array is None:
-            array = np.zeros(length, present[0].dtype)  # noqa: PLW2901 - a default
-        filled.append(array)
+            filled.append(np.zeros(length, present[0].dtype))
+        else:
+            filled.append(array)
     return np.concatenate(filled)
 
 

@@ -17,7 +17,7 @@ class InMemoryDataset(Dataset):
     data: Mapping[str, Sequence[Any]]
     """Column name -> texts (`anchor`, `positive`, `negative`), or numbers."""
     left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Reason -> number of rows that the source left out, for the manifest."""
+    """Reason -> number of rows that the source left out, for the manifest; without numbers of 0."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,19 +1,8 @@
-"""A table that counts the rows left out of it."""
+"""Chosen columns of a data set, and the numbers of rows left out of it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-
-import attrs
-from sentbed_common import InMemoryDataset
-
-
-@attrs.frozen(eq=False)
-class FilteredTable(InMemoryDataset):
-    """Columns of text, with the numbers of rows that were left out of the files."""
-
-    left_out: Mapping[str, int] = attrs.field(factory=dict)
-    """Description of the rows that were left out -> their number; numbers of 0 are omitted."""
 
 
 def chosen_columns(columns: Sequence[str], choice: Collection[str] | None) -> list[str]:

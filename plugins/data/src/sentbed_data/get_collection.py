@@ -70,11 +70,11 @@ def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
             f"`{status.directory}`: {', '.join(item.file.path for item in status.bad)}"
         )
 
-    downloaded = dict(missing)
+    to_download = dict(missing)
     for making in collection.made:
         for path in making.files:
-            downloaded.pop(path, None)
-    _download(collection, status.directory, downloaded, follow)
+            to_download.pop(path, None)
+    _download(collection, status.directory, to_download, follow)
     for making in collection.made:
         to_make = [missing[path] for path in making.files if path in missing]
         if to_make:

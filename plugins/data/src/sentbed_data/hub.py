@@ -49,8 +49,11 @@ def parse(location: str) -> HubLocation:
     name = location.removeprefix(HUB)
     if name.startswith((".", "/", "~")):
         return HubLocation(name, None)
+
     parts = name.split("/")
-    return HubLocation("/".join(parts[:ID_PARTS]), "/".join(parts[ID_PARTS:]) or None)
+    repository = "/".join(parts[:ID_PARTS])
+    file = "/".join(parts[ID_PARTS:])
+    return HubLocation(repository, file or None)
 
 
 def is_data_set(location: str) -> bool:

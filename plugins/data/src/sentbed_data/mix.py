@@ -144,9 +144,14 @@ class Mix(DataSource):
         if self.strategy == "temperature":
             shares = [size ** (1 / (self.temperature or 1.0)) for size in sizes]
         if self.repeat:
-            return tuple(
-                max(1, round(sum(sizes) * share / sum(shares))) for share in shares
-            )
+            rows = sum(sizes)
+            total = sum(shares)
+            counts = []
+            for share in shares:
+                count = round(rows * share / total)
+                counts.append(max(1, count))
+            return tuple(counts)
+
         scale = min(size / share for size, share in zip(sizes, shares, strict=True))
         # A whole number apart from rounding errors counts as whole.
         return tuple(max(1, int(scale * share * (1 + 1e-12))) for share in shares)

@@ -10,9 +10,10 @@ from typing import ClassVar, Literal
 import attrs
 from sentbed import DataError
 from sentbed.protocols import DataTraits
+from sentbed_common import InMemoryDataset
 
 from sentbed_data.csv_tsv_jsonl import listed
-from sentbed_data.filtered_table import FilteredTable, counts_text
+from sentbed_data.filtered_table import counts_text
 from sentbed_data.labelled_files import ColumnToFind, LabelledFiles
 
 _CLASSES = ("entailment", "neutral", "contradiction")
@@ -55,7 +56,7 @@ class Nli(LabelledFiles):
             "labelled": ("premise", "hypothesis", "label"),
         }[self.build]
 
-    def open(self) -> FilteredTable:
+    def open(self) -> InMemoryDataset:
         """Read the files. Raises `DataError` with file and line."""
         left_out: Counter[str] = Counter()
         rows = list(self._labelled(left_out))
@@ -77,7 +78,7 @@ class Nli(LabelledFiles):
         data = {}
         for place, name in enumerate(self.columns):
             data[name] = [row[place] for row in rows[: self.limit]]
-        return FilteredTable(data, left_out)
+        return InMemoryDataset(data, left_out)
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         columns = (

@@ -64,7 +64,8 @@ class NlpaugRules:
                 places.append(place)
 
         # The share is of all tokens, punctuation and articles too.
-        count = min(max(1, math.ceil(self.rate * len(tokens))), MOST, len(places))
+        replaced = max(1, math.ceil(self.rate * len(tokens)))
+        count = min(replaced, MOST, len(places))
         for place in sorted(random.sample(places, count), reverse=True):
             word, tag = tagged[place]
             lemmas = self.lexicon.lemmas(word, _PARTS.get(tag[:2]))

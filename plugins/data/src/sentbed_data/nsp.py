@@ -12,6 +12,7 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import DataSource, DataTraits
+from sentbed_common import InMemoryDataset
 
 from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import chomp, codec
@@ -20,7 +21,6 @@ from sentbed_data.file_source_base import (
     option_problems,
     require_readable,
 )
-from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import TABLES, read_rows, suffix_of
@@ -131,7 +131,7 @@ class Nsp(DataSource):
         if self.min_words and self.max_words and self.min_words > self.max_words:
             yield f"`min_words = {self.min_words}` is above `max_words = {self.max_words}`; exchange them"
 
-    def open(self) -> FilteredTable:
+    def open(self) -> InMemoryDataset:
         """Read the files. Raises `DataError` with file and line."""
         self._require()
         anchors: list[str] = []
@@ -155,7 +155,8 @@ class Nsp(DataSource):
         reasons = {}
         if left_out:
             reasons = {"pairs outside of min_words and max_words": left_out}
-        return FilteredTable({"anchor": anchors, "positive": positives}, reasons)
+        texts = {"anchor": anchors, "positive": positives}
+        return InMemoryDataset(texts, reasons)
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         for location in several(self.path):

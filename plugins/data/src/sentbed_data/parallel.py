@@ -13,9 +13,9 @@ from attrs.validators import ge, optional
 from sentbed import DataError, FilePath
 from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource
+from sentbed_common import InMemoryDataset
 
 from sentbed_data.csv_tsv_jsonl import codec
-from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import collect, fault
@@ -108,7 +108,8 @@ class Parallel(DataSource):
             )
         left_out: Counter[str] = Counter()
         anchors, positives = collect(self._pairs(places, left_out), 2)
-        return FilteredTable({"anchor": anchors, "positive": positives}, left_out)
+        texts = {"anchor": anchors, "positive": positives}
+        return InMemoryDataset(texts, left_out)
 
     def _pairs(
         self, places: Sequence[Path], left_out: Counter[str]
@@ -200,7 +201,8 @@ class Parallel(DataSource):
                     file,
                     number,
                 )
-            yield number, (file, values[self.fields[0]]), (file, values[self.fields[1]])
+            first, second = self.fields
+            yield number, (file, values[first]), (file, values[second])
 
 
 def _empty_side(first: _Side, second: _Side) -> Path | None:

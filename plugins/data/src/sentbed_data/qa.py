@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import attrs
 from sentbed import DataError
+from sentbed_common import InMemoryDataset
 
 from sentbed_data.csv_tsv_jsonl import listed
-from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.labelled_files import ColumnToFind, LabelledFiles, Row
 from sentbed_data.readers import collect
 
@@ -40,7 +40,7 @@ class Qa(LabelledFiles):
             return ("anchor", "positive", "negative")
         return ("anchor", "positive")
 
-    def open(self) -> FilteredTable:
+    def open(self) -> InMemoryDataset:
         """Read the files. Raises `DataError` with file and line."""
         pairs: list[tuple[str, str]] = []
         wrong: dict[str, list[str]] = {}
@@ -70,8 +70,10 @@ class Qa(LabelledFiles):
         left_out = {}
         if missing:
             left_out = {reason: missing}
+
         columns = collect(rows[: self.limit], len(self.columns))
-        return FilteredTable(dict(zip(self.columns, columns, strict=True)), left_out)
+        texts = dict(zip(self.columns, columns, strict=True))
+        return InMemoryDataset(texts, left_out)
 
     def _columns(self) -> tuple[ColumnToFind, ...]:
         return (

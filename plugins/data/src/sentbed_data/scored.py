@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 import attrs
 from sentbed import DataError
 from sentbed.protocols import DataTraits
+from sentbed_common import InMemoryDataset
 
 from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, select, tsv_rows
 from sentbed_data.file_source_base import FileSource
-from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.readers import (
     Range,
     checked,
@@ -121,7 +121,7 @@ class Scored(FileSource):
     def _suffixes(self) -> Sequence[str]:
         return _SUFFIXES.get(self.format) or super()._suffixes()
 
-    def open(self) -> FilteredTable:
+    def open(self) -> InMemoryDataset:
         """Read the file. Raises `DataError` with file and line."""
         left_out: dict[str, int] = {}
         columns = collect(self._scored(left_out), len(self.columns))
@@ -131,8 +131,11 @@ class Scored(FileSource):
             )
         low, high = self._range
         if self.rescale:
-            columns[-1] = [(score - low) / (high - low) for score in columns[-1]]
-        table = FilteredTable(dict(zip(self.columns, columns, strict=True)), left_out)
+            width = high - low
+            columns[-1] = [(score - low) / width for score in columns[-1]]
+
+        values = dict(zip(self.columns, columns, strict=True))
+        table = InMemoryDataset(values, left_out)
         self._require_rows(len(table))
         return table
 

@@ -32,15 +32,18 @@ class TaskFiles:
 
     def missing(self, tasks: Iterable[str]) -> dict[str, str]:
         """Return the message of each of these tasks that lacks a file; unknown ones lack none."""
-        absent_by_task = {task: self._absent(task) for task in tasks}
         messages = {}
-        for task, absent in absent_by_task.items():
-            if absent:
-                messages[task] = (
-                    f"task `{task}` needs {_first_names(absent)}, missing in `{self.root}`; add what is missing "
-                    f"(`sentbed data get {self.collection}` downloads it), or leave the task out "
-                    f"(`skip_missing = true`); tasks present: {self._present_tasks()}"
-                )
+        present = ""
+        for task in tasks:
+            absent = self._absent(task)
+            if not absent:
+                continue
+            present = present or self._present_tasks()
+            messages[task] = (
+                f"task `{task}` needs {_first_names(absent)}, missing in `{self.root}`; add what is missing "
+                f"(`sentbed data get {self.collection}` downloads it), or leave the task out "
+                f"(`skip_missing = true`); tasks present: {present}"
+            )
         return messages
 
     def _present_tasks(self) -> str:

@@ -317,11 +317,11 @@ class SentGLUE(FileSuite):
         start = 0
         for name, rows in zip(folder.names, folder.tests, strict=True):
             end = start + len(rows)
-            protocol |= {"test": len(rows), "data": folder.hashes[name]}
+            of_task = {**protocol, "test": len(rows), "data": folder.hashes[name]}
             if task.broken_rows:
-                protocol["skipped"] = {"train": folder.skipped, "dev": rows.skipped}
+                of_task["skipped"] = {"train": folder.skipped, "dev": rows.skipped}
             gold, predicted = np.array(rows.labels), outcome.predicted[start:end]
-            scores[name] = _score(name, gold, predicted, dict(protocol))
+            scores[name] = _score(name, gold, predicted, of_task)
             start = end
         return scores
 

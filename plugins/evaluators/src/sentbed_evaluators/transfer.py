@@ -271,12 +271,14 @@ def _scores(
 ) -> Iterator[Score]:
     """Yield the accuracy and, for a task of pairs, F1."""
     import numpy as np
-    from sklearn.metrics import f1_score
 
     score = accuracy(task, outcome, test.labels, protocol)
     yield score
     if not TRANSFER[task].pairs:
         return
+
+    from sklearn.metrics import f1_score
+
     gold = test.labels.astype(np.float64)
     predicted = outcome.predicted.astype(np.float64)
     f1 = float(f1_score(gold, predicted, zero_division=0))

@@ -24,7 +24,12 @@ from sentbed_backbones._torch.token_states import base_of
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
 from sentbed_backbones.hub_models import directory_fetched_before, hub_answers
-from sentbed_backbones.model_file_checks import TOKENIZERS, is_local, problems_of
+from sentbed_backbones.model_file_checks import (
+    TOKENIZERS,
+    files_like,
+    is_local,
+    problems_of,
+)
 from sentbed_backbones.transformer_base import Transformer
 
 QUANTISED_BLOCK, ABSMAX_BLOCK, TABLES = 64, 256, 1092
@@ -128,7 +133,7 @@ def _checked_config(parameters: Transformer, family: Family, directory: Path) ->
 def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer | None:
     """Return the tokenizer of a model, or None if it is not there or cannot be read."""
     # Only the configuration of a hub id may be cached, and transformers would then invent a tokenizer.
-    if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
+    if not files_like(directory, TOKENIZERS):
         return None
 
     try:

@@ -142,7 +142,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         # In fp32, PyTorch's attention without dropout is the faster one.
         if not drops and dtype != torch.bfloat16:
             return None
-        if enable_gqa or not _has_four_axes_each(query, key):
+        if enable_gqa or not _is_by_head_on_cpu(query, key):
             return None
         if attn_mask is not None and not _is_fixed_mask(attn_mask, is_causal):
             return None
@@ -168,7 +168,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         return attended
 
 
-def _has_four_axes_each(query: Tensor, key: Tensor) -> bool:
+def _is_by_head_on_cpu(query: Tensor, key: Tensor) -> bool:
     """Whether these are queries and keys on the CPU, with equal batch sizes and numbers of heads."""
     if not query.is_cpu or query.ndim != 4 or key.ndim != 4:
         return False

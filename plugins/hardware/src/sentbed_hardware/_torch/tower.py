@@ -217,10 +217,12 @@ class BatchVectors:
             for rows in self.passes:
                 if recompute:
                     self.generator_states.append(generator_states())
-                vectors = self.forward(rows)
-                if not recompute:
+                    # No name keeps the graph, which would stay in memory during the next pass.
+                    parts.append(self.forward(rows).detach())
+                else:
+                    vectors = self.forward(rows)
                     self.with_activations.append(vectors)
-                parts.append(vectors.detach())
+                    parts.append(vectors.detach())
 
         self.vectors = self._gather(parts).requires_grad_()
 

@@ -173,7 +173,9 @@ class Lead:
         for rank, reply in enumerate(replies, 1):
             if reply.failure is not None:
                 raise self._break(reply.failure)
-            if reply.signal and isinstance(result, StepResult):
+            is_step = isinstance(result, StepResult)
+            # The first process that got a signal is named.
+            if reply.signal and is_step and result.interrupted is None:
                 name = signal.Signals(reply.signal).name
                 result = attrs.evolve(result, interrupted=f"{name} to process {rank}")
 

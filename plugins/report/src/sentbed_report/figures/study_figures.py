@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
-from sentbed.errors import RunError, suggest
+from sentbed.errors import RunError, listed, suggest
 
 from sentbed_report.figures.axis_effects import effects_plot
 from sentbed_report.figures.cell_planes import geometry_plots
@@ -147,7 +147,7 @@ def figure_named(
         return figures[name]
     choices = NOTHING
     if figures:
-        choices = f"its figures are {_listed(figures)}"
+        choices = f"its figures are {listed(figures)}"
     kind = KINDS.get(name)
     if kind is None:
         # Only close names are suggested, as the message lists all names.
@@ -160,10 +160,6 @@ def figure_named(
     if name == "cost" and costs:
         choices = f"set `cost` in `[study]` to one of {costs} and run `sentbed study` again; {choices}"
     raise RunError(f"the figure `{name}` ({kind.what}) needs {kind.needs}; {choices}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
@@ -184,7 +180,7 @@ def _tables_of_task(
     for summary in _ranked(summaries):
         tasks |= dict.fromkeys(column.task for column in summary.columns)
     if task not in tasks:
-        choices = _listed(tasks) or "none, since nothing has finished"
+        choices = listed(tasks) or "none, since nothing has finished"
         raise RunError(
             f"the study has no scores of the task `{task}`; its tasks are: {choices}"
         )

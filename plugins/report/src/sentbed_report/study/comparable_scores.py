@@ -256,17 +256,20 @@ def _usual_first(parts: Sequence[ComparableScores]) -> list[ComparableScores]:
     Otherwise, one row with another protocol of a task could displace this task of all other rows.
     """
     counts: dict[tuple[Any, ...], Counter[str]] = {}
+    protocols_of_parts = []
     for part in parts:
-        for task, protocol in _protocols_of(part):
+        protocols = list(_protocols_of(part))
+        protocols_of_parts.append(protocols)
+        for task, protocol in protocols:
             counts.setdefault(task, Counter())[protocol] += 1
+    most = {}
+    for task, counts_of_task in counts.items():
+        most[task] = max(counts_of_task.values())
+
     usual = []
     unusual = []
-    for part in parts:
-        is_usual = True
-        for task, protocol in _protocols_of(part):
-            if counts[task][protocol] < max(counts[task].values()):
-                is_usual = False
-        if is_usual:
+    for part, protocols in zip(parts, protocols_of_parts, strict=True):
+        if all(counts[task][protocol] == most[task] for task, protocol in protocols):
             usual.append(part)
         else:
             unusual.append(part)

@@ -93,6 +93,7 @@ def search_of(run: CellRun) -> Found | None:
         return None
     scores: list[float] = []
     best: Mapping[str, Any] = {}
+    best_score = -math.inf
     baseline = None
     for row in rows:
         score = _finite(row.get("score")) if isinstance(row, Mapping) else None
@@ -101,8 +102,9 @@ def search_of(run: CellRun) -> Found | None:
         if row.get("rank") is None:
             baseline = score if baseline is None else baseline
             continue
-        if not scores or score > max(scores):
+        if score > best_score:
             best = row
+            best_score = score
         scores.append(score)
     if not scores:
         return None
@@ -110,7 +112,7 @@ def search_of(run: CellRun) -> Found | None:
         evaluator=str(ranking.get("evaluator", "")),
         sentence=str(best.get("sentence", "")),
         word=str(best.get("word", "")),
-        score=max(scores),
+        score=best_score,
         scores=tuple(scores),
         baseline=baseline,
     )

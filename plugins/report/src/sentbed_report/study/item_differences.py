@@ -11,7 +11,6 @@ An item's share of the difference is its share in the second cell minus its shar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -133,8 +132,8 @@ def task_items(
 def _without_items(data: StudyData, task: str) -> str:
     """Return the message that no score of a task has items."""
     tasks = set()
-    for cell in data.cells:
-        for score in chain.from_iterable(run.scores for run in cell.runs):
+    for run in data.runs:
+        for score in run.scores:
             tasks.add(score.task)
     under = " under every prompt" if data.prompts else ""
     return (

@@ -186,9 +186,10 @@ def _other_rows(
 
     Rows of stopped cells are left out: they have too few seeds to tell.
     """
+    stopped = set(main.stopped_rows)
     others = []
     for row in groups.rows:
-        if row is not best and row.name not in main.stopped_rows:
+        if row is not best and row.name not in stopped:
             others.append(row)
     return others
 

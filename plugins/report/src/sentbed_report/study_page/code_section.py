@@ -15,16 +15,19 @@ def code_section(data: StudyData) -> Section | None:
     A distribution that only some cells use, such as that of a loss, is compared among those cells.
     """
     versions_of: dict[str, set[str]] = {}
+    codes = []
     for run in data.finished_runs:
-        for name, version in _code(run).items():
+        code = _code(run)
+        codes.append((run, code))
+        for name, version in code.items():
             versions_of.setdefault(name, set()).add(version)
     varying = sorted(name for name, all_of in versions_of.items() if len(all_of) > 1)
     if not varying:
         return None
 
     groups: dict[tuple[str, ...], list[CellRun]] = {}
-    for run in data.finished_runs:
-        versions = tuple(map(_shown, map(_code(run).get, varying)))
+    for run, code in codes:
+        versions = tuple(_shown(code.get(name)) for name in varying)
         groups.setdefault(versions, []).append(run)
     rows = []
     for versions, runs in groups.items():

@@ -40,7 +40,8 @@ def to_html(table: Table) -> str:
         for cell in row.cells:
             if isinstance(cell, Bars):
                 has_bars = True
-                longest = max([longest, *dict(cell.shares).values()])
+                for _, share in cell.shares:
+                    longest = max(longest, share)
 
     def content(row: Row, place: int) -> str:
         cell, column = row.cells[place], table.columns[place]

@@ -125,7 +125,9 @@ def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
 
     by_process: list[list[Any]] = [[] for _ in range(processes)]
     for device in present:
-        by_process[device.process_index].append(device)
+        # JAX may have been started with more processes than this run has.
+        if device.process_index < processes:
+            by_process[device.process_index].append(device)
 
     fewest = min(map(len, by_process))
     if devices is not None and devices > fewest:
