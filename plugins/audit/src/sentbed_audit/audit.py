@@ -1,4 +1,4 @@
-"""`audit_results`: read results, select the scores that may be compared, and test which models differ."""
+"""Audit of results: `audit_results` reads them, selects comparable scores and tests which models differ."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sentbed_audit.read_results import Results, read_results
 
 @attrs.frozen(eq=False)
 class Audit:
-    """Result of an audit."""
+    """The result of an audit: the scores read, the comparable scores, and what can be claimed about models."""
 
     name: str
     results: Results
     comparable: ComparableScores
     claims: Claims | None
     problem: str = ""
-    """Why `claims` is None; otherwise empty."""
+    """The reason why `claims` is None; otherwise empty."""
 
 
 def audit_results(
@@ -36,8 +36,9 @@ def audit_results(
 ) -> Audit:
     """Read results and return their audit.
 
-    `benchmark` names the benchmark whose tasks, splits and subsets are compared; `tasks` and `models` restrict
-    the comparison. With `ignore_data`, scores on different revisions of the data are paired, too.
+    If `benchmark` names a benchmark, its tasks, splits and subsets are compared. `tasks` and `models` restrict
+    the comparison to some tasks and models. With `ignore_data`, scores on different revisions of the data are
+    paired, too.
 
     Raises:
         DataError: if a path, benchmark, task or model does not exist.
@@ -66,7 +67,10 @@ def audit_results(
 
 
 def _restricted(results: Results, column: str, names: Collection[str]) -> Results:
-    """Return only the results of some tasks or models, or all if `names` is empty. Raises `DataError`."""
+    """Return the results whose `column` (`task` or `model`) has one of `names`; all if `names` is empty.
+
+    Raises `DataError` if no result has one of the names.
+    """
     if not names:
         return results
 

@@ -27,30 +27,33 @@ MOST_DETAILS = 300
 """Maximum number of findings on the page; `audit.json` has all of them."""
 
 METHOD = (
-    "Pairs of models are compared by Wilcoxon's signed-rank test over the tasks that both have on the same "
-    "revision of the data; p-values of all pairs are corrected by Holm's method, and an interval of ranks "
-    "follows from the pairs that differ at 5 %.",
-    "The tests ask whether other tasks of this kind would give the same order. Tasks that resemble each "
-    "other, such as parts of one collection, make them too certain. Seeds and items play no part.",
+    "Each pair of models is compared by Wilcoxon's signed-rank test over the tasks that both have on the same "
+    "revision of the data. The p-values of all pairs are corrected by Holm's method. The interval of a model's "
+    "rank follows from the pairs that differ at 5 %.",
+    "The tests ask whether other tasks of this kind would give the same order. If tasks resemble each other, "
+    "such as parts of one collection, p-values are too small. Variation over seeds and items is not included.",
 )
+
 TRAINED_ON = (
-    "Tasks trained on: how many of these tasks the model declares among its training data, by the "
-    "`training_datasets` in its `model_meta.json`; what a model it was adapted from declares is not counted."
+    "Tasks trained on: the number of these tasks that the model declares as training data, in "
+    "`training_datasets` of its `model_meta.json`. Training data of a model from which it was adapted is not "
+    "counted."
 )
+
 FEWEST_TASKS = 6
-"""Minimum number of tasks for a test: with five, the p-value is above 5 % whatever the differences."""
+"""Minimum number of tasks for a significant test. With five tasks, every p-value is above 5 %."""
 
 NEEDED = (
-    "Tasks needed: how many tasks like these separate the two in four of five cases, without correction; "
-    "none where they are more than 10,000."
+    "Tasks needed: the number of tasks like these with which the two models are told apart in four of five "
+    "cases, without correction; empty if it exceeds 10,000."
 )
 
 
 def write_audit(directory: Path, audit: Audit) -> Path:
-    """Write `scores.csv`, `audit.json`, `report.md` and `report.html`; return the path of the last.
+    """Write `scores.csv`, `audit.json`, `report.md` and `report.html`; return the path of `report.html`.
 
     Raises:
-        RunError: if a file cannot be written; each is written atomically.
+        RunError: if a file cannot be written. No file is left half written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     write_atomic(directory / "scores.csv", audit.results.scores.to_csv(index=False))
@@ -86,12 +89,14 @@ def audit_record(audit: Audit) -> Any:
 
 
 def _records(items: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return attrs objects as JSON objects."""
     return [attrs.asdict(item) for item in items]
 
 
 def _ranking_records(
     claims: Claims, trained_on: Mapping[str, Sequence[str]]
 ) -> list[dict[str, Any]]:
+    """Return a JSON object for each model, in the order of the ranking."""
     records = []
     for place, model in enumerate(claims.scores.index):
         type_means = {}
@@ -112,7 +117,7 @@ def _ranking_records(
 
 
 def pair_counts(claims: Claims) -> dict[str, int]:
-    """Return how many pairs there are, and how many differ with and without correction."""
+    """Return the numbers of all pairs and of neighbours, and how many differ with and without correction."""
     rows = len(claims.scores)
     counts = {
         "all": rows * (rows - 1) // 2,
@@ -135,15 +140,15 @@ def pair_counts(claims: Claims) -> dict[str, int]:
 
 
 def answers(audit: Audit) -> list[AnswerLine]:
-    """Return the lines at the top of the report."""
-    mixture = mixture_sentence(audit.comparable.findings)
-    if not mixture:
-        mixture = "No mixture of conditions was found."
+    """Return the answers at the top of the report, which the command `audit` also prints."""
+    conditions = findings_sentence(audit.comparable.findings)
+    if not conditions:
+        conditions = "No differences between conditions were found."
     claims = audit.claims
     if claims is None:
         return [
             AnswerLine("Claims", f"None: {audit.problem}."),
-            AnswerLine("Mind", mixture),
+            AnswerLine("Mind", conditions),
         ]
 
     counts = pair_counts(claims)
@@ -151,12 +156,13 @@ def answers(audit: Audit) -> list[AnswerLine]:
         AnswerLine("First", _first_sentence(claims)),
         AnswerLine("Ranking", _ranking_sentence(counts)),
         AnswerLine("Mean", _conflict_sentence(claims, counts)),
-        AnswerLine("Hangs on", _parts_sentence(claims)),
-        AnswerLine("Mind", mixture),
+        AnswerLine("Depends on", _parts_sentence(claims)),
+        AnswerLine("Mind", conditions),
     ]
 
 
 def _first_sentence(claims: Claims) -> str:
+    """Return which model has the best mean, and how many models do not differ from it significantly."""
     rows, tasks = claims.scores.shape
     name = claims.scores.index[0]
     mean = claims.means.iloc[0]
@@ -168,6 +174,7 @@ def _first_sentence(claims: Claims) -> str:
 
 
 def _ranking_sentence(counts: dict[str, int]) -> str:
+    """Return how many neighbours in the ranking, and how many of all pairs, differ significantly."""
     neighbours = counts["neighbours"]
     alike = neighbours - counts["neighbours_differ"]
     alike_corrected = neighbours - counts["neighbours_differ_corrected"]
@@ -178,13 +185,14 @@ def _ranking_sentence(counts: dict[str, int]) -> str:
 
 
 def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
+    """Return whether other ways to rank have another first model, and how often means and wins disagree."""
     first = str(claims.scores.index[0])
     others = []
     for way, leader in claims.leaders.items():
         if leader != first:
             others.append(f"{leader} by {way}")
 
-    leaders = "The same model is first by every way to rank"
+    leaders = "The same model is first in every way of ranking"
     if others:
         leaders = f"First is {' and '.join(others)}"
     return (
@@ -194,6 +202,7 @@ def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
 
 
 def _parts_sentence(claims: Claims) -> str:
+    """Return without which tasks or types of tasks another model is first."""
     first = str(claims.scores.index[0])
     types = _deciding_parts(claims.without_type, first)
     tasks = _deciding_parts(claims.without_task, first)
@@ -210,12 +219,12 @@ def _parts_sentence(claims: Claims) -> str:
 
 
 def _deciding_parts(changes: Sequence[WithoutPart], first: str) -> list[str]:
-    """Return the parts without which another model than `first` is first."""
+    """Return the names of the parts that decide: without each of them, another model than `first` is first."""
     return [part.left_out for part in changes if part.first != first]
 
 
-def mixture_sentence(findings: Sequence[Finding]) -> str:
-    """Return the number of findings of each kind as a sentence; empty if there are none."""
+def findings_sentence(findings: Sequence[Finding]) -> str:
+    """Return a sentence with the number of findings of each kind; empty if there are no findings."""
     counts = Counter(finding.kind for finding in findings)
     if not counts:
         return ""
@@ -253,6 +262,7 @@ def audit_page(audit: Audit) -> Page:
 
 
 def _findings_section(findings: Sequence[Finding]) -> Section:
+    """Return the section with the kinds of findings, and the first findings of all."""
     by_kind: defaultdict[Kind, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)
@@ -260,10 +270,11 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
     kinds = []
     details: list[tuple[str, ...]] = []
     for kind, sentence in SENTENCES.items():
-        of_kind = by_kind[kind]
-        if of_kind:
-            kinds.append((kind, len(of_kind), of_kind[-1].consequence, sentence))
-        for finding in of_kind:
+        findings_of_kind = by_kind[kind]
+        if findings_of_kind:
+            consequence = findings_of_kind[-1].consequence
+            kinds.append((kind, len(findings_of_kind), consequence, sentence))
+        for finding in findings_of_kind:
             details.append(
                 (kind, finding.subject, finding.detail, first_names(finding.files))
             )
@@ -285,13 +296,14 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
         notes,
     )
     return Section(
-        "What may be compared", mixture_sentence(findings), tables=(summary, listing)
+        "What may be compared", findings_sentence(findings), tables=(summary, listing)
     )
 
 
 def _ranking_section(
     claims: Claims, trained_on: Mapping[str, Sequence[str]]
 ) -> Section:
+    """Return the section with the mean and the interval of ranks of each model."""
     columns: list[Column | str] = [
         Column("mean", direction="higher"),
         "ranks",
@@ -328,7 +340,7 @@ def _ranking_section(
     remarks = []
     if small_types:
         remarks.append(
-            "Fewer than six tasks separate no two models by this test, whatever their scores: "
+            "With fewer than six tasks, this test can tell no two models apart, whatever their scores: "
             f"{', '.join(small_types)}."
         )
     return Section(
@@ -341,6 +353,7 @@ def _tasks_trained_on(tasks: Sequence[str] | None) -> str:
 
 
 def _interval(interval: tuple[int, int]) -> str:
+    """Return an interval of ranks as text, such as `2 to 5`."""
     low, high = interval
     if low == high:
         return str(low)
@@ -348,8 +361,9 @@ def _interval(interval: tuple[int, int]) -> str:
 
 
 def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
+    """Return the section with the test of each model against the next one in the ranking."""
     rows: list[list[Value]] = []
-    apart = 0
+    different_pairs = 0
     for pair in neighbours:
         won = f"{pair.wins} of {pair.tasks}"
         if pair.is_conflict:
@@ -364,7 +378,7 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
         row += [won, pair.tasks_needed]
         rows.append(row)
         if pair.corrected < SIGNIFICANT:
-            apart += 1
+            different_pairs += 1
 
     columns: list[Column | str] = [
         Column("difference", form="signed"),
@@ -376,12 +390,12 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
     table = table_of(
         "Neighbours in the ranking", ["model", "next one"], columns, rows, [NEEDED]
     )
-    return Section(
-        "Neighbours", f"{apart} of {len(rows)} can be told apart", tables=(table,)
-    )
+    summary = f"{different_pairs} of {len(rows)} can be told apart"
+    return Section("Neighbours", summary, tables=(table,))
 
 
 def _without_section(claims: Claims) -> Section:
+    """Return the section with the changes of the ranking without each task, type of tasks or duplicates."""
     parts = (
         ("a type of tasks", claims.without_type),
         ("duplicates", claims.without_duplicates),
@@ -396,13 +410,14 @@ def _without_section(claims: Claims) -> Section:
             tables.append(_without_table(name, changes))
 
     return Section(
-        "What the ranking hangs on",
+        "What the ranking depends on",
         f"{deciding} parts decide who is first",
         tables=tables,
     )
 
 
 def _without_table(name: str, changes: Sequence[WithoutPart]) -> Table:
+    """Return the table of changes of the ranking, the largest changes first."""
     rows = []
     for part in sorted(changes, key=lambda part: part.tau):
         rows.append(

@@ -1,4 +1,4 @@
-"""Tasks of benchmarks, with their splits, subsets and types."""
+"""The tasks of MTEB's benchmarks, with their splits, subsets and types."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class BenchmarkTask:
     """A task of a benchmark."""
 
     type: str
-    """Such as `Retrieval`."""
+    """MTEB's type of the task, such as `Retrieval`."""
     splits: tuple[str, ...]
     subsets: tuple[str, ...]
 
 
 @cache
 def benchmarks() -> Mapping[str, Mapping[str, BenchmarkTask]]:
-    """Return name of a benchmark -> its tasks by name, as MTEB 2.26 defines them."""
+    """Return the tasks of each benchmark, by the names of benchmark and task, as MTEB 2.26 defines them."""
     file = resources.files("sentbed_audit").joinpath("benchmarks.json")
     tables = {}
     for name, tasks in json.loads(file.read_text("utf-8")).items():
@@ -51,7 +51,7 @@ def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
 
 
 def task_types() -> dict[str, str]:
-    """Return task -> type for the tasks of all benchmarks."""
+    """Return the type of each task of all benchmarks, by the name of the task."""
     types = {}
     for tasks in benchmarks().values():
         for name, task in tasks.items():

@@ -1,9 +1,10 @@
 """Claims that a table of scores allows: which models differ over the tasks, and on what the ranking depends.
 
-Tasks are the sample: every test asks whether other tasks of this kind would give the same order. Two models,
-the rows of the table, are compared by Wilcoxon's signed-rank test over the tasks that both have on the same
-revision of the data; the p-values of all pairs are corrected by Holm's method. Intervals of ranks follow from
-the pairs that differ (Klein, Wright and Wieczorek, 2020). If tasks resemble each other, p-values are too small.
+The table has models as rows and tasks as columns. The tasks are the sample: every test asks whether other tasks
+of this kind would give the same order. Two models are compared by Wilcoxon's signed-rank test over the tasks
+that both have on the same revision of the data, and the p-values of all pairs are corrected by Holm's method.
+Intervals of ranks follow from the pairs that differ (Klein, Wright and Wieczorek, 2020). If tasks resemble each
+other, p-values are too small.
 """
 
 from __future__ import annotations
@@ -28,32 +29,36 @@ from sentbed_audit.signed_ranks import signed_rank_p_values
 
 POWER = 0.8
 EFFICIENCY = 3 / math.pi
-"""Asymptotic efficiency of Wilcoxon's test relative to the t-test, for normal differences (Lehmann, 1975)."""
+"""Asymptotic efficiency of Wilcoxon's test relative to the t-test, if differences are normal (Lehmann, 1975)."""
 
 MOST_TASKS = 10_000
-"""Largest number of tasks that `tasks_needed` returns."""
+"""Largest number that `tasks_needed` returns."""
 
 Floats = NDArray[np.float64]
 
 
 @attrs.frozen(eq=False)
 class Pairs:
-    """Comparisons of all pairs of rows, in the order of the table. All arrays are `(rows, rows)`."""
+    """Comparisons of all pairs of models, as matrices `(models, models)` in the order of the table.
+
+    Entry (i, j) compares model i with model j over their shared tasks: those that both have on the same
+    revision of the data.
+    """
 
     differences: Floats
-    """Mean over the shared tasks of the row's score minus the column's."""
+    """Mean, over the shared tasks, of the score of model i minus that of model j."""
     spreads: Floats
-    """Standard deviation of the differences over these tasks."""
+    """Standard deviation of these differences over the shared tasks."""
     tasks: NDArray[np.int64]
-    """Number of tasks that both rows have on the same data."""
+    """Number of shared tasks."""
     wins: NDArray[np.int64]
-    """Number of these tasks on which the row is better than the column."""
+    """Number of shared tasks on which model i is better than model j."""
     p_values: Floats
     corrected: Floats
     """P-values, corrected by Holm's method over all pairs."""
 
     def better(self, corrected: bool = True) -> NDArray[np.bool_]:
-        """Return whether each row is significantly better than each column, `(rows, rows)`."""
+        """Return whether model i is significantly better than model j, `(models, models)`."""
         p_values = self.p_values
         if corrected:
             p_values = self.corrected
@@ -70,31 +75,31 @@ class Neighbours:
     p_value: float
     corrected: float
     tasks: int
-    """Number of tasks that both have."""
+    """Number of tasks that both models have on the same revision of the data."""
     wins: int
-    """Number of tasks on which the first is better."""
+    """Number of these tasks on which the first model is better."""
     tasks_needed: int | None
-    """Number of such tasks that finds the difference with a power of 0.8; None for more than 10,000."""
+    """Number of tasks like these with which the test has a power of 0.8; None if it exceeds 10,000."""
 
     @property
     def is_conflict(self) -> bool:
-        """Whether the first, which has the better mean, is better on less than half of the tasks."""
+        """Whether the first model, which has the better mean, is better on fewer than half of the tasks."""
         return 2 * self.wins < self.tasks
 
 
 @attrs.frozen
 class WithoutPart:
-    """Changes of the ranking by mean if a task, a type of tasks or duplicates are left out."""
+    """Changes of the ranking by mean when a task, a type of tasks or duplicate models are left out."""
 
     left_out: str
     first: str
-    """Model that is then first."""
+    """Model that is first in the changed ranking."""
     rank_changes: int
     """Number of models whose rank changes."""
     largest_move: int
     """Largest change of a rank."""
     tau: float
-    """Kendall's rank correlation with the whole ranking."""
+    """Kendall's rank correlation between the changed and the whole ranking."""
 
 
 @attrs.frozen(eq=False)
@@ -102,26 +107,26 @@ class Claims:
     """Rankings and tests of the models that have all tasks."""
 
     scores: pandas.DataFrame
-    """Scores `(models, tasks)`, the best mean first; times 100 if all are at most 1."""
+    """Scores `(models, tasks)`, the best mean first. They are multiplied by 100 if all are at most 1."""
     means: pandas.Series
     mean_ranks: pandas.Series
-    """Mean over tasks of the rank, 1 for the best."""
+    """Mean, over tasks, of each model's rank; the best model of a task has rank 1."""
     type_means: pandas.DataFrame
-    """Mean over the tasks of each type, one column per type; empty if types are unknown."""
+    """Mean over the tasks of each type, with one column per type; empty if types are unknown."""
     rank_intervals: tuple[tuple[int, int], ...]
     type_rank_intervals: Mapping[str, tuple[tuple[int, int], ...]]
-    """Intervals of ranks within each type of tasks."""
+    """Intervals of ranks over the tasks of each type, by type."""
     pairs: Pairs
     neighbours: tuple[Neighbours, ...]
     without_task: tuple[WithoutPart, ...]
     without_type: tuple[WithoutPart, ...]
     without_duplicates: tuple[WithoutPart, ...]
     types: Mapping[str, str]
-    """Task -> type, for tasks whose type is known."""
+    """Type of each task whose type is known."""
 
     @property
     def leaders(self) -> dict[str, str]:
-        """Way to rank -> the first model."""
+        """The first model, by the way of ranking."""
         leaders = {}
         leaders["mean over tasks"] = str(self.means.index[0])
         leaders["mean rank"] = str(self.mean_ranks.idxmin())
@@ -132,7 +137,7 @@ class Claims:
 
     @property
     def not_told_apart_from_first(self) -> int:
-        """Number of models that do not differ significantly from the first one."""
+        """Number of other models that are not significantly worse than the first model."""
         return int((~self.pairs.better()[0]).sum()) - 1
 
 
@@ -141,10 +146,11 @@ def claims_of(
 ) -> Claims:
     """Return rankings and tests of the models that have all tasks.
 
-    `types` is task -> type. With `ignore_data`, scores on different revisions of the data are paired, too.
+    `types` has the type of each task. With `ignore_data`, scores on different revisions of the data are paired,
+    too.
 
     Raises:
-        ValueError: if fewer than two rows have all tasks.
+        ValueError: if fewer than two models have all tasks.
     """
     scores = comparable.scores.dropna()
     if len(scores) < 2:
@@ -167,10 +173,10 @@ def claims_of(
 
     pairs = compare_all(scores, revisions)
     type_means = pandas.DataFrame(index=scores.index)
-    intervals_in_types = {}
     for name, tasks in tasks_of_type.items():
         type_means[name] = scores[tasks].mean(axis=1)
 
+    intervals_in_types = {}
     for name, tasks in sorted(tasks_of_type.items()):
         pairs_in_type = compare_all(scores[tasks], revisions[tasks])
         intervals_in_types[name] = tuple(rank_intervals(pairs_in_type.better()))
@@ -194,13 +200,13 @@ def claims_of(
 
 
 def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
-    """Compare each pair of rows over the tasks that both have on the same revision of the data."""
+    """Compare each pair of models (rows) over the tasks that both have on the same revision of the data."""
     values = scores.to_numpy(float)
-    codes = _codes(revisions)
+    numbers = _revision_numbers(revisions)
     rows = len(values)
     firsts, seconds = np.triu_indices(rows, 1)
     differences = values[firsts] - values[seconds]
-    differences[codes[firsts] != codes[seconds]] = np.nan
+    differences[numbers[firsts] != numbers[seconds]] = np.nan
 
     unknown = np.full(len(differences), np.nan)
     tasks = np.isfinite(differences).sum(axis=1)
@@ -209,6 +215,7 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
     squares = np.nansum((differences - means[:, None]) ** 2, axis=1)
     variances = np.divide(squares, tasks - 1, out=unknown.copy(), where=tasks > 1)
     deviations = np.sqrt(variances)
+
     wins = (differences > 0).sum(axis=1)
     losses = (differences < 0).sum(axis=1)
     p_values = signed_rank_p_values(differences)
@@ -224,7 +231,7 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
 
 
 def _matrix(rows: int, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
-    """Return the values of all pairs as a symmetric or antisymmetric matrix, from both triangles."""
+    """Return a matrix `(rows, rows)` from the values above and below its diagonal, pair by pair."""
     matrix = np.zeros((rows, rows), above.dtype)
     firsts, seconds = np.triu_indices(rows, 1)
     matrix[firsts, seconds] = above
@@ -232,8 +239,8 @@ def _matrix(rows: int, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]
     return matrix
 
 
-def _codes(revisions: pandas.DataFrame) -> NDArray[np.int64]:
-    """Return an integer for each revision of a task's data, equal for equal revisions."""
+def _revision_numbers(revisions: pandas.DataFrame) -> NDArray[np.int64]:
+    """Return a number for each score, `(models, tasks)`, which is equal for equal revisions of a task's data."""
     codes: NDArray[np.int64] = revisions.apply(
         lambda column: pandas.factorize(column)[0]
     ).to_numpy(np.int64)
@@ -241,17 +248,17 @@ def _codes(revisions: pandas.DataFrame) -> NDArray[np.int64]:
 
 
 def corrected_p_values(p_values: Floats) -> Floats:
-    """Return p-values corrected by Holm's method; a NaN stays NaN, and does not count as a test."""
+    """Return p-values corrected by Holm's method; NaN stays NaN, and is not counted as a test."""
     corrected = np.full(len(p_values), np.nan)
     tested = np.flatnonzero(np.isfinite(p_values)).tolist()
-    for index, p_value in holm(
-        {index: float(p_values[index]) for index in tested}
-    ).items():
+    p_value_of_test = {index: float(p_values[index]) for index in tested}
+    for index, p_value in holm(p_value_of_test).items():
         corrected[index] = p_value
     return corrected
 
 
 def _neighbours(names: Sequence[str], pairs: Pairs) -> Iterator[Neighbours]:
+    """Yield the comparison of each model with the next one in the ranking."""
     for place, (first, second) in enumerate(pairwise(names)):
         pair = place, place + 1
         difference = float(pairs.differences[pair])
@@ -268,10 +275,10 @@ def _neighbours(names: Sequence[str], pairs: Pairs) -> Iterator[Neighbours]:
 
 
 def tasks_needed(difference: float, spread: float) -> int | None:
-    """Return how many tasks find a difference with a power of 0.8 at the two-sided level of 5 %.
+    """Return the number of tasks with which the two-sided test at 5 % has a power of 0.8.
 
-    `difference` is the mean of the differences over tasks, `spread` their standard deviation. The number is
-    that of the paired t-test divided by the efficiency of Wilcoxon's test. None for more than 10,000, or if
+    `difference` is the mean of the differences over tasks, and `spread` their standard deviation. The number is
+    that of the paired t-test, divided by the efficiency of Wilcoxon's test. It is None if it exceeds 10,000, or
     there is no difference.
     """
     if not difference or not math.isfinite(difference) or not math.isfinite(spread):
@@ -299,7 +306,7 @@ def tasks_needed(difference: float, spread: float) -> int | None:
 
 
 def _power(effect: float, tasks: int) -> float:
-    """Return the power of the two-sided paired t-test."""
+    """Return the power of the two-sided paired t-test; `effect` is the mean difference in standard deviations."""
     critical = stats.t.ppf(1 - SIGNIFICANT / 2, tasks - 1)
     noncentral = stats.nct(tasks - 1, effect * math.sqrt(tasks))
     return float(noncentral.sf(critical) + noncentral.cdf(-critical))
@@ -308,7 +315,7 @@ def _power(effect: float, tasks: int) -> float:
 def without_columns(
     scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]
 ) -> Iterator[WithoutPart]:
-    """Yield the changes of the ranking without the tasks of each part, unless no task would be left."""
+    """Yield, for each part, the changes of the ranking without its tasks; none if no task would be left."""
     ranks = scores.mean(axis=1).rank(ascending=False)
     for name, tasks in parts.items():
         rest = scores.drop(columns=list(tasks))
@@ -319,7 +326,7 @@ def without_columns(
 def _without_duplicates(
     scores: pandas.DataFrame, duplicates: Sequence[Sequence[str]]
 ) -> Iterator[WithoutPart]:
-    """Yield the changes of the ranking if only the first model of each group of duplicates stays."""
+    """Yield, for each group of duplicates, the changes of the ranking if only its first model is kept."""
     for group in duplicates:
         present = [name for name in group if name in scores.index]
         if len(present) > 1:
@@ -329,7 +336,7 @@ def _without_duplicates(
 
 
 def _changed(name: str, ranks: pandas.Series, means: pandas.Series) -> WithoutPart:
-    """Return the changes of the ranking from `ranks` to those by `means`."""
+    """Return the changes from the whole ranking `ranks` to the ranking by `means`, without the part `name`."""
     moves = (means.rank(ascending=False) - ranks).abs()
     tau: Any = stats.kendalltau(ranks, -means).statistic
     first = str(means.idxmax())

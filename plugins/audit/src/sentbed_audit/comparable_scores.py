@@ -1,7 +1,11 @@
-"""Selects the scores that may be compared: one number per model and task, in the same metric, split and subsets.
+"""Selection of comparable scores: one per model and task, all in the same metric, split and subsets.
 
-The metric is the one that most models have; splits and subsets are those of the benchmark, if there is one,
-and otherwise those that most models have. Each score that is left out gives a `Finding`.
+The metric of a task is the metric that most models have. Its splits and subsets are those of the benchmark;
+without a benchmark, they are those that most models have. For each score that is left out, there is a
+`Finding`.
+
+Each row of a frame is one score. Its `system` is a model or, if a model has several revisions, one revision of
+it.
 """
 
 from __future__ import annotations
@@ -20,36 +24,37 @@ from sentbed_audit.findings import Finding, Kind
 from sentbed_audit.read_results import Results
 
 COMMON = 0.95
-"""A subset of a task is compared if at least this share of the models with its most common subset have it."""
+"""A subset is compared if at least this share as many models have it as have the most common subset of the
+task."""
 
 OTHER_SCALE = 20.0
-"""Scores above this multiple of the median of their task are taken to be on another scale."""
+"""A score above this multiple of the median score of its task is on another scale."""
 
 FEWEST_SHARED = 5
-"""Minimum number of shared tasks on which the scores of duplicates are equal."""
+"""Minimum number of tasks that two models must share to count as duplicates."""
 
 KEY = ["system", "task"]
 
 
 @attrs.frozen(eq=False)
 class ComparableScores:
-    """Scores that may be compared: one row per model and revision, one column per task."""
+    """Scores that may be compared, with one row per model and revision and one column per task."""
 
     scores: pandas.DataFrame
-    """Mean over subsets and seeds; NaN if there is no score that may be compared."""
+    """Means over subsets and seeds; NaN where there is no score that may be compared."""
     revisions: pandas.DataFrame
-    """Revision of the data of each score, of the same shape; empty if unknown."""
+    """Revision of the data of each score, in a table of the same shape; empty where it is unknown."""
     findings: tuple[Finding, ...]
     duplicates: tuple[tuple[str, ...], ...]
-    """Groups of models with equal scores."""
+    """Groups of models that have equal scores."""
     trained_on: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    """Model -> the compared tasks that it declares as training data; only models that declare any."""
+    """The compared tasks that a model declares as training data, for each model that declares training data."""
 
 
 def comparable_scores(
     results: Results, tasks: Mapping[str, BenchmarkTask] | None = None
 ) -> ComparableScores:
-    """Return the scores of results that may be compared; `tasks` are those of a benchmark."""
+    """Return the scores that may be compared. `tasks` are the tasks of a benchmark; None without one."""
     findings = []
     for entry in results.unreadable:
         file = entry.file
@@ -90,20 +95,23 @@ def comparable_scores(
         system = system_of.get((declared.model, declared.revision), "")
         if system not in scores.index:
             continue
-        seen_tasks = tuple(task for task in compared_tasks if task in declared.tasks)
-        trained_on[system] = seen_tasks
-        findings += _trained_on(system, seen_tasks, declared)
+        declared_tasks = tuple(
+            task for task in compared_tasks if task in declared.tasks
+        )
+        trained_on[system] = declared_tasks
+        findings += _trained_on(system, declared_tasks, declared)
     return ComparableScores(scores, revisions, tuple(findings), duplicates, trained_on)
 
 
 def _system_names(frame: pandas.DataFrame) -> pandas.Series:
-    """Return the name of each row's model, with the revision if there are several."""
+    """Return the system of each row: the name of the model, with the revision if the model has several."""
     revisions = frame.groupby("model")["revision"].transform("nunique")
     short = frame["revision"].str.slice(0, 12).replace("", "unknown")
     return frame["model"].where(revisions == 1, frame["model"] + "@" + short)
 
 
 def _model_revisions(frame: pandas.DataFrame) -> Iterator[Finding]:
+    """Yield a finding for each model with several revisions."""
     for model, rows in frame.groupby("model"):
         revisions = sorted(rows["revision"].unique())
         if len(revisions) > 1:
@@ -113,6 +121,7 @@ def _model_revisions(frame: pandas.DataFrame) -> Iterator[Finding]:
 
 
 def _formats(frame: pandas.DataFrame) -> Iterator[Finding]:
+    """Yield a finding for each model with files from before MTEB 1.11."""
     old = frame[frame["layout"] == "mteb 1.0"]
     for system, rows in old.groupby("system"):
         files = tuple(rows["file"].unique())
@@ -120,7 +129,7 @@ def _formats(frame: pandas.DataFrame) -> Iterator[Finding]:
             "format",
             "mind",
             str(system),
-            f"{len(files)} files of before MTEB 1.11",
+            f"{len(files)} files from before MTEB 1.11",
             files,
         )
 
@@ -130,10 +139,13 @@ def _on_one_condition(
     tasks: Mapping[str, BenchmarkTask] | None,
     findings: list[Finding],
 ) -> pandas.DataFrame:
-    """Return the rows with the compared metric, split and subsets, of models that have all subsets."""
+    """Return the rows with the compared metric, split and subsets, of models that have all compared subsets.
+
+    The findings on other rows are added to `findings`.
+    """
     is_finite = np.isfinite(frame["score"])
     findings += _left_out("not finite", frame[~is_finite], "is no finite number")
-    # The first, empty part is for the case that there is no other.
+    # The first part is empty, since `concat` needs at least one part.
     parts = [frame[:0]]
     for task, rows in frame[is_finite].groupby("task", sort=False):
         benchmark_task = None
@@ -147,7 +159,7 @@ def _on_one_condition(
 def _compared_rows(
     rows: pandas.DataFrame, task: BenchmarkTask | None, findings: list[Finding]
 ) -> pandas.DataFrame:
-    """Return the compared rows of one task: those of its benchmark, or those that most models have."""
+    """Return the compared rows of one task. `task` is its entry in the benchmark; None without a benchmark."""
     metric = _most_common(rows, "metric")
     findings += _without(rows, "metric", [metric])
     rows = rows[rows["metric"] == metric]
@@ -167,7 +179,7 @@ def _compared_rows(
 
 
 def _most_common(rows: pandas.DataFrame, column: str) -> str:
-    """Return the value that most models have; among ties, `test` or the alphabetically first."""
+    """Return the value of a column that most models have; of several, `test` or the alphabetically first."""
     counts = rows.groupby(column)["system"].nunique()
     most_common = sorted(counts[counts == counts.max()].index)
     if "test" in most_common:
@@ -178,7 +190,7 @@ def _most_common(rows: pandas.DataFrame, column: str) -> str:
 def _without(
     rows: pandas.DataFrame, column: Literal["metric", "split"], values: list[str]
 ) -> Iterator[Finding]:
-    """Yield a finding for each model that has none of the values of a column."""
+    """Yield a finding for each model that has none of these values in a column."""
     has_value = rows[rows[column].isin(values)]["system"].unique()
     others = rows[~rows["system"].isin(has_value)]
     for (system, task), part in others.groupby(KEY):
@@ -190,7 +202,7 @@ def _without(
 
 
 def _common_subsets(rows: pandas.DataFrame) -> list[str]:
-    """Return the subsets that nearly as many models have as the most common one; see `COMMON`."""
+    """Return the subsets of a task that nearly as many models have as its most common subset; see `COMMON`."""
     counts = rows.groupby("subset")["system"].nunique()
     return sorted(counts[counts >= COMMON * counts.max()].index)
 
@@ -198,19 +210,22 @@ def _common_subsets(rows: pandas.DataFrame) -> list[str]:
 def _with_all_subsets(
     rows: pandas.DataFrame, subsets: list[str], findings: list[Finding]
 ) -> pandas.DataFrame:
-    """Return the rows of models that have every subset."""
+    """Return the rows of models that have every subset; add a finding for each other model."""
     counts = rows.groupby("system")["subset"].nunique()
-    partial = counts[counts < len(subsets)].index
-    for (system, task), part in rows[rows["system"].isin(partial)].groupby(KEY):
+    incomplete = counts[counts < len(subsets)].index
+    for (system, task), part in rows[rows["system"].isin(incomplete)].groupby(KEY):
         missing = sorted(set(subsets) - set(part["subset"]))
         detail = f"{task}: lacks the subset {first_names(missing)}"
         files = tuple(part["file"].unique())
         findings.append(Finding("subset", "left out", system, detail, files))
-    return rows[~rows["system"].isin(partial)]
+    return rows[~rows["system"].isin(incomplete)]
 
 
 def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
-    """Return one row per model and task: the mean over subsets and seeds."""
+    """Return one row per model and task, with the mean over subsets and seeds.
+
+    Scores on another scale than the others of their task are left out, and added to `findings`.
+    """
     frame = frame.drop_duplicates(
         [*KEY, "split", "subset", "seed", "score", "data_revision", "file"]
     )
@@ -232,10 +247,13 @@ def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.Dat
 def _one_score_each(
     frame: pandas.DataFrame, findings: list[Finding]
 ) -> pandas.DataFrame:
-    """Return the rows without the models and tasks for which files of one seed and subset disagree."""
-    same = [*KEY, "split", "subset", "seed", "layout"]
+    """Return the rows, except for models and tasks of which files contradict each other; add findings on them.
+
+    Two files contradict each other if they have different scores for the same split, subset and seed.
+    """
+    columns = [*KEY, "split", "subset", "seed", "layout"]
     from_files = frame[frame["layout"] != "table"]
-    groups = from_files.groupby(same, dropna=False)["score"]
+    groups = from_files.groupby(columns, dropna=False)["score"]
     spread = groups.transform("max") - groups.transform("min")
     contradicted = from_files[spread > 1e-9]
     for (system, task), part in contradicted.groupby(KEY):
@@ -249,6 +267,7 @@ def _one_score_each(
 
 
 def _left_out(kind: Kind, rows: pandas.DataFrame, reason: str) -> Iterator[Finding]:
+    """Yield a finding for each row, whose score is left out for a reason."""
     for row in rows.itertuples():
         detail = f"{row.task}: {row.score:.6g} {reason}"
         yield Finding(kind, "left out", row.system, detail, (row.file,))
@@ -261,6 +280,7 @@ def _common_tasks(table: pandas.DataFrame) -> list[str]:
 
 
 def _software(frame: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
+    """Yield a finding for each task whose scores come from several versions of the software."""
     for task, rows in frame[frame["task"].isin(tasks)].groupby("task"):
         versions = rows["software"].replace("", "unknown").value_counts()
         if len(versions) > 1:
@@ -274,6 +294,7 @@ def _software(frame: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
 
 
 def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
+    """Yield a finding for each task whose scores are on several revisions of the data."""
     for task, rows in table[table["task"].isin(tasks)].groupby("task"):
         revisions = rows["data_revision"].replace("", "unknown")
         counts = revisions.value_counts()
@@ -287,6 +308,7 @@ def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Findi
 
 
 def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
+    """Yield a finding for each model that lacks a score of a compared task."""
     for system, row in scores.iterrows():
         missing = list(row.index[row.isna()])
         if missing:
@@ -297,6 +319,7 @@ def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
 def _trained_on(
     system: str, tasks: Iterable[str], declared: DeclaredTraining
 ) -> Iterator[Finding]:
+    """Yield a finding for each of the tasks, which a model declares as training data."""
     for task in tasks:
         splits = declared.tasks[task]
         detail = f"{task}: declared as training data"
@@ -306,7 +329,7 @@ def _trained_on(
 
 
 def _duplicates(scores: pandas.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """Return groups of models whose scores are equal on all tasks that they share, at least five."""
+    """Return groups of models that share at least five tasks, and have equal scores on all shared tasks."""
     values = scores.to_numpy()
     names = list(map(str, scores.index))
     grouped: set[int] = set()

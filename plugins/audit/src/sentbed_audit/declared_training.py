@@ -1,4 +1,4 @@
-"""Training data that a model declares: `training_datasets` in the `model_meta.json` of its results."""
+"""The training data that a model declares, in `training_datasets` of the `model_meta.json` of its results."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FIELD = "training_datasets"
 
 @attrs.frozen
 class DeclaredTraining:
-    """Tasks of MTEB that a model declares as training data."""
+    """The tasks of MTEB that a model declares as training data."""
 
     model: str
     revision: str
     tasks: Mapping[str, str]
-    """Task -> the splits, as text; empty if the file names none."""
+    """The splits of each declared task, as text; empty if the file names none."""
     file: str
 
 
@@ -52,5 +52,5 @@ def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | N
 
 
 def _shown(name: Any) -> str:
-    """Return a name in the form that it has in `ScoreRow`."""
+    """Return a name as `ScoreRow` has it: shortened, and without control characters."""
     return printable(str(name)[:LONGEST_NAME])

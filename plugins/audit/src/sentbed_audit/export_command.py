@@ -17,8 +17,8 @@ from sentbed.tools import echo
 def export_mteb(directory: str, output: str, model: str | None) -> None:
     """Write the scores in DIRECTORY as MTEB's result files below OUTPUT.
 
-    DIRECTORY is that of a run or of a study, whose cells are models and whose seeds are revisions. Only
-    scores of the evaluator `mteb` are written. `mteb.ResultCache(OUTPUT)` reads them.
+    DIRECTORY is the directory of a run or of a study; in a study, each cell is a model and each seed a revision.
+    Only scores of the evaluator `mteb` are written. `mteb.ResultCache(OUTPUT)` reads them.
     """
     from pathlib import Path
 

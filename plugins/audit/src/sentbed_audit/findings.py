@@ -28,31 +28,31 @@ Consequence: TypeAlias = Literal["left out", "not paired", "mind"]
 only with scores on the same revision of the data. `mind`: they are compared, and the report warns the reader."""
 
 SENTENCES: dict[Kind, str] = {
-    "unreadable": "Files that are no results, or damaged ones.",
-    "not finite": "Scores that are no finite number.",
-    "scale": "Scores on another scale than the others of their task, such as per cent among shares.",
-    "two scores": "Files with different scores of one model and task.",
-    "metric": "Scores in another metric than most of their task.",
-    "split": "Scores on another split than most of their task.",
-    "subset": "Scores without a subset (a language) that the others of their task average over.",
-    "data revision": "Scores on another revision of the data than others of their task.",
-    "missing tasks": "Models without a score on some task that is compared.",
-    "duplicate": "Different models with the same scores on all tasks that both have.",
-    "model revision": "Models with several revisions, each of which is a row of its own.",
+    "unreadable": "Files that are damaged or cannot be read as results.",
+    "not finite": "Scores that are NaN or infinite.",
+    "scale": "Scores on another scale than the others of their task, such as percentages among fractions.",
+    "two scores": "Files with different scores of the same model and task.",
+    "metric": "Scores in another metric than most scores of their task.",
+    "split": "Scores on another split than most scores of their task.",
+    "subset": "Scores that lack a subset, such as a language, which other scores of their task include.",
+    "data revision": "Scores on another revision of the data than other scores of their task.",
+    "missing tasks": "Models that lack a score of a task that is compared.",
+    "duplicate": "Different models with equal scores on all tasks that both have.",
+    "model revision": "Models with several revisions; each revision is a row of its own.",
     "software": "Tasks whose scores come from several versions of the software.",
-    "format": "Files of before MTEB 1.11, whose main score is found by its name.",
-    "trained on": "Tasks whose data a model declares among its training data.",
+    "format": "Files from before MTEB 1.11, whose main score is found by its name.",
+    "trained on": "Tasks whose data a model declares as training data.",
 }
-"""Description of each kind of finding, in the order of the report."""
+"""A sentence for each kind of finding, in the order of the report."""
 
 
 @attrs.frozen
 class Finding:
-    """One finding, with the files that it concerns."""
+    """A problem of one model, task or file."""
 
     kind: Kind
     consequence: Consequence
     subject: str
-    """Model or task that it concerns; the file, if it cannot be read."""
+    """The model or task with the problem; for a file that cannot be read, the file."""
     detail: str
     files: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Reads result files of lm-evaluation-harness: one JSON file with the scores of all tasks of a run.
+"""Reader of result files of lm-evaluation-harness: a JSON file has the scores of all tasks of a run.
 
-`results` has a table for each task, whose keys are a metric and a filter (`acc,none`); each metric also has
-its standard error (`acc_stderr,none`).
+Its `results` have an object for each task. The keys of this object are a metric and a filter, such as `acc,none`;
+each metric also has a standard error, such as `acc_stderr,none`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def is_lm_eval_result(content: Any) -> bool:
 
 
 def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[ScoreRow]:
-    """Yield every metric of every task.
+    """Yield a row for every metric of every task, except standard errors.
 
     Raises:
-        ValueError: if the file has no scores.
+        ValueError: if the file has no task, or an entry that is no object.
     """
     results = content["results"]
     if not isinstance(results, Mapping) or not results:
@@ -36,7 +36,7 @@ def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Sc
         software = f"lm-eval {content['lm_eval_version']}"
     for task, numbers in results.items():
         if not isinstance(numbers, Mapping):
-            raise ValueError(f"`results.{task}` is no table")  # noqa: TRY004
+            raise ValueError(f"`results.{task}` is no object")  # noqa: TRY004
         for metric, value in numbers.items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if "_stderr" in metric or not is_number:

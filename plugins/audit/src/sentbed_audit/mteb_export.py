@@ -1,4 +1,4 @@
-"""Writes scores of the evaluator `mteb` as MTEB's result files, which its `ResultCache` reads."""
+"""Writer of MTEB's result files, from scores of the evaluator `mteb`; MTEB's `ResultCache` reads them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 EVALUATOR = "mteb"
 RECIPE = "resolved.toml"
-_OF_SCORES = ("evaluate", "report", "study")
+_TABLES_AFTER_TRAINING = ("evaluate", "report", "study")
 """Tables of a recipe that do not affect the encoder."""
 
 AGGREGATE_REVISION = "1"
-"""MTEB's revision of a task that is the mean of others."""
+"""The revision that MTEB gives to a task that is a mean of other tasks."""
 
 
 @attrs.frozen
 class ModelScores:
-    """Content of one folder `MODEL/REVISION`."""
+    """The scores of one encoder, for one folder `MODEL/REVISION` of result files."""
 
     name: str
-    """`OWNER/NAME`."""
+    """MTEB's name of the model, of the form `OWNER/NAME`."""
     revision: str
     max_tokens: int | None
     scores: tuple[Score, ...]
@@ -46,16 +46,18 @@ class ModelScores:
 def export_results(directory: Path, output: Path, model: str) -> list[Path]:
     """Write the scores of a run or study as `output/results/MODEL/REVISION/TASK.json`.
 
-    `model` is `OWNER/NAME`; the name of a study's cell, the label of its prompt and, if a run has several
-    encoders, the name of the encoder are appended. The revision is a hash of the run's recipe, with its seed.
-    Only the main score of each split and subset is written, between 0 and 1, without MTEB's further metrics.
+    `model` has the form `OWNER/NAME`. For a study, the name of the cell and the label of its prompt are
+    appended to it; if a run has several encoders, the name of the encoder is appended, too. The revision is a
+    hash of the run's recipe, including its seed. Of each split and subset, only the main score is written, as a
+    number from 0 to 1; MTEB's other metrics are left out.
 
     Returns:
         The files, one per task and model.
 
     Raises:
         DataError: if `model` is not `OWNER/NAME`, or the directory does not exist.
-        RunError: if the directory cannot be read, has no scores of the evaluator `mteb`, or mteb is missing.
+        RunError: if the directory cannot be read or has no scores of the evaluator `mteb`, or if mteb is not
+            installed.
     """
     if find_spec("mteb") is None:
         raise RunError(
@@ -83,7 +85,7 @@ def export_results(directory: Path, output: Path, model: str) -> list[Path]:
 
 
 def _models(directory: Path, model: str) -> Iterator[ModelScores]:
-    """Yield the scores of each encoder of each run."""
+    """Yield the scores of each encoder of each run in the directory of a run or study."""
     if (directory / "study.json").is_file():
         data = read_data(directory)
         taken: set[str] = set()
@@ -104,6 +106,7 @@ def _models(directory: Path, model: str) -> Iterator[ModelScores]:
 def _models_of_run(
     directory: Path, scores: Sequence[Score], model: str
 ) -> Iterator[ModelScores]:
+    """Yield the scores of each encoder of a run."""
     scores_of_encoder: dict[str, list[Score]] = {}
     for score in scores:
         if score.evaluator == EVALUATOR:
@@ -117,9 +120,9 @@ def _models_of_run(
 
 
 def _revision(directory: Path) -> str:
-    """Return a hash of everything that determines a run's encoders, without its evaluators."""
+    """Return a hash of what determines a run's encoders: their weights, and the recipe without evaluators."""
     recipe = tomli.loads(read_file(directory / RECIPE).decode())
-    for name in (*UNDECISIVE, *_OF_SCORES):
+    for name in (*UNDECISIVE, *_TABLES_AFTER_TRAINING):
         recipe.pop(name, None)
 
     weights = read_json(directory / MANIFEST).get("weights")
@@ -128,11 +131,12 @@ def _revision(directory: Path) -> str:
 
 
 def reduced(name: str) -> str:
-    """Return a name with only the characters that MTEB allows in names of models."""
+    """Return a name in which characters that MTEB does not allow in names of models are replaced by hyphens."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-") or "cell"
 
 
 def _write(models: Iterable[ModelScores], output: Path) -> Iterator[Path]:
+    """Write a result file for each task of each model, and yield its path."""
     from mteb.cache import ResultCache
     from mteb.models import ModelMeta
     from mteb.models.model_meta import ScoringFunction
@@ -154,7 +158,7 @@ def _write(models: Iterable[ModelScores], output: Path) -> Iterator[Path]:
 
 
 def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
-    """Yield the result of each task, without means over tasks that are not MTEB's."""
+    """Yield MTEB's result of each task; means over tasks that MTEB does not define are left out."""
     from mteb import TaskResult
 
     scores_of_task: dict[str, list[Score]] = {}
@@ -167,7 +171,7 @@ def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
         if not isinstance(revision, str):
             revision = AGGREGATE_REVISION
         entries: dict[str, list[Mapping[str, Any]]] = {}
-        # A task with a single split and subset has only its main score.
+        # A task with a single split and subset has no further scores: its main score is the only entry.
         for part in parts or [main]:
             split = part.evaluator_protocol["split"]
             entries.setdefault(split, []).append(_entry(part, main.metric))
@@ -181,12 +185,13 @@ def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
 
 
 def _entry(score: Score, metric: str) -> Mapping[str, Any]:
+    """Return a score as MTEB's entry for a split and subset."""
     protocol = score.evaluator_protocol
-    share = score.value / 100
+    value = score.value / 100
     return {
         "hf_subset": protocol["subset"],
         "languages": list(protocol["languages"]),
-        "main_score": share,
-        metric: share,
+        "main_score": value,
+        metric: value,
         "mteb_version": protocol["mteb"],
     }

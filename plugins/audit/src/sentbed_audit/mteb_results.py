@@ -1,8 +1,8 @@
-"""Reads MTEB's result files, one per task, of version 1.11 and later and of earlier versions.
+"""Reader of MTEB's result files, which have one task each, from version 1.11 on and from earlier versions.
 
-Since 1.11, a file has `scores`: split -> a list of subsets, each with its `main_score`. Earlier, the splits
-were at the top level, a split had its numbers or a table for each subset, and the main score had the name of
-its metric.
+From 1.11 on, a file has `scores`. It maps each split to a list of subsets, and each subset has its
+`main_score`. In earlier versions, the splits were at the top level. A split had its numbers, or an object for
+each subset, and the main score had the name of its metric.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEFAULT = "default"
 """MTEB's name for the subset of a task that has no subsets."""
 
 UNKNOWN_REVISIONS = ("no_revision_available", "external", "None")
-"""MTEB's values for an unknown revision."""
+"""Values that MTEB writes for an unknown revision."""
 
 SPLITS = ("test", "validation", "dev", "train")
 
@@ -31,11 +31,11 @@ _OLD_MAIN_SCORES = (
     ("f1",),
     ("accuracy",),
 )
-"""Keys of the main score in files before 1.11; the first that a file has is used."""
+"""Possible keys of the main score in files from before 1.11. The first one that a file has is used."""
 
 
 def is_mteb_result(content: Any) -> bool:
-    """Whether the content of a JSON file is a result of MTEB."""
+    """Whether the content of a JSON file is a result file of MTEB."""
     if not isinstance(content, Mapping):
         return False
     if "mteb_dataset_name" in content:
@@ -44,9 +44,10 @@ def is_mteb_result(content: Any) -> bool:
 
 
 def model_of_path(path: PurePosixPath) -> tuple[str, str]:
-    """Return model and revision from a path `MODEL/REVISION/TASK.json`, in which `__` stands for a slash.
+    """Return the model and its revision from a path `MODEL/REVISION/TASK.json`.
 
-    If the path has a single folder, that is the model, without a revision; if it has none, the file's name is.
+    `__` in a folder's name stands for a slash. If the path has a single folder, its name is that of the model,
+    and the revision is empty. If it has no folder, the name of the file is taken instead.
     """
     folders = path.parts[:-1]
     if not folders:
@@ -57,10 +58,10 @@ def model_of_path(path: PurePosixPath) -> tuple[str, str]:
 
 
 def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[ScoreRow]:
-    """Yield the main score of each split and subset.
+    """Yield a row with the main score of each split and subset.
 
     Raises:
-        ValueError: if the file names no task, or has no score, or one that is no number.
+        ValueError: if the file names no task, has no score, or has a score that is no number.
     """
     task = content.get("task_name") or content.get("mteb_dataset_name")
     if not isinstance(task, str):
@@ -95,7 +96,7 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
 
 
 def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
-    """Yield split, subset, main score and names of its metric, from a file of 1.11 or later."""
+    """Yield split, subset, main score and possible names of its metric, from a file of 1.11 or later."""
     scores = content["scores"]
     if not isinstance(scores, Mapping) or not scores:
         raise ValueError("`scores` has no split")
@@ -125,7 +126,7 @@ def _names_of(score: float, entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
-    """Yield split, subset, main score and names of its metric, from a file before 1.11."""
+    """Yield split, subset, main score and possible names of its metric, from a file from before 1.11."""
     has_split = False
     for split in SPLITS:
         numbers = content.get(split)
@@ -146,7 +147,7 @@ def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, s
 
 
 def _main_score(numbers: Any) -> Any:
-    """Return the main score of a split or subset; None if it has none of the known names."""
+    """Return the main score of a split or subset in an old file; None if it has none of the known keys."""
     for keys in _OLD_MAIN_SCORES:
         value = numbers
         for key in keys:
@@ -160,6 +161,7 @@ def _main_score(numbers: Any) -> Any:
 
 
 def _number(value: Any, split: str) -> float:
+    """Return a main score as a number; raises `ValueError` if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"the main score of `{split}` is {value!r}, expected a number")  # noqa: TRY004
     return float(value)

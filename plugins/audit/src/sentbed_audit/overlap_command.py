@@ -13,6 +13,10 @@ from sentbed_audit.clean.seen_texts import NEAR
 
 if TYPE_CHECKING:
     from sentbed.protocols import Score
+    from sentbed.tools import Recipe
+    from sentbed_report.study.study_data import StudyData
+
+    from sentbed_audit.clean.overlap import Training
 
 
 @click.command()
@@ -56,56 +60,33 @@ def overlap(
     """
     import json
 
-    from sentbed.errors import RunError
-    from sentbed.tools import load_plugins, load_recipe, plain
-    from sentbed_report.study.runs_as_study import runs_as_study
+    from sentbed.tools import plain
     from sentbed_report.tables.json_records import to_records
     from sentbed_report.tables.terminal import to_text
 
     from sentbed_audit.clean.clean_section import counts_table, notes
     from sentbed_audit.clean.clean_study import (
         comparison_tables,
-        recipes_of,
         scores_of_runs,
         write_clean_report,
     )
-    from sentbed_audit.clean.overlap import Overlap, Training
+    from sentbed_audit.clean.overlap import Overlap
 
-    places = [Path(path) for path in paths]
-    plugins = load_plugins()
-    directory = None if out is None else Path(out)
-    data = None
-    if places[0].is_file():
-        if len(places) > 1 or directory is not None:
-            raise click.UsageError(
-                "name one recipe, or directories of runs and studies; `--out` is for these"
-            )
-        recipes = [load_recipe(places[0], plugins=plugins)]
-    else:
-        data = runs_as_study(places, directory)
-        recipes = recipes_of(data, plugins)
-
-    texts = Training.of(recipes, map(Path, training), stages)
-    if not texts.files and not texts.sources:
-        raise RunError(
-            "there are no training texts to look in; name files with `--training`, or give `--stages` for the "
-            "data of the recipe's own stages"
-        )
-
+    report_directory = None if out is None else Path(out)
+    recipes, runs = _read_paths([Path(path) for path in paths], report_directory)
     evaluators = []
     for recipe in recipes:
         evaluators += [entry.evaluator for entry in recipe.evaluate]
-
-    result = Overlap(evaluators, texts, near)
+    result = Overlap(evaluators, _training_texts(recipes, training, stages), near)
 
     tables = [counts_table(result)]
     not_counted: Sequence[Score] = ()
-    if data is not None:
-        scores, not_counted = scores_of_runs(data, result)
-        tables += [scores, *comparison_tables(data, result)]
     page = None
-    if data is not None and directory is not None:
-        page = write_clean_report(directory, data, result)
+    if runs is not None:
+        scores, not_counted = scores_of_runs(runs, result)
+        tables += [scores, *comparison_tables(runs, result)]
+        if report_directory is not None:
+            page = write_clean_report(report_directory, runs, result)
 
     if as_json:
         records = plain([to_records(table) for table in tables])
@@ -120,3 +101,40 @@ def overlap(
 
     if page is not None:
         echo(str(page))
+
+
+def _read_paths(
+    paths: Sequence[Path], report_directory: Path | None
+) -> tuple[Sequence[Recipe], StudyData | None]:
+    """Return the recipes, and the runs as a study; None instead of runs if the only path is a recipe."""
+    from sentbed.tools import load_plugins, load_recipe
+    from sentbed_report.study.runs_as_study import runs_as_study
+
+    from sentbed_audit.clean.clean_study import recipes_of
+
+    plugins = load_plugins()
+    if not paths[0].is_file():
+        runs = runs_as_study(paths, report_directory)
+        return recipes_of(runs, plugins), runs
+    if len(paths) > 1 or report_directory is not None:
+        raise click.UsageError(
+            "name one recipe, or directories of runs and studies; `--out` is for these"
+        )
+    return [load_recipe(paths[0], plugins=plugins)], None
+
+
+def _training_texts(
+    recipes: Sequence[Recipe], files: Sequence[str], stages: bool
+) -> Training:
+    """Return the training texts of the files and the recipes; raises `RunError` if there are none."""
+    from sentbed.errors import RunError
+
+    from sentbed_audit.clean.overlap import Training
+
+    texts = Training.of(recipes, map(Path, files), stages)
+    if not texts.files and not texts.sources:
+        raise RunError(
+            "there are no training texts to search; name files with `--training`, or add `--stages` for the "
+            "data of the recipe's own stages"
+        )
+    return texts

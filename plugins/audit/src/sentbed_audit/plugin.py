@@ -1,4 +1,4 @@
-"""Hooks of sentbed-audit: its commands, the table `[clean]`, and the report section of runs with it."""
+"""Hooks of sentbed-audit: its commands, the table `[clean]`, and the report section of runs with this table."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def recipe_tables() -> Mapping[str, Lazy]:
     return {
         "clean": Lazy(
             "sentbed_audit.clean.clean_config:Clean",
-            "`[clean]`: scores on the items that training texts do not have; off if absent.",
+            "`[clean]`: scores on items that do not occur in training texts; off if absent.",
         )
     }
 
 
 @hookimpl
 def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
-    """Return a section with the scores on clean items, for a run with `[clean]`."""
+    """Return a section with the scores on clean items, if the recipe of a run has `[clean]`."""
     from sentbed_audit.clean.clean_config import Clean
 
     table = run.recipe.table(Clean)
@@ -60,6 +60,6 @@ def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
 
     evaluators = [entry.evaluator for entry in run.recipe.evaluate]
     overlap = Overlap(evaluators, Training.of([run.recipe], ()), table.near)
-    # Scores of a resumed run come from its state, which has no items.
+    # Scores from before a resumption come from the run's state, which has no items.
     scores = attach_items(run.directory, data.scores)
     return [clean_section(overlap, table.near, scores)]

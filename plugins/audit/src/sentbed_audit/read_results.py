@@ -1,4 +1,4 @@
-"""Reads results from folders, archives and single files."""
+"""Reader of results of any format, from folders, archives and single files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
 LARGEST_FILE = 64 << 20
-"""Maximum size of a result file in bytes; those of retrieval with many metrics have some hundred kB."""
+"""Maximum size of a result file in bytes. Files of retrieval tasks, with many metrics, have some hundred kB."""
 
 MOST_FILES = 200_000
 """Maximum number of files that are read from an archive."""
@@ -37,16 +37,16 @@ RUN, STUDY = "report.json", "study.json"
 
 @attrs.frozen(eq=False)
 class Results:
-    """Scores of all files."""
+    """The scores of all files, the files that could not be read, and declared training data."""
 
     rows: Sequence[ScoreRow]
     unreadable: tuple[Unreadable, ...]
     declared: tuple[DeclaredTraining, ...] = ()
-    """Declared training data, one entry per model and revision that declares any."""
+    """Training data that models declare, with one entry per model and revision."""
 
     @cached_property
     def scores(self) -> pandas.DataFrame:
-        """The rows as a frame, with the columns `score_rows.COLUMNS`."""
+        """The scores as a frame, with the columns `score_rows.COLUMNS`."""
         import pandas
 
         records = [attrs.astuple(row) for row in self.rows]
@@ -59,14 +59,15 @@ class Results:
 
 
 Content: TypeAlias = list[ScoreRow] | DeclaredTraining | Unreadable
-"""Content of a file: scores (none if it is no result file), declared training data, or why it is unreadable."""
+"""Content of a file: its scores, the training data that it declares, or the reason why it cannot be read. A
+file that is no result file has no scores."""
 
 
 def read_results(paths: Iterable[str | Path]) -> Results:
     """Read the results in folders, archives and files.
 
-    Other JSON files are skipped. Archives are read as streams: nothing is written to disk, and no link is
-    followed.
+    JSON files that are no results are skipped. Archives are read as streams: nothing is unpacked to the disk.
+    Links are not followed.
 
     Raises:
         DataError: if a path does not exist, or there is no score in any of them.
@@ -111,7 +112,7 @@ def _contents(path: Path) -> Iterator[Content]:
 
 
 def _of_directory(directory: Path) -> Iterator[Content]:
-    """Yield the content of a directory: of a study, of a run, or of all files below it."""
+    """Yield the content of a directory: the scores of a study or a run, or else of each file below it."""
     if (directory / STUDY).is_file():
         yield _of_records(directory, study_rows)
         return
@@ -130,7 +131,7 @@ def _of_directory(directory: Path) -> Iterator[Content]:
 def _of_records(
     directory: Path, read: Callable[[Path], Iterator[ScoreRow]]
 ) -> list[ScoreRow] | Unreadable:
-    """Return the scores of a study or a run that `read` yields, or why it is unreadable."""
+    """Return the scores that `read` yields for the directory of a study or run, or why it cannot be read."""
     try:
         return list(read(directory))
     except (SentbedError, OSError) as error:
@@ -138,8 +139,9 @@ def _of_records(
 
 
 def _of_file(file: Path, name: PurePosixPath) -> Content:
+    """Return the content of a file; `name` is its path in findings."""
     try:
-        return _rows(read_file(file, LARGEST_FILE), name)
+        return _parsed(read_file(file, LARGEST_FILE), name)
     except (SentbedError, OSError) as error:
         return Unreadable(str(name), reason_of(error))
 
@@ -162,7 +164,7 @@ def _of_archive(path: Path) -> Iterator[Content]:
             if size > LARGEST_FILE:
                 yield Unreadable(str(name), f"it has more than {LARGEST_FILE:,} bytes")
                 continue
-            yield _rows(stream.read(LARGEST_FILE), name)
+            yield _parsed(stream.read(LARGEST_FILE), name)
     except (
         tarfile.TarError,
         zipfile.BadZipFile,
@@ -170,12 +172,13 @@ def _of_archive(path: Path) -> Iterator[Content]:
         OSError,
         RuntimeError,
     ) as error:
-        # The further lines are one for each compression that was tried.
+        # The message of `tarfile` has a further line for each compression that it tried.
         reason = str(error).partition("\n")[0].removesuffix(":")
         yield Unreadable(str(path), f"the archive is damaged: {reason}")
 
 
 def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
+    """Yield the path, the size and the stream of each regular file in a tar archive."""
     with open_file(path) as file, tarfile.open(fileobj=file, mode="r:*") as archive:
         for member in archive:
             if not member.isreg():
@@ -186,6 +189,7 @@ def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
 
 
 def _zip_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
+    """Yield the path, the size and the stream of each file in a zip archive."""
     with open_file(path) as file, zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if not member.is_dir():
@@ -193,8 +197,8 @@ def _zip_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
                     yield PurePosixPath(member.filename), member.file_size, stream
 
 
-def _rows(content: bytes, name: PurePosixPath) -> Content:
-    """Return the parsed content of a file."""
+def _parsed(content: bytes, name: PurePosixPath) -> Content:
+    """Return the content of a file in the format that its suffix and its keys show."""
     try:
         if name.suffix == ".csv":
             text = content.decode("utf-8-sig")
@@ -210,7 +214,7 @@ def _rows(content: bytes, name: PurePosixPath) -> Content:
         if declared is not None:
             return declared
     except RecursionError:
-        return Unreadable(str(name), "its arrays or tables are nested too deeply")
+        return Unreadable(str(name), "its arrays or objects are nested too deeply")
     except (ValueError, OverflowError, csv.Error) as error:
         return Unreadable(str(name), str(error))
 

@@ -1,4 +1,4 @@
-"""`ScoreRow`: one score of a result file of any format."""
+"""The form in which scores of all formats of result files are read (`ScoreRow`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import attrs
 from sentbed.errors import printable
 
 LONGEST_NAME = 200
-"""Maximum number of characters of a name: files of others may have names of megabytes."""
+"""Maximum number of characters of a name; longer ones are cut, since a file of someone else may have
+megabytes."""
 
 
 def _name(text: str) -> str:
@@ -16,7 +17,7 @@ def _name(text: str) -> str:
 
 @attrs.frozen
 class ScoreRow:
-    """A score, as its file has it."""
+    """One score, with the names and conditions that its file has."""
 
     model: str = attrs.field(converter=_name)
     revision: str = attrs.field(converter=_name)
@@ -32,11 +33,11 @@ class ScoreRow:
     data_revision: str = attrs.field(converter=_name)
     """Revision of the data set, or hash of the protocol; empty if unknown."""
     layout: str
-    """Format of the file, such as `mteb 1.11`."""
+    """Format of the file, such as `mteb 1.11`; `table` is a CSV file."""
     file: str
     seed: int | None = None
     metric_names: str = attrs.field(default="", converter=_name)
-    """Possible names of the metric of a `main_score`, separated by spaces."""
+    """If the metric is `main_score`, the names of metrics that it may be, separated by spaces."""
 
 
 COLUMNS = tuple(field.name for field in attrs.fields(ScoreRow))
@@ -45,7 +46,7 @@ COLUMNS = tuple(field.name for field in attrs.fields(ScoreRow))
 
 @attrs.frozen
 class Unreadable:
-    """A file from which no score was read."""
+    """A file that could not be read, and the reason."""
 
     file: str
     reason: str

@@ -1,4 +1,4 @@
-"""Reads the scores of our own runs and studies."""
+"""Reader of the scores of sentbed's runs and studies."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sentbed_audit.score_rows import ScoreRow
 
 
 def run_rows(directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores of a finished run; each of its encoders is a model.
+    """Yield the scores of a finished run. Each of its encoders is a model.
 
     Raises:
-        RunError: if it cannot be read.
+        RunError: if the run cannot be read.
     """
     run = read_run(directory, cell="", seed=0, base=directory)
     name = run.record.get("name", directory.name)
@@ -28,10 +28,10 @@ def run_rows(directory: Path) -> Iterator[ScoreRow]:
 
 
 def study_rows(directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores of all finished runs of a study; each cell, under each prompt, is a model.
+    """Yield the scores of all finished runs of a study. Each cell, with each prompt, is a model.
 
     Raises:
-        RunError: if it cannot be read.
+        RunError: if the study cannot be read.
     """
     data = read_data(directory)
     frame = study_frame(data)
@@ -55,7 +55,7 @@ def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRo
         metric=score.metric,
         score=score.value,
         software=score.plugin,
-        # Our own scores can be paired if the whole protocol of the evaluator is the same.
+        # Our scores can be paired if the protocols of their evaluator are equal: the hash is the revision.
         data_revision=protocol_hash(protocol),
         layout="sentbed",
         file=str(directory),

@@ -1,6 +1,6 @@
-"""Wilcoxon's signed-rank test, vectorised over many pairs that may share different tasks.
+"""Wilcoxon's signed-rank test for many pairs of models at once; each pair may share other tasks.
 
-`scipy.stats.wilcoxon` is the same test, but takes minutes if it is called for each of five thousand pairs.
+`scipy.stats.wilcoxon` is the same test, but takes minutes for five thousand pairs, one call for each.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from scipy import stats
 Floats = NDArray[np.float64]
 
 MOST_EXACT = 50
-"""Maximum number of differences for an exact p-value, if there are no zeros and no ties, as in scipy."""
+"""Maximum number of differences for an exact p-value if there are no zeros and no ties; scipy's is the same."""
 
 MOST_PERMUTED = 13
-"""Maximum number of differences for which scipy permutes all signs, if there are zeros or ties."""
+"""Maximum number of differences for which scipy tries all combinations of signs if there are zeros or ties."""
 
 
 def signed_rank_p_values(differences: Floats) -> Floats:
-    """Return two-sided p-values `(pairs,)` of differences `(pairs, tasks)`, NaN for a task that is not shared.
+    """Return the two-sided p-values `(pairs,)` of differences `(pairs, tasks)`.
 
-    Zeros are left out (Wilcoxon, 1945). The p-value is 1 if all differences are 0, and NaN without any task.
+    A difference is NaN if the pair does not share the task. Zeros are left out (Wilcoxon, 1945). The p-value is
+    1 if all differences are 0, and NaN if no task is shared.
     """
     sizes = np.abs(differences)
     counts = (sizes > 0).sum(axis=1)
-    # Differences that are left out get the last ranks, which does not change the others.
+    # Differences that are left out get the last ranks, so that the other ranks do not change.
     ranks = stats.rankdata(np.where(sizes > 0, sizes, np.inf), axis=1)
     statistics = np.where(differences > 0, ranks, 0.0).sum(axis=1)
     ties = _tie_terms(sizes)
     p_values = _normal_p_values(statistics, counts, ties)
+
     has_ties = ties > 0
     has_zeros = (sizes == 0).any(axis=1)
     is_exact = (counts > 0) & (counts <= MOST_EXACT)
@@ -40,7 +42,7 @@ def signed_rank_p_values(differences: Floats) -> Floats:
         rows = np.flatnonzero(is_exact & (counts == count))
         p_values[rows] = _exact_p_values(statistics[rows], int(count))
 
-    # With ties or zeros, scipy permutes all signs of a few differences; there are few such pairs.
+    # There are few pairs for which all combinations of signs are tried, so scipy is called for each.
     is_permuted = (has_ties | has_zeros) & (counts > 0) & (counts <= MOST_PERMUTED)
     for row in np.flatnonzero(is_permuted):
         shared = differences[row][np.isfinite(differences[row])]
@@ -51,14 +53,17 @@ def signed_rank_p_values(differences: Floats) -> Floats:
 
 
 def _tie_terms(sizes: Floats) -> Floats:
-    """Return for each pair the sum of t^3 - t over the groups of t equal absolute differences above 0."""
+    """Return, for each pair, the sum of t^3 - t over its groups of equal absolute differences above 0.
+
+    t is the number of differences in a group.
+    """
     ordered = np.sort(np.where(sizes > 0, sizes, np.nan), axis=1)
     terms = np.zeros(len(sizes))
     run = np.ones(len(sizes))
     for task in range(1, ordered.shape[1]):
         is_equal = ordered[:, task] == ordered[:, task - 1]
         run = np.where(is_equal, run + 1, 1)
-        # Growing a group from t - 1 to t adds 3 t (t - 1).
+        # If a group grows from t - 1 to t, t^3 - t grows by 3 t (t - 1).
         terms += np.where(is_equal, 3 * run * (run - 1), 0)
     return terms
 
@@ -66,7 +71,7 @@ def _tie_terms(sizes: Floats) -> Floats:
 def _normal_p_values(
     statistics: Floats, counts: NDArray[np.int64], ties: Floats
 ) -> Floats:
-    """Return the p-values of the normal approximation, with the correction for ties."""
+    """Return the two-sided p-values of the normal approximation, corrected for ties."""
     expected = counts * (counts + 1) / 4
     without_ties = expected * (2 * counts + 1) / 6
     variances = without_ties - ties / 48
@@ -76,7 +81,7 @@ def _normal_p_values(
 
 
 def _exact_p_values(statistics: Floats, count: int) -> Floats:
-    """Return the exact two-sided p-values of sums of positive ranks of `count` differences."""
+    """Return the exact two-sided p-values of sums of the ranks of positive differences, among `count`."""
     below = _distribution(count)
     most = count * (count + 1) // 2
     least = np.minimum(statistics, most - statistics).astype(np.int64)
@@ -85,10 +90,10 @@ def _exact_p_values(statistics: Floats, count: int) -> Floats:
 
 @cache
 def _distribution(count: int) -> Floats:
-    """Return the cumulative distribution of the sum of positive ranks of `count` differences, from 0."""
-    ways = np.ones(1)
+    """Return the cumulative distribution of the statistic of `count` differences, for the values 0, 1, 2, ..."""
+    probabilities = np.ones(1)
     for rank in range(1, count + 1):
-        with_rank = np.concatenate([np.zeros(rank), ways])
-        without_rank = np.concatenate([ways, np.zeros(rank)])
-        ways = (with_rank + without_rank) / 2
-    return np.cumsum(ways)
+        if_positive = np.concatenate([np.zeros(rank), probabilities])
+        if_negative = np.concatenate([probabilities, np.zeros(rank)])
+        probabilities = (if_positive + if_negative) / 2
+    return np.cumsum(probabilities)

@@ -1,4 +1,4 @@
-"""Reads plain tables of scores: CSV with the columns `model`, `task` and `score`."""
+"""Reader of tables of scores: CSV files with the columns `model`, `task` and `score`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OPTIONAL = (
     "software",
     "data_revision",
 )
-"""Optional columns; scores of several seeds and items are averaged."""
+"""Columns that a table may have as well. Scores that differ only in seed or item are averaged."""
 
 
 def is_score_table(text: str) -> bool:
-    """Whether a CSV has the required columns; other tables are skipped."""
+    """Whether a CSV file has the required columns."""
     header = next(csv.reader(io.StringIO(text[:100_000])), [])
     return set(REQUIRED) <= set(_columns(header))
 
@@ -34,10 +34,10 @@ def _columns(header: Iterable[str]) -> list[str]:
 
 
 def table_rows(text: str, file: str) -> Iterator[ScoreRow]:
-    """Yield one row per line.
+    """Yield the score of each line.
 
     Raises:
-        ValueError: if a score or seed is no number; with the number of the line.
+        ValueError: if a score or a seed is no number; with the number of the line.
     """
     reader = csv.DictReader(io.StringIO(text, newline=""))
     reader.fieldnames = _columns(reader.fieldnames or ())

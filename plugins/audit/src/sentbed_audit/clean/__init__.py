@@ -1,1 +1,1 @@
-"""Overlap of evaluation items with training texts, and scores on the other, clean items."""
+"""Overlap of evaluation items with training texts, and scores on clean items, which do not occur there."""

@@ -1,4 +1,4 @@
-"""Table `[clean]` of a recipe: training texts in which the items of evaluations are searched."""
+"""The table `[clean]` of a recipe: training texts in which the items of evaluations are searched for."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from sentbed_audit.clean.seen_texts import NEAR
 
 @attrs.frozen
 class Clean(RecipeTable):
-    """`[clean]`: scores on the items that training texts do not have; off if absent."""
+    """`[clean]`: scores on items that do not occur in training texts; off if absent."""
 
     traits: ClassVar[TableTraits] = TableTraits(decides=False)
 
     training: tuple[FilePath, ...] = ()
-    """Files of training texts, such as those of a pretrained model: `.jsonl` (all strings), `.csv` (all
-    fields), any other text file (each line, or its tab-separated parts), also compressed by gzip."""
+    """Files of training texts, such as those of a pretrained model. All strings of a `.jsonl` file are read,
+    all fields of a `.csv` file, and all tab-separated parts of the lines of any other text file. Files may be
+    compressed by gzip."""
     data: tuple[DataSource, ...] = ()
     """Data components that read training texts."""
     stages: bool = True
-    """Whether the data of the recipe's stages are training texts, too."""
+    """Whether the data of the recipe's stages is searched, too."""
     near: float = attrs.field(default=NEAR, validator=and_(gt(0), le(1)))
-    """A text is nearly seen if at least this share of its words, in (0, 1], is in runs of 8 words that training
-    texts have."""
+    """Minimum share, in (0, 1], of a text's words in runs of 8 words that training texts have, for the text to
+    count as nearly seen."""
 
     def problems(
         self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield a problem for each missing file, and if there are no training texts."""
+        """Yield a problem for each missing file, and one if there are no training texts at all."""
         if not self.training and not self.data and not (self.stages and recipe.stage):
             yield (), "there are no training texts; name files in `training`"
         if not look:
@@ -52,4 +53,7 @@ class Clean(RecipeTable):
                 yield ("training", number), str(error)
                 continue
             if not place.is_file():
-                yield ("training", number), f"`{path}` is no file; name files"
+                yield (
+                    ("training", number),
+                    f"`{path}` is a directory or does not exist; name a file",
+                )

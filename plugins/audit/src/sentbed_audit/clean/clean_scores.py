@@ -1,4 +1,4 @@
-"""Scores on the items that training texts do not have, and their difference from the scores on all items."""
+"""Scores on clean items, which do not occur in training texts, and their differences from scores on all items."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ FEWEST_ITEMS = 2
 
 @attrs.frozen
 class CleanScore:
-    """A score on all items, and on the clean ones."""
+    """A score on all items, and the same score on the clean items only."""
 
     score: Score
     seen: SeenItems
     clean: Score | None
-    """The score on clean items; None if there are fewer than two of them."""
+    """The score on clean items; None if there are fewer than two clean items."""
     difference: float | None
-    """Score on clean items minus that on all."""
+    """Score on clean items minus score on all items."""
     interval: tuple[float, float] | None
-    """95 % confidence interval of the difference, paired by item; None for a statistic of a plugin."""
+    """95 % confidence interval of the difference, paired by item; None if the statistic is a function of a
+    plugin."""
 
 
 def clean_score(score: Score, seen: SeenItems) -> CleanScore:
-    """Return a score on all items and on those that are clean.
+    """Return a score on all items and on clean items; `seen` says which items are clean.
 
     Raises:
-        RunError: if the items cannot be used.
+        RunError: if the score cannot be computed from its items.
     """
     items = score.items
     if items is None:
@@ -47,10 +48,10 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     if is_kept.sum() < FEWEST_ITEMS:
         return CleanScore(score, seen, None, None, None)
 
-    kept = _select(items, is_kept)
-    of_clean = kept.value()
-    difference = of_clean - items.value()
-    clean = attrs.evolve(score, value=of_clean, items=kept)
+    clean_items = _select(items, is_kept)
+    value_on_clean = clean_items.value()
+    difference = value_on_clean - items.value()
+    clean = attrs.evolve(score, value=value_on_clean, items=clean_items)
     if callable(items.statistic):
         return CleanScore(score, seen, clean, difference, None)
 
@@ -59,7 +60,10 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
 
 
 def _without_small_groups(items: Items, clean: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which clean items are scored: not a single one of a group, whose correlation would count as 0."""
+    """Return which clean items are scored, `(items,)`.
+
+    The only clean item of a group is not scored: a correlation over one item would count as 0.
+    """
     import numpy as np
 
     if items.groups is None or items.statistic == "mean":
@@ -69,7 +73,7 @@ def _without_small_groups(items: Items, clean: NDArray[np.bool_]) -> NDArray[np.
 
 
 def _select(items: Items, kept: NDArray[np.bool_]) -> Items:
-    """Return the kept items."""
+    """Return the items for which `kept` is true."""
     optional = {}
     for name in ("y", "groups", "clusters"):
         column = getattr(items, name)
@@ -87,19 +91,21 @@ def _select(items: Items, kept: NDArray[np.bool_]) -> Items:
 def paired_difference(
     items: Items, kept: NDArray[np.bool_], difference: float
 ) -> EstimatedDifference:
-    """Return the difference of the score on the kept items from that on all, with its variance over items.
+    """Return `difference`, the score on kept items minus the score on all items, with its variance over items.
 
-    A kept item affects both scores: its influence on the difference is the difference of its influences.
+    A kept item influences both scores. Its influence on the difference is the difference of its influences on
+    them.
     """
     import numpy as np
 
-    of_items = -items.influences()
-    of_items[kept] += _select(items, kept).influences()
+    influences = -items.influences()
+    influences[kept] += _select(items, kept).influences()
     if items.clusters is not None:
         _, cluster = np.unique(items.clusters, return_inverse=True)
-        of_items = np.bincount(cluster, of_items).astype(np.float64)
-    degrees = len(of_items) - 1
-    variance = float(of_items @ of_items) * len(of_items) / max(degrees, 1)
+        influences = np.bincount(cluster, influences).astype(np.float64)
+
+    degrees = len(influences) - 1
+    variance = float(influences @ influences) * len(influences) / max(degrees, 1)
     if not variance:
         return EstimatedDifference(difference, ())
     return EstimatedDifference(difference, (Source(variance, degrees),))

@@ -1,4 +1,4 @@
-"""Section `clean` of a run's report, and tables of the same numbers for a terminal."""
+"""The section `clean` of a run's report, and tables of the same numbers for the command `overlap`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ COLUMNS = (
 def clean_scores(
     overlap: Overlap, scores: Iterable[Score]
 ) -> tuple[list[CleanScore], list[Score]]:
-    """Return the scores with known texts of items, as clean scores, and the other scores.
+    """Return the clean scores of all scores whose items have known texts, and the other scores.
 
     Raises:
-        RunError: if the items of a score cannot be used.
+        RunError: if a score cannot be computed from its items.
     """
     counted, not_counted = [], []
     for score in scores:
@@ -50,32 +50,35 @@ def clean_scores(
 
 
 def counts_of(seen: SeenItems) -> tuple[int, int, int, int]:
-    """Return the numbers of all items, of those seen exactly, seen nearly only, and with all texts seen."""
-    exactly, all_seen = int(seen.exactly.sum()), int(seen.seen.sum())
-    return len(seen.seen), exactly, all_seen - exactly, int(seen.wholly.sum())
+    """Return four numbers of items: all, seen exactly, seen only nearly, and those with all texts seen."""
+    exactly, exactly_or_nearly = int(seen.exactly.sum()), int(seen.seen.sum())
+    only_nearly = exactly_or_nearly - exactly
+    return len(seen.seen), exactly, only_nearly, int(seen.wholly.sum())
 
 
 def clean_section(
     overlap: Overlap, near: float, scores: Iterable[Score]
 ) -> ReportSection:
-    """Return the section of a run: counts, the score on clean items and the interval of the difference."""
+    """Return the section of a run: numbers of seen items, scores on clean items, intervals of differences."""
     counted, not_counted = clean_scores(overlap, scores)
     rows = []
     for row in counted:
         score = row.score
-        of_clean = None if row.clean is None else row.clean.value
+        value_on_clean = None if row.clean is None else row.clean.value
         low, high = row.interval or (None, None)
         digits = score_digits([score.value])
         rounded: list[float | None] = []
-        for number in (score.value, of_clean, row.difference, low, high):
-            if number is not None:
-                number = round(number, digits)  # noqa: PLW2901
-            rounded.append(number)
+        for number in (score.value, value_on_clean, row.difference, low, high):
+            if number is None:
+                rounded.append(None)
+            else:
+                rounded.append(round(number, digits))
         names = score.encoder, score.task, score.metric
         rows.append((*names, *counts_of(row.seen), *rounded))
+
     return ReportSection(
         "clean",
-        "Scores on items that training texts do not have",
+        "Scores on items that do not occur in training texts",
         COLUMNS,
         tuple(rows),
         " ".join(notes(overlap, near, not_counted)),
@@ -83,27 +86,27 @@ def clean_section(
 
 
 def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterator[str]:
-    """Yield sentences on the meaning of the counts, and on the scores that were not counted."""
+    """Yield sentences that explain the numbers, and name the scores that were not counted."""
     sources = [path.name for path in overlap.training.files]
     sources += [f"the data `{source.name}`" for source in overlap.training.sources]
     yield f"{overlap.read:,} training texts were read, of {', '.join(sources)}."
     yield (
-        "Case and punctuation do not count. A text is seen exactly if a training text has the same words. It is "
+        "Case and punctuation are ignored. A text is seen exactly if a training text has the same words. It is "
         f"seen nearly if it has {FEWEST_WORDS} words or more and a training text differs in one word, or if "
-        f"{100 * near:.0f} % of its words stand in runs of {RUN} words that training texts have."
+        f"{100 * near:.0f} % of its words are in runs of {RUN} words that training texts have."
     )
     yield (
-        "An item counts as seen if any of its texts is: clean items have no text that an encoder was trained on."
+        "An item is seen if any of its texts is seen. The other items are clean: none of their texts is seen."
     )
     if overlap.short:
         yield (
-            f"{overlap.short:,} of {overlap.texts:,} texts of items have fewer than {FEWEST_WORDS} words, and "
-            "are seen only if a training text is the same."
+            f"{overlap.short:,} of {overlap.texts:,} texts of items have fewer than {FEWEST_WORDS} words; they "
+            "can only be seen exactly."
         )
     yield (
-        "`difference` is the score on clean items less that on all, with its paired interval of 95 % over "
-        "items. Seen items may be easier or harder for other reasons: to say which encoder is better, compare "
-        "scores on clean items."
+        "`difference` is the score on clean items minus the score on all items, with a 95 % confidence interval, "
+        "paired by item. Seen items may be easier or harder for other reasons: to say which encoder is better, "
+        "compare scores on clean items."
     )
     names = set()
     for score in not_counted:
@@ -111,31 +114,31 @@ def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterat
 
     if names:
         yield (
-            f"Not counted, as they have no items, or it is not known which texts these have: "
+            f"Not counted, since they have no items or the texts of their items are unknown: "
             f"{', '.join(sorted(names))}."
         )
 
 
 def counts_table(overlap: Overlap) -> Table:
-    """Return the number of items of each task, and how many are seen."""
+    """Return a table of the number of items of each task, and how many of them are seen."""
     rows = []
     for evaluator, task, seen in overlap.tasks():
         rows.append((evaluator, task, *counts_of(seen)))
     columns = [Column(name, form="count") for name in COLUMNS[3:7]]
     return table_of(
-        "Items that training texts have", ("evaluator", "task"), columns, rows
+        "Items that occur in training texts", ("evaluator", "task"), columns, rows
     )
 
 
 def scores_table(rows: Iterable[tuple[str, CleanScore]]) -> Table:
-    """Return the scores of each run on all items and on clean ones, with the interval of the difference."""
+    """Return a table of each run's scores on all and on clean items, with differences and their intervals."""
     table_rows = []
     for run, row in rows:
         score = row.score
         names = run, score.encoder, score.task, score.metric
-        of_clean = None if row.clean is None else row.clean.value
+        value_on_clean = None if row.clean is None else row.clean.value
         difference = Estimate(value=row.difference, interval=row.interval)
-        table_rows.append((*names, score.value, of_clean, difference))
+        table_rows.append((*names, score.value, value_on_clean, difference))
 
     columns = (
         Column("score"),

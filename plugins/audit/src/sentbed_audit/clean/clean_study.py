@@ -1,4 +1,4 @@
-"""Tables and tests of runs and studies with scores on clean items only."""
+"""Tables and reports of runs and studies whose scores are on clean items only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_audit.clean.overlap import Overlap
 
 
 def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
-    """Return the recipe in the directory of one finished run of each cell; nothing is built.
+    """Return a recipe for each cell: the one in the directory of a finished run. No component is built.
 
     Raises:
         RecipeError: if a recipe has problems.
@@ -32,7 +32,7 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
     for cell in data.cells:
         for run in cell.runs:
             if run.status == "finished" and run.directory is not None:
-                # Normalised by text, as `base`, the directory of the report, need not exist yet.
+                # `..` is removed from the text of the path, since `base`, the report's directory, need not exist.
                 directory = Path(os.path.normpath(base / run.directory))
                 document = read_document(directory / RESOLVED)
                 recipe = structure_recipe(
@@ -44,12 +44,12 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
 
 
 def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
-    """Return a study with the scores on clean items, without those whose items are unknown.
+    """Return a study with scores on clean items, without scores whose items have unknown texts.
 
-    Costs of runs and published numbers, which are on all items, are left out too.
+    Costs of runs and published numbers are left out, too, since they are over all items.
     """
 
-    def cleaned(run: CellRun) -> CellRun:
+    def run_on_clean_items(run: CellRun) -> CellRun:
         counted, _ = clean_scores(overlap, run.scores)
         scores = tuple(row.clean for row in counted if row.clean is not None)
         return attrs.evolve(run, scores=scores, cost=None)
@@ -57,17 +57,17 @@ def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
     return attrs.evolve(
         data,
         name=f"{data.name}, clean items",
-        cells=with_runs(data.cells, cleaned),
+        cells=with_runs(data.cells, run_on_clean_items),
         expected={},
         references={},
     )
 
 
 def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score]]:
-    """Return a table of each run's scores on all and on clean items, and the scores that are not counted.
+    """Return a table of each run's scores on all and on clean items, and the scores whose items are unknown.
 
     Raises:
-        RunError: if the items of a score cannot be used.
+        RunError: if a score cannot be computed from its items.
     """
     rows, others = [], []
     for cell in data.cells:
@@ -79,7 +79,7 @@ def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score
 
 
 def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
-    """Yield the tables of a study on clean items, with differences; nothing if it has a single cell."""
+    """Yield the tables of a study on clean items, and of the differences of its cells; none for a single cell."""
     if len(data.cells) < 2:
         return
     summaries = summarise(on_clean_items(data, overlap))
@@ -91,7 +91,7 @@ def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
 
 
 def write_clean_report(directory: Path, data: StudyData, overlap: Overlap) -> Path:
-    """Write tables and the report of a study on clean items; return its page.
+    """Write the tables and the report of a study on clean items; return the path of the report's page.
 
     Raises:
         RunError: if the disk is full.

@@ -1,4 +1,4 @@
-"""`Overlap`: which items of evaluations occur in training texts."""
+"""Which items of evaluations occur in training texts (`Overlap`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Training:
-    """Training texts of files and data sources, each of which is read once."""
+    """The files and data sources that have the training texts; iteration reads each of them once."""
 
     files: tuple[Path, ...] = ()
     sources: tuple[DataSource, ...] = ()
@@ -33,9 +33,9 @@ class Training:
     def of(
         cls, recipes: Iterable[RecipeParts], files: Iterable[Path], stages: bool = False
     ) -> Training:
-        """Return the training texts of `files` and of `[clean]` in recipes.
+        """Return the training texts of `files`, and those that `[clean]` names in the recipes.
 
-        With `stages`, those of the recipes' stages are added, even if `[clean]` does not ask for it.
+        With `stages`, the data of the recipes' stages is added, even where `[clean]` has `stages = false`.
         """
         paths = [path.resolve() for path in files]
         sources: list[DataSource] = []
@@ -45,7 +45,7 @@ class Training:
             of_recipe = list(table.data)
             if stages or table.stages:
                 of_recipe += [stage.data for stage in recipe.stage]
-            # Not a set, as components with lists cannot be hashed.
+            # This is no set, since components with lists cannot be hashed.
             sources += [source for source in of_recipe if source not in sources]
         return cls(tuple(dict.fromkeys(paths)), tuple(sources))
 
@@ -61,35 +61,35 @@ class SeenItems:
     """Which items of a task occur in training texts; each array is `(items,)`."""
 
     exactly: Flags
-    """Whether a text of the item is seen exactly."""
+    """Whether one of the item's texts is seen exactly."""
     seen: Flags
-    """Whether a text of the item is seen, exactly or nearly, so that the item is not clean."""
+    """Whether one of the item's texts is seen, exactly or nearly."""
     wholly: Flags
-    """Whether each text of the item is seen, exactly or nearly."""
+    """Whether all of the item's texts are seen, exactly or nearly."""
 
     @property
     def clean(self) -> Flags:
-        """Whether no text of the item is seen."""
+        """Whether none of the item's texts is seen."""
         return ~self.seen
 
 
 @attrs.frozen(eq=False)
 class _Task:
-    """Items of one task of one evaluator."""
+    """The items of one task of one evaluator."""
 
     identities: NDArray[np.int64]
-    """`(items,)`, as in `Items.clusters`."""
+    """`(items,)`: a number per item, which is equal for items with equal texts; often also `Items.clusters`."""
     texts: Sequence[tuple[int, ...]]
-    """Indices of the texts of each item in the distinct texts of all items."""
+    """For each item, the indices of its texts in the list of distinct texts of all tasks."""
 
     def fits(self, score: Score) -> bool:
-        """Whether a score has the same number of items."""
+        """Whether a score has as many items as the task."""
         items = score.items
         return items is not None and len(items.x) == len(self.texts)
 
 
 class Overlap:
-    """Items of evaluations, and which of them occur in training texts."""
+    """The items of evaluations, and which of them occur in training texts."""
 
     def __init__(
         self, evaluators: Iterable[Evaluator], training: Training, near: float = NEAR
@@ -118,27 +118,28 @@ class Overlap:
         self._exactly, self._nearly = texts.exactly, texts.nearly(near)
 
     def tasks(self) -> Iterator[tuple[str, str, SeenItems]]:
-        """Yield evaluator, task and seen items of each task."""
+        """Yield the evaluator, the name and the seen items of each task."""
         for (evaluator, key), tasks in self._tasks.items():
             for task in tasks:
                 yield evaluator, key, self._seen(task)
 
     def of(self, score: Score) -> SeenItems | None:
-        """Return the seen items of a score; None if the texts of its items are unknown."""
+        """Return which items of a score are seen; None if it is unknown which texts its items have."""
         for key in (f"{score.task}/{score.metric}", score.task):
             tasks = self._tasks.get((score.evaluator, key), ())
             fitting = [task for task in tasks if task.fits(score)]
             if score.items is not None and score.items.clusters is not None:
                 clusters = score.items.clusters
                 same = [task for task in fitting if (task.identities == clusters).all()]
-                # Clusters may also be something else than the identities of items, such as passages.
+                # Clusters need not be the identities of items; they may also denote passages, for example.
                 fitting = same or fitting
-            # With several evaluations of one name, it is unknown to which of them the score belongs.
+            # If several evaluations fit, it is unknown to which of them the score belongs.
             if len(fitting) == 1:
                 return self._seen(fitting[0])
         return None
 
     def _seen(self, task: _Task) -> SeenItems:
+        """Return which items of a task are seen."""
         import numpy as np
 
         exactly, seen, wholly = np.zeros((3, len(task.texts)), bool)
@@ -151,6 +152,7 @@ class Overlap:
 
 
 def _distinct(evaluators: Iterable[Evaluator]) -> list[Evaluator]:
+    """Return the evaluators without repetitions."""
     distinct: list[Evaluator] = []
     for evaluator in evaluators:
         same_type = [other for other in distinct if type(other) is type(evaluator)]
@@ -162,7 +164,7 @@ def _distinct(evaluators: Iterable[Evaluator]) -> list[Evaluator]:
 def _numbered(
     items: Sequence[tuple[str, ...]], numbers: dict[str, int]
 ) -> list[tuple[int, ...]]:
-    """Return the indices of the texts of each item in `numbers`, to which new texts are added."""
+    """Return, for each item, the numbers of its texts in `numbers`; a new text gets the next number there."""
     numbered = []
     for texts in items:
         numbered.append(tuple(numbers.setdefault(text, len(numbers)) for text in texts))

@@ -1,6 +1,6 @@
-"""`SeenTexts`: which texts of evaluations occur in training texts, exactly or nearly.
+"""Which texts of evaluations occur in training texts, exactly or nearly (`SeenTexts`).
 
-Only hashes of the evaluations' texts are kept in memory; training texts are read once, as a stream.
+Only hashes of the texts of evaluations are kept in memory. Training texts are read once, as a stream.
 """
 
 from __future__ import annotations
@@ -17,34 +17,35 @@ if TYPE_CHECKING:
     from sentbed_audit.clean.word_hashes import Hashes
 
 FEWEST_WORDS = 7
-"""Minimum number of words of a text that is nearly seen if a training text differs by one word. Shorter sentences
-have such neighbours by chance: with 6 words, 0.5 % of SICK's sentences have one among captions of another
-collection; with 7, 0.07 %."""
+"""Minimum number of words of a text that counts as nearly seen if a training text differs by one word. Shorter
+texts differ by one word from other texts by chance: of SICK's sentences with 6 words, 0.5 % differ by one word
+from some caption of another collection; of those with 7 words, 0.07 % do."""
 
 RUN = 8
-"""Number of words of a run that counts as shared. Llama 2's measure has more than 10 tokens."""
+"""Number of words in a run that a text can share with training texts. In Llama 2's measure, a run has more than
+10 tokens."""
 
 NEAR = 0.8
-"""Default minimum share of a text's words in shared runs with which it is nearly seen."""
+"""Default minimum share of a text's words that are in shared runs, for the text to count as nearly seen."""
 
 _BLOCK = 1 << 22
 """Number of characters of training texts that are hashed at a time."""
 
 _BITS = 22
-"""Number of leading bits of a hash by which most absent hashes are rejected before the binary search."""
+"""Number of leading bits of a hash that are looked up before the binary search; they reject most hashes."""
 
 
 class SeenTexts:
-    """Texts that are searched in training texts.
+    """Texts for which training texts are searched.
 
     A text is seen exactly if a training text has the same words in the same order. It is seen nearly if
 
     - it has `FEWEST_WORDS` words or more, and a training text differs from it by one changed, added or removed
       word; or
-    - at least a share `near` of its words is in runs of `RUN` words that any training texts have too, as when
-      it is a part of a longer training text.
+    - at least a share `near` of its words is in runs of `RUN` words that training texts have, too, for example
+      because it is a part of a longer training text.
 
-    The second is the measure of Llama 2 (Touvron et al., 2023, A.6) without its skipped tokens.
+    The second measure is that of Llama 2 (Touvron et al., 2023, A.6), but without skipped tokens.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -67,7 +68,7 @@ class SeenTexts:
         """Number of training texts that were read."""
 
     def look_in(self, training: Iterable[str]) -> None:
-        """Read training texts."""
+        """Read training texts, and mark the hashes that they share with the searched texts."""
         for block in _blocks(training):
             hashes = WordHashes(block)
             self.read += len(block)
@@ -89,7 +90,7 @@ class SeenTexts:
         return self._whole.marked & (self._lengths > 0)
 
     def nearly(self, near: float = NEAR) -> NDArray[np.bool_]:
-        """Whether each text is seen nearly, or exactly, `(texts,)`."""
+        """Return whether each text is seen, exactly or nearly, `(texts,)`."""
         import numpy as np
 
         is_near = self.exactly | (self._with_added_word.marked & self._is_long)
@@ -100,10 +101,10 @@ class SeenTexts:
         return result
 
     def _covered(self) -> NDArray[np.int64]:
-        """Return the number of words of each text that are in seen runs, `(texts,)`."""
+        """Return the number of each text's words that are in seen runs, `(texts,)`."""
         import numpy as np
 
-        # +1 at the first word of each run and -1 after its last: the sum is above 0 within runs.
+        # Each run adds 1 at its first word and -1 after its last: the running sum is above 0 within runs.
         first = self._first[self._runs.marked]
         size = len(self._text_of) + 1
         edges = np.bincount(first, minlength=size)
@@ -113,7 +114,7 @@ class SeenTexts:
 
 
 class _Marks:
-    """Hashes of the searched texts, and which of them training texts have."""
+    """Hashes of the searched texts, each with a mark if training texts have it, too."""
 
     def __init__(self, hashes: Hashes) -> None:
         import numpy as np
@@ -124,7 +125,7 @@ class _Marks:
         self._may_be_there[self._keys >> np.uint64(64 - _BITS)] = True
 
     def mark(self, hashes: Hashes) -> None:
-        """Mark those hashes that are among `hashes`, which are of training texts."""
+        """Mark the hashes that are among `hashes`, the hashes of training texts."""
         import numpy as np
 
         if not len(self._keys):
@@ -137,7 +138,7 @@ class _Marks:
 
     @property
     def marked(self) -> NDArray[np.bool_]:
-        """Whether each hash was marked, in the order in which they were given."""
+        """Whether each hash is marked, in the order of the searched texts."""
         return self._is_found[self._place]
 
 

@@ -1,4 +1,4 @@
-"""Reads training texts from files and data sources."""
+"""Readers of training texts: from files, and from data sources of recipes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACKED_TABLES = (".parquet", ".arrow", ".zip", ".xz", ".bz2")
 
 
 def texts_of_source(source: DataSource) -> Iterator[str]:
-    """Yield the texts in all columns of a data source, in the order of its first epoch.
+    """Yield the texts in all columns of a data source.
 
     Raises:
         DataError: if the source cannot be read.
@@ -37,7 +37,7 @@ def texts_of_source(source: DataSource) -> Iterator[str]:
 def texts_of_file(path: Path) -> Iterator[str]:
     """Yield the texts of a file: all strings of `.jsonl`, all fields of `.csv`, otherwise tab-separated fields.
 
-    The encoding is UTF-8; the file may be compressed by gzip.
+    The encoding is UTF-8. The file may be compressed by gzip.
 
     Raises:
         DataError: if it cannot be read; with file and line.
@@ -45,8 +45,8 @@ def texts_of_file(path: Path) -> Iterator[str]:
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(_PACKED_TABLES):
         raise DataError(
-            "texts are read of plain text, `.tsv`, `.csv` and `.jsonl`, and of these in `.gz`; name this file "
-            'by a data component, such as `data = [{ use = "pairs", path = "..." }]` in `[clean]`',
+            "texts are read from plain text, `.tsv`, `.csv` and `.jsonl` files, also in `.gz`; name this file in "
+            'a data component, such as `data = [{ use = "pairs", path = "..." }]` in `[clean]`',
             path,
         )
 
@@ -63,6 +63,7 @@ def texts_of_file(path: Path) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, which may be compressed; raises `DataError` if it cannot be read."""
     try:
         with ExitStack() as stack:
             stream: IO[bytes] = stack.enter_context(open_file(path))
@@ -73,7 +74,7 @@ def _lines(path: Path) -> Iterator[str]:
                 yield _decoded(line, path, number)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            f"the file is damaged or cut short ({error}); get it again", path
+            f"the file is damaged or incomplete ({error}); get it again", path
         ) from error
     except OSError as error:
         raise DataError(
@@ -82,6 +83,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _decoded(line: bytes, path: Path, number: int) -> str:
+    """Return a line as text, without a byte order mark; raises `DataError` if it is not UTF-8."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -94,6 +96,7 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
 
 
 def _fields(lines: Iterator[str], path: Path) -> Iterator[str]:
+    """Yield the fields of all rows of CSV; raises `DataError` for an invalid row."""
     rows = csv.reader(lines)
     try:
         for row in rows:

@@ -1,4 +1,4 @@
-"""Hashes of texts, of texts without one word, and of runs of words, that ignore case and punctuation."""
+"""Hashes of the words of texts, of texts without one word, and of runs of words; without case and punctuation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+")
 
 _BASE = 0x9E3779B97F4A7C15
-"""Base of the polynomial hash of a sequence of words; odd, so that it has an inverse modulo 2⁶⁴."""
+"""Base of the polynomial hash of a sequence of words. It is odd, and so has an inverse modulo 2⁶⁴."""
 _INVERSE = pow(_BASE, -1, 1 << 64)
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, of letters and digits, case-folded and in the normal form NFKC.
+    """Return the words of a text: sequences of letters and digits, in the normal form NFKC and case-folded.
 
-    Punctuation, white space and accents that have no composed letter are left out.
+    Punctuation and white space are left out, and so are accents that have no composed letter.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
@@ -33,10 +33,10 @@ def words_of(text: str) -> list[str]:
 
 
 class WordHashes:
-    """Hashes of all words of texts, from which the hashes of texts and runs are computed.
+    """Hashes of all words of texts, from which the hashes of texts and of runs of words are computed.
 
-    The hash of the words with hashes h0, h1, ... is h0 + h1 B + h2 B² + ... modulo 2⁶⁴. The hash of a word is
-    Python's, which differs between processes: no hash may be stored.
+    If words have the hashes h0, h1, ..., the hash of their sequence is h0 + h1 B + h2 B² + ... modulo 2⁶⁴, with
+    base B. The hash of a word is Python's, which differs between processes, so that no hash may be stored.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -73,12 +73,12 @@ class WordHashes:
         """`(texts,)`: hash of each text."""
 
     def masked(self) -> Hashes:
-        """Return for each word the hash of its text with a gap instead of the word, `(words,)`."""
+        """Return, for each word, the hash of its text with a gap in place of the word, `(words,)`."""
         masked: Hashes = self.whole[self.text_of] - self._terms
         return masked
 
     def removed(self) -> Hashes:
-        """Return for each word the hash of its text without the word, `(words,)`."""
+        """Return, for each word, the hash of its text without the word, `(words,)`."""
         import numpy as np
 
         word = np.arange(len(self.place))
@@ -88,7 +88,7 @@ class WordHashes:
         return removed
 
     def runs(self, length: int) -> tuple[NDArray[np.int64], Hashes]:
-        """Return the index of the first word and the hash of each run of `length` words within a text."""
+        """Return the first word's index and the hash of each run of `length` words; no run crosses texts."""
         import numpy as np
 
         first = np.flatnonzero(self.place + length <= self.lengths[self.text_of])
