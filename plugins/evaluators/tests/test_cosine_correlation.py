@@ -9,6 +9,7 @@ from sentbed import DataError, RunError
 from sentbed_common import cosines, require_finite
 from sentbed_evaluators.cosine_correlation import (
     correlate,
+    require_nonzero,
     require_varied,
     zero_vectors,
 )
@@ -67,6 +68,15 @@ def test_cosines_of_a_tiny_span_are_ranked_as_others_are():
 def test_an_embedding_that_is_not_finite_is_named(bad):
     with pytest.raises(RunError, match="embedding of 'second' has NaN or infinite"):
         require_finite(np.array([[1, 2], [3, bad]], np.float32), ["first", "second"])
+
+
+@pytest.mark.parametrize(
+    ("vector", "message"),
+    [([0, 0], "'second' is a zero vector"), ([3, np.nan], "'second' has NaN")],
+)
+def test_a_vector_that_is_zero_or_not_finite_is_named(vector, message):
+    with pytest.raises(RunError, match=message):
+        require_nonzero(np.array([[1, 2], vector], np.float32), ["first", "second"])
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (2,), (2, 1, 1)])

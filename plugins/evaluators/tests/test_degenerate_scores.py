@@ -18,13 +18,13 @@ from sentbed_evaluators.task_suites import average
 
 
 def test_predictions_of_one_class_are_degenerate_in_all_folds_only():
-    assert one_class(np.array([3, 3, 3])) == "the classifier found one class only"
+    assert one_class(np.array([3, 3, 3])) == "the classifier predicts one class only"
     assert one_class(np.array([3, 3, 1])) == ""
     folds = np.array([0, 0, 1, 1])
     # The largest class of each fold's training examples need not be the same.
     assert (
         one_class(np.array([3, 3, 1, 1]), folds)
-        == "the classifier found one class only"
+        == "the classifier predicts one class only"
     )
     assert one_class(np.array([3, 1, 1, 1]), folds) == ""
 

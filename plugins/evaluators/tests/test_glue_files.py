@@ -164,12 +164,12 @@ BROKEN = {
     "empty file": (
         "SST-2",
         "",
-        r"the file is empty, .*names of its columns were expected.*` @ .*dev\.tsv$",
+        r"the file or its first line is empty, .*names of the columns were expected.*` @ .*dev\.tsv$",
     ),
     "empty header": (
         "SST-2",
         "\nsentence\tlabel\n",
-        r"its first line is, .*` @ .*dev\.tsv$",
+        r"the file or its first line is empty, .*` @ .*dev\.tsv$",
     ),
     "empty file without header": ("CoLA", "", r"found 0 rows, .* has 1,043"),
     "not UTF-8": (

@@ -294,7 +294,7 @@ def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(local, encod
         evaluate(named("Pairs", "Gone"), encoder)
     message = str(caught.value)
     assert (
-        "1 of 2 tasks of mteb cannot be had: `Gone` (local/Gone: ConnectionError: Couldn't reach"
+        "1 of 2 tasks of mteb is not available: `Gone` (local/Gone: ConnectionError: Couldn't reach"
         in message
     )
     assert "`skip_missing = true`" in message
@@ -342,7 +342,7 @@ def test_data_that_cannot_be_had_may_be_left_out(local, encoder):
         ),
         (
             {"tasks": ("local_tasks:Pairs",), "languages": ("english",)},
-            "nothing is left",
+            "leave nothing of the task",
         ),
         (
             {"tasks": ("local_tasks:Pairs",), "splits": ("train",)},

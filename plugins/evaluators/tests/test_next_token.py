@@ -19,7 +19,7 @@ from sentbed.protocols import (
     PoolerTraits,
 )
 from sentbed_evaluators.next_token import BLOCK, NextToken, NextTokenEvaluation
-from sentbed_evaluators.next_token_report import keep, sections, shown
+from sentbed_evaluators.next_token_report import sections, shown, write_predictions
 
 WORDS = ("horse", " rain", "the", "", "\n", "\ufffd")
 
@@ -192,7 +192,7 @@ def test_a_language_model_with_a_prompt_fits(need):
             Model(),
             "layers",
             Head(),
-            "the vector of the pooler `asks` is none; use `prompt`",
+            "the pooler `asks` returns another vector; use `prompt`",
         ),
         (Model(), "causal", Head(normalize=True), "take `head` out"),
     ],
@@ -244,7 +244,7 @@ def test_each_list_of_sentences_has_a_table_with_a_column_per_encoder(
     other = predict({"c": [0, 0, 0, 0, 0, 5.0]}, count=1)
     scores = []
     for name, evaluation in (("m@start", one), ("m", two), ("m", other)):
-        keep(tmp_path, name, evaluation)
+        write_predictions(tmp_path, name, evaluation)
         scores += said(evaluation, name)
     first, second = sections(tmp_path, scores)
     assert (first.key, second.key) == ("next-token", "next-token-2")

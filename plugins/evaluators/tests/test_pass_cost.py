@@ -1,13 +1,13 @@
-"""Operations and memory of passes against arithmetic, for products, attention and what oneDNN fuses."""
+"""Operations and memory of passes equal arithmetic: for products, attention, and operations fused by oneDNN."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from sentbed_evaluators._torch.counted_pass import (
-    Counted,
-    counted,
+from sentbed_evaluators._torch.pass_cost import (
+    PassCost,
     parameters,
+    pass_cost,
     weight_bytes,
 )
 from torch.nn import functional
@@ -29,12 +29,12 @@ def passes():
 
 
 @pytest.mark.parametrize("name", passes())
-def test_a_product_has_two_operations_a_multiply_add_and_keeps_its_result(
-    name,
-):
+def test_a_product_has_two_operations_per_multiply_add_and_keeps_its_result(name):
     compute = passes()[name]
     with torch.inference_mode():
-        assert counted(compute) == Counted(2 * ROWS * WIDE * NARROW, 4 * ROWS * NARROW)
+        assert pass_cost(compute) == PassCost(
+            2 * ROWS * WIDE * NARROW, 4 * ROWS * NARROW
+        )
 
 
 @pytest.mark.parametrize("key_heads", [4, 2])
@@ -43,12 +43,12 @@ def test_attention_has_two_products_of_all_pairs_for_each_head(key_heads):
     query = torch.randn(texts, heads, length, width)
     key = torch.randn(texts, key_heads, length, width)
     with torch.inference_mode():
-        found = counted(
+        cost = pass_cost(
             lambda: functional.scaled_dot_product_attention(
                 query, key, key, enable_gqa=True
             )
         )
-    assert found.operations == 2 * 2 * texts * heads * length * length * width
+    assert cost.operations == 2 * 2 * texts * heads * length * length * width
 
 
 def test_memory_is_that_of_the_tensors_that_live_together():
@@ -65,7 +65,7 @@ def test_memory_is_that_of_the_tensors_that_live_together():
         return torch.cat([third, third])  # 4,000 bytes
 
     with torch.inference_mode():
-        assert counted(compute) == Counted(0, 6000)
+        assert pass_cost(compute) == PassCost(0, 6000)
 
 
 def test_weights_that_are_shared_count_once_and_buffers_are_held_but_no_parameters():

@@ -184,14 +184,9 @@ def test_progress_names_the_task(directory, encoder, calls):
     assert told == [("Tense: classifiers", 1, 1)]
 
 
-@pytest.mark.parametrize(
-    ("value", "message"), [(float("nan"), "has NaN"), (0.0, "is a zero vector")]
-)
-def test_a_vector_that_is_none_is_named(
-    directory, table_encoder, calls, value, message
-):
-    encoder = table_encoder({"Length va 5 w": [value] * 5})
-    with pytest.raises(RunError, match=f"'Length va 5 w' {message}"):
+def test_a_zero_vector_is_named(directory, table_encoder, calls):
+    encoder = table_encoder({"Length va 5 w": [0.0] * 5})
+    with pytest.raises(RunError, match="'Length va 5 w' is a zero vector"):
         evaluate(evaluator(directory, "Length"), encoder)
     assert calls == []
 

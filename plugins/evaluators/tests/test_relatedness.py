@@ -251,5 +251,5 @@ def test_the_two_similarities_are_not_comparable_and_the_cosine_reads_no_trainin
 
 
 def test_too_few_pairs_to_train_on_or_to_stop_on_are_refused(directory):
-    with pytest.raises(RunError, match="9 rows to train on and 1 to stop on"):
+    with pytest.raises(RunError, match="9 rows to train on and 1 to stop by"):
         sts_b(directory, similarity="relatedness", limit=10).prepare()

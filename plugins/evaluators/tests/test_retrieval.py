@@ -210,7 +210,7 @@ def test_pairs_with_a_label_have_irrelevant_documents_and_queries(write, table_e
     assert (protocol["queries"], protocol["documents"]) == (1, 3)
     irrelevant = str(write("no.tsv", "sentence1\tsentence2\tlabel\nlow\tten\t0\n"))
     evaluator = Retrieval(path=irrelevant, label="label")
-    with pytest.raises(DataError, match="no label of a pair is above 0"):
+    with pytest.raises(DataError, match="no pair has a label above 0"):
         evaluator.prepare()
 
 

@@ -50,14 +50,6 @@ def test_separator_may_have_several_characters(write):
     assert pairs.scores == (5.0, 0.0)
 
 
-def test_other_line_separators_stay_inside_a_sentence(write):
-    sentence = "a\x85b\u2028c\x0cd\x1ce"
-    pairs = PairFile(
-        str(write("p.tsv", f"sentence1\tsentence2\tscore\n{sentence}\tx\t1\n")), COLUMNS
-    ).read()
-    assert pairs.first == (sentence,)
-
-
 def test_another_encoding_is_used_where_named(write):
     path = write("p.tsv", "sentence1\tsentence2\tscore\ncafé\tx\t1\n".encode("latin-1"))
     assert PairFile(str(path), COLUMNS, encoding="latin-1").read().first == ("café",)

@@ -70,7 +70,7 @@ def test_a_file_that_was_cut_is_refused_by_its_number_of_pairs(
         copied.write_bytes(b"".join(whole[:5]))
     with pytest.raises(
         DataError,
-        match=rf"found [45] scored pairs of `{task}`, expected .* the file was cut",
+        match=rf"found [45] scored pairs of `{task}`, expected .* the file is incomplete",
     ):
         read_task(find_files(str(tmp_path)), task)
     read_task(find_files(str(tmp_path)), task, check_sizes=False)

@@ -148,7 +148,9 @@ def test_what_a_tokenizer_is_trained_on_has_every_word():
 
 
 def test_an_encoder_that_cannot_be_told_where_to_cut_is_refused(encoder):
-    with pytest.raises(RunError, match="needs an encoder that cuts texts"):
+    with pytest.raises(
+        RunError, match="needs an encoder whose truncation length can be set"
+    ):
         Throughput().prepare().evaluate(encoder)
 
 

@@ -10,8 +10,10 @@ other, p-values are too small.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -287,19 +289,11 @@ def tasks_needed(difference: float, spread: float) -> int | None:
     if spread == 0:
         return 2
 
-    effect = abs(difference) / spread
-    low, high = 2, MOST_TASKS
-    if _power(effect, high) < POWER:
-        return None
-
-    while low < high:
-        middle = (low + high) // 2
-        if _power(effect, middle) < POWER:
-            low = middle + 1
-        else:
-            high = middle
-
-    needed = math.ceil(low / EFFICIENCY)
+    power_of_tasks = partial(_power, abs(difference) / spread)
+    tasks_of_t_test = bisect_left(
+        range(MOST_TASKS + 1), POWER, lo=2, key=power_of_tasks
+    )
+    needed = math.ceil(tasks_of_t_test / EFFICIENCY)
     if needed > MOST_TASKS:
         return None
     return needed

@@ -7,7 +7,7 @@ each subset, and the main score had the name of its metric.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -149,15 +149,20 @@ def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, s
 def _main_score(numbers: Any) -> Any:
     """Return the main score of a split or subset in an old file; None if it has none of the known keys."""
     for keys in _OLD_MAIN_SCORES:
-        value = numbers
-        for key in keys:
-            if not isinstance(value, Mapping):
-                break
-            value = value.get(key)
-        else:
-            if value is not None and not isinstance(value, Mapping):
-                return value
+        value = _value_at(keys, numbers)
+        if value is not None and not isinstance(value, Mapping):
+            return value
     return None
+
+
+def _value_at(keys: Sequence[str], numbers: Any) -> Any:
+    """Return the value at nested keys; None if one of the keys is missing."""
+    value = numbers
+    for key in keys:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
 
 
 def _number(value: Any, split: str) -> float:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 sentbed_api = "3.0"
 
 PREDICTIONS = "next-token"
-"""Name of the evaluator of predictions, and of the directory of a run that holds them."""
+"""Name of the evaluator of next-token predictions, and of the folder for them in a run directory."""
 
 
 @hookimpl
@@ -56,7 +56,7 @@ def evaluators() -> Mapping[str, Lazy]:
         ),
         "bitext": Lazy(
             "sentbed_evaluators.bitext:Bitext",
-            "Accuracy x 100 with which a sentence finds its translation among all lines of the other file.",
+            "Accuracy x 100 of the search for each sentence's translation among all lines of the other file.",
         ),
         "mteb": Lazy(
             "sentbed_evaluators.mteb:MTEB",
@@ -83,17 +83,17 @@ def evaluators() -> Mapping[str, Lazy]:
 
 @hookimpl
 def scores_ready(run: Run, encoder: str, evaluation: Evaluation) -> None:
-    """Keep the predictions of `next-token` in the run directory."""
+    """Write the predictions of `next-token` to the run directory."""
     from sentbed_evaluators.next_token import NextTokenEvaluation
-    from sentbed_evaluators.next_token_report import keep
+    from sentbed_evaluators.next_token_report import write_predictions
 
     if isinstance(evaluation, NextTokenEvaluation):
-        keep(run.directory, encoder, evaluation)
+        write_predictions(run.directory, encoder, evaluation)
 
 
 @hookimpl
 def tracker_state() -> tuple[str, Mapping[str, Any]]:
-    """Return the directory of the predictions, which a resumed run needs for its report."""
+    """Return the folder of the predictions; a resumed run restores it, since its report shows them."""
     return "next-token", {"files": [PREDICTIONS]}
 
 
@@ -118,7 +118,7 @@ def known_data() -> tuple[KnownData, ...]:
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return which evaluators have their library installed."""
+    """Return, for `sentbed doctor`, whether the libraries that evaluators need are installed."""
     from sentbed_evaluators.doctor import findings
 
     return list(findings())

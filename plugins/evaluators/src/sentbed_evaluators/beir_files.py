@@ -35,11 +35,12 @@ def problems(folder: Path, split: str) -> Iterator[str]:
 
 
 def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
-    """Read the whole corpus and the queries with a relevant document, in the order of the judgements.
+    """Read all documents of the corpus, and the queries that have a relevant document.
 
-    As in BEIR, a judged document that is missing from the corpus counts as relevant and is never retrieved,
-    and the document with a query's id is left out of that query's results. Unlike in BEIR, a repeated id, or
-    a document with two different judgements for a query, is an error.
+    Queries are in the order of the judgements. As in BEIR, a document that is judged relevant but missing from
+    the corpus counts as relevant and is never retrieved; and the document with a query's id is left out of that
+    query's results. Unlike in BEIR, a repeated id is an error, and so are two different judgements of a document
+    for one query.
 
     Raises:
         DataError: if a file is missing or malformed; with file and line.
@@ -51,7 +52,7 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
     queries = _read_texts(texts, hashes)
     judgements = _read_judgements(judged, hashes)
 
-    # Documents that are missing from the corpus get numbers beyond it.
+    # Documents that are missing from the corpus get numbers after those of the corpus.
     numbers = {name: number for number, name in enumerate(documents)}
     missing: dict[str, str] = {}
     relevant: dict[str, dict[int, int]] = {}
@@ -79,6 +80,7 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
             f"take the two files from the same release",
             judged,
         )
+
     protocol: dict[str, Any] = {
         "id": "beir",
         "split": split,
@@ -97,6 +99,7 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
             f"{len(missing)} relevant documents are not in the corpus (the first is `{name}`, for query "
             f"`{query}`) and count as not found"
         )
+
     return Collection(
         [queries[query] for query in relevant],
         list(documents.values()),
@@ -108,7 +111,7 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
 
 
 def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:
-    """Return id -> document."""
+    """Return the documents by their id."""
     documents: dict[str, str] = {}
     for line, name, row in _rows(path, documents, hashes):
         text = text_of(row, "text", path, line)
@@ -121,7 +124,7 @@ def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:
 
 
 def _read_texts(path: Path, hashes: Hashes) -> dict[str, str]:
-    """Return id -> query."""
+    """Return the queries by their id."""
     queries: dict[str, str] = {}
     for line, name, row in _rows(path, queries, hashes):
         queries[name] = text_of(row, "text", path, line)
@@ -131,7 +134,11 @@ def _read_texts(path: Path, hashes: Hashes) -> dict[str, str]:
 def _rows(
     path: Path, earlier: Mapping[str, str], hashes: Hashes
 ) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """Yield line, id and object of each line; an id that is already in `earlier` is an error."""
+    """Yield line number, id and JSON object of each line.
+
+    Raises `DataError` if an id is already in `earlier`, or the file is empty. The caller adds the ids to
+    `earlier`.
+    """
     for line, row in read_objects(path, hashes=hashes):
         name = text_of(row, "_id", path, line)
         if name in earlier:
@@ -148,7 +155,7 @@ def _rows(
 def _read_judgements(
     path: Path, hashes: Hashes
 ) -> dict[str, tuple[int, dict[str, int]]]:
-    """Return the first line and the grades of documents of each query, in the order of the file."""
+    """Return, for each query in the order of the file, its first line and the grades of the judged documents."""
     rows = lines(path, hashes=hashes)
     header = next(rows, (1, None))[1]
     if header is None:
@@ -156,6 +163,7 @@ def _read_judgements(
     names = header.split("\t")
     advice = f"the first line names {', '.join(_COLUMNS)}, with tabs between them"
     places = column_places(_COLUMNS, names, path, advice)
+
     judgements: dict[str, tuple[int, dict[str, int]]] = {}
     for line, content in rows:
         fields = content.split("\t")

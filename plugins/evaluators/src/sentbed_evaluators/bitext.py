@@ -39,41 +39,41 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Bitext(Evaluator):
-    """Accuracy x 100 with which a sentence finds its translation among all lines of the other file.
+    """Accuracy x 100 of the search for each sentence's translation among all lines of the other file.
 
-    `accuracy-forward` searches the second file with each line of the first, `accuracy-backward` vice versa,
-    and `accuracy`, the first score and `primary`, is their mean.
+    For `accuracy-forward`, each line of the first file is the query of a search in the second file; for
+    `accuracy-backward`, it is the other way round. `accuracy`, the first score and `primary`, is their mean.
 
-    A result is right if any line pairs the query with the retrieved text, not only the query's own line: if
-    "Hi." has two translations, either one is right. (LASER compares line numbers, so its accuracy is lower if
-    texts repeat.) Of lines with equal similarity, the earlier one is retrieved. A `second` encoder encodes
-    the second file.
+    A retrieved text is right if it is the translation of the query on any line, not only on the query's own line:
+    if "Hi." occurs with two translations, either one is right. (LASER compares line numbers, so its accuracy is
+    lower if texts repeat.) Of lines with equal similarity, the earlier one is retrieved. A `second` encoder
+    encodes the second file.
     """
 
     name: ClassVar[str] = "bitext"
 
     parallel: tuple[FilePath, FilePath]
-    """Two text files, one sentence per line, line n of one the translation of line n of the other."""
+    """Two text files with one sentence per line; line n of one is the translation of line n of the other."""
     pairs: int | None = None
-    """Number of first lines to use; default: all."""
+    """Number of lines to use, from the first on; default: all."""
     score: Literal["cosine", "margin"] = "cosine"
-    """Score that ranks translations: `cosine`, or instead of it the similarity that the encoder names; or
-    `margin`, the ratio of Artetxe & Schwenk (2019): the cosine divided by the mean of both sentences' mean
-    cosine to their `neighbours`."""
+    """Score by which translations are ranked. `cosine` is the cosine or, if the encoder names another similarity,
+    that one. `margin` is the ratio of Artetxe & Schwenk (2019): the cosine of two sentences, divided by the mean
+    of their two mean cosines to their nearest `neighbours`."""
     neighbours: int = 4
-    """For `margin`: number of nearest lines by cosine on the other side, of which the one with the highest
-    margin is taken; 4 in the paper."""
+    """For `margin`: number of nearest lines by cosine in the other file. Among them, the line with the highest
+    margin is retrieved. The paper's number is 4."""
     task: str | None = None
     """Name in scores and report; default: the files' names without suffix."""
     split: Literal["train", "dev", "test"] | None = None
-    """Split of the files, for the protocol; checkpoints are chosen on `dev` or `train` only. Default: not
-    stated."""
+    """Split to which the files belong, for the protocol. Only on `dev` or `train` can a checkpoint be chosen.
+    Default: not stated."""
     encoding: str = "utf-8"
     """Text encoding of both files."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether the files are declared as development or training data."""
+        """The evaluator's traits. It is for development if `split` is `train` or `dev`."""
         return EvaluatorTraits(
             cites=("artetxe2019margin",),
             development=self.split in ("train", "dev"),
@@ -92,7 +92,7 @@ class Bitext(Evaluator):
         yield from self._files(1).problems()
 
     def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield a problem if margins are asked for, and the encoder's similarity is not the cosine."""
+        """Yield a problem if `score` is `margin` and the encoder's similarity is not the cosine."""
         if self.score == "margin" and not is_cosine(similarity):
             yield (
                 f'`score = "margin"` is a ratio of cosines, and the encoder\'s similarity is '
@@ -100,7 +100,12 @@ class Bitext(Evaluator):
             )
 
     def prepare(self) -> Prepared:
-        """Read both files; raises `DataError`, with file and line, also if they are not parallel."""
+        """Read both files.
+
+        Raises:
+            DataError: if a file cannot be read, a line is blank, or the files differ in their numbers of lines;
+                with file and line.
+        """
         for problem in self.check():
             raise DataError(problem)
         lines = self.pairs or len(read_lines(locate(self.parallel[0]), self.encoding))
@@ -130,11 +135,12 @@ class Bitext(Evaluator):
         if is_cosine(similarity) and vectors.output != "tokens":
             left = unit_rows(nonzero(vectors, "first"))
             right = unit_rows(nonzero(vectors, "second"))
-            # Each side alone: two encoders may have collapsed to different directions.
+            # Each side is tested alone, since two encoders may have collapsed to different directions.
             degenerate = equal_vectors(left) or equal_vectors(right)
             nearest_of_first, nearest_of_second = self._search(left, right)
         else:
             nearest_of_first, nearest_of_second = self._search_by(similarity, vectors)
+
         forward, backward = _correct(first, second, nearest_of_first, nearest_of_second)
         ranked_by = "cosine"
         if self.score == "margin":
@@ -175,7 +181,7 @@ class Bitext(Evaluator):
     def _search_by(
         self, similarity: Similarity | None, vectors: Vectors
     ) -> tuple[list[int], list[int]]:
-        """Return the same as `_search`, by another similarity than the cosine."""
+        """Return what `_search` returns, for vectors that it cannot search: by the encoder's own similarity."""
         first, second = encoded(vectors, "first"), encoded(vectors, "second")
         forward = most_similar(similarity, first, in_parts(second), 1)
         backward = most_similar(similarity, second, in_parts(first), 1)
@@ -184,7 +190,7 @@ class Bitext(Evaluator):
     def _search(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> tuple[list[int], list[int]]:
-        """Return the line of the other side retrieved for each line of the first, and for each of the second."""
+        """Return the line retrieved for each line of the first file, then for each line of the second file."""
         k = 1 if self.score == "cosine" else self.neighbours
         forward = nearest(first, in_blocks(second), k)
         backward = nearest(second, in_blocks(first), k)
@@ -194,17 +200,17 @@ class Bitext(Evaluator):
 
 
 def _best_margin(neighbours: Neighbours, others: Neighbours) -> list[int]:
-    """Return each row's neighbour with the highest ratio margin; of ties, the nearer one.
+    """Return, for each row, its neighbour with the highest ratio margin; of equal margins, the nearer one.
 
-    `others` are the neighbours of the other side's rows.
+    `others` has the neighbours of the rows of the other side.
     """
     import numpy as np
 
     mean = neighbours.similarities.mean(axis=1)
     mean_of_others = others.similarities.mean(axis=1)
-    # Half of each mean equals the paper's sums over 2k.
+    # The paper divides each of the two sums of k cosines by 2k, which is half of its mean.
     scale = (mean[:, None] + mean_of_others[neighbours.places]) / 2
-    # Without any similarity to the neighbours the ratio is meaningless: such a candidate ranks last.
+    # A ratio to a scale of 0 or less is meaningless: such a candidate ranks last.
     margins = np.full(scale.shape, -np.inf)
     np.divide(neighbours.similarities, scale, out=margins, where=scale > 0)
     best = margins.argmax(axis=1)
@@ -218,11 +224,14 @@ def _correct(
     nearest_of_first: Sequence[int],
     nearest_of_second: Sequence[int],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return for each line of the first and of the second file 1 if its nearest is a translation, else 0."""
+    """Return, for each line of the first file, 1 if its nearest line is a translation, else 0.
+
+    The second array has the same for each line of the second file.
+    """
     import numpy as np
 
     translations = set(zip(first, second, strict=True))
-    forward, backward = np.zeros((2, len(first)))
+    forward, backward = np.zeros(len(first)), np.zeros(len(first))
     for line, (text, translation) in enumerate(zip(first, second, strict=True)):
         forward[line] = (text, second[nearest_of_first[line]]) in translations
         backward[line] = (first[nearest_of_second[line]], translation) in translations

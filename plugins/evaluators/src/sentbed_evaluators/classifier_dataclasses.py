@@ -1,4 +1,7 @@
-"""Data classes that both trainers of classifiers share: examples, settings, tasks, fitted weights."""
+"""Data classes of classifiers: examples, training settings, tasks and fitted weights.
+
+`batched_logistic_regression` (PyTorch) and `logistic_regression` (scikit-learn) both use them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Training:
     """Optimiser, with torch's default learning rate and coefficients."""
     batch_size: int
     tenacity: int
-    """Evaluations without improvement that are allowed, in total; the next one ends the training."""
+    """Evaluations without improvement that are allowed, in total; the next one without it ends the training."""
     epoch_size: int
     """Epochs between two evaluations."""
     max_epoch: int
@@ -45,26 +48,27 @@ class Training:
 
 @attrs.frozen(eq=False)
 class Task:
-    """Rows to train on and rows to evaluate on; a classifier is trained for each penalty."""
+    """The rows to train on and the rows to evaluate on; one classifier is trained for each penalty."""
 
     train: NDArray[np.int64]
-    """Rows of the training examples, in the classifier's order."""
+    """Indices of the training examples, in the order in which the classifier gets them."""
     development: NDArray[np.int64]
-    """Rows of the development examples to evaluate on."""
+    """Indices of the development examples on which the classifier is evaluated."""
     penalties: tuple[float, ...]
-    """Penalty of each classifier: weight decay for `senteval`, C for `logistic`."""
-    drawn: int = 0
-    """Length of a permutation to draw before the first epoch's permutation; 0: none is drawn."""
+    """Penalty of each classifier: the weight decay for `senteval`, C for `logistic`."""
+    held_out_permutation: int = 0
+    """Length of the permutation by which rows were held out; 0 for none. It is drawn again before the permutation
+    of the first epoch, since SentEval draws both from one generator."""
 
 
 @attrs.frozen(eq=False)
 class Fitted:
-    """The classifiers of one task."""
+    """The trained classifiers of one task."""
 
     weights: NDArray[np.float32]
     """`(penalties, width + 1, classes)`, the bias last."""
     correct: NDArray[np.int64]
-    """`(penalties,)`: number of rows of `development` classified correctly."""
+    """`(penalties,)`: number of examples in `Task.development` that are classified correctly."""
 
 
 def predict(

@@ -1,4 +1,4 @@
-"""Training of classifiers on frozen embeddings: choice of the penalty, and scoring."""
+"""Training of classifiers on frozen embeddings: choosing the penalty, training and scoring."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Classifier", "Examples", "Outcome", "Progress"]
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Callback with the number of finished fits and the total."""
+"""Callback that is called with the number of finished fits and the number of all fits."""
 
 Rows: TypeAlias = "NDArray[np.int64]"
 
@@ -40,7 +40,7 @@ STRENGTHS = {
 """Inverse penalties C to try with `logistic`, as in SentEval with scikit-learn."""
 
 HELD_OUT = 0.05
-"""Share of the training examples held out to stop the last classifier, with `senteval`."""
+"""Share of the training examples that `senteval` holds out, to stop the training of the last classifier."""
 
 
 @attrs.frozen(eq=False)
@@ -50,10 +50,11 @@ class Outcome:
     accuracy: float
     """Accuracy on the test examples (mean over the outer folds if nested), x 100, two decimals."""
     development: float
-    """Development accuracy of the chosen penalty, by which it was chosen, x 100, two decimals."""
+    """Accuracy by which the penalty was chosen: that of the chosen one on the development examples, x 100, two
+    decimals."""
     predicted: NDArray[np.int64]
-    """`(n,)`: predicted class of each test example; in a nested cross-validation, of every example, by the
-    classifier of the fold in which it is held out."""
+    """`(n,)`: predicted class of each test example. In a nested cross-validation, every example is a test example
+    of the fold in which it is held out."""
     folds: NDArray[np.int64] | None = None
     """`(n,)`: outer fold of each example in a nested cross-validation."""
 
@@ -63,25 +64,26 @@ class Classifier:
     """Logistic regression on embeddings, under one of two protocols.
 
     `senteval` is SentEval's classifier in PyTorch, as SimCSE's scripts use it: no hidden layer, Adam (`test`)
-    or RMSprop (`fast`), an evaluation on the development examples every few epochs, the best weights kept,
-    and an end at the sixth (`fast`: fourth) evaluation without improvement, consecutive or not. All fits of a
-    cross-validation are trained together; each gives the same result as alone.
+    or RMSprop (`fast`). Every few epochs it is evaluated on the development examples, and the best weights are
+    kept. The sixth (`fast`: fourth) evaluation without improvement ends the training, whether or not these
+    evaluations follow each other. All fits of a cross-validation are trained together; each has the same result
+    as alone.
 
-    `logistic` is scikit-learn's `LogisticRegression`, to convergence, with the same folds; C is chosen as in
-    SentEval without PyTorch.
+    `logistic` is scikit-learn's `LogisticRegression`, trained to convergence, with the same folds. C is chosen
+    from the values that SentEval tries when it uses scikit-learn.
     """
 
     protocol: Literal["senteval", "logistic"] = "senteval"
     mode: Literal["test", "fast"] = "test"
-    """`test`: 10 folds; `fast`: 5 folds, and for `senteval` a faster training (SimCSE's `--mode`)."""
+    """`test` has 10 folds. `fast` has 5 folds and, for `senteval`, a shorter training (SimCSE's `--mode`)."""
     seed: int = 1111
     """Seed of folds, initial weights and order of the batches. SentEval's is 1111."""
     device: str = "cpu"
-    """Torch device of the `senteval` protocol."""
+    """Torch device on which `senteval` trains."""
 
     @property
     def suffix(self) -> str:
-        """The suffix of a score's protocol id if the classifier is not the original's."""
+        """Suffix of a score's protocol id: empty for `senteval`, the classifier of the published scores."""
         return "" if self.protocol == "senteval" else f"-{self.protocol}"
 
     @property
@@ -92,20 +94,26 @@ class Classifier:
     def nested(
         self, data: Examples, classes: int, progress: Progress | None = None
     ) -> Outcome:
-        """Nested cross-validation: MR, CR, SUBJ, MPQA.
+        """Train and test by nested cross-validation, as SentEval does for MR, CR, SUBJ and MPQA.
 
-        In each outer fold, an inner cross-validation picks the penalty; then a classifier is trained on all
-        of its training examples. Raises `DataError` if a class has too few examples for so many folds.
+        In each outer fold, an inner cross-validation on the fold's training examples chooses the penalty. A
+        classifier is then trained with it on all these training examples, and tested on the rest.
+
+        Raises:
+            DataError: if a class has fewer than `folds + 2` examples.
         """
         import numpy as np
 
-        # With two more examples than folds, no inner fold lacks a class.
+        # If each class has two more examples than there are folds, no inner fold lacks a class.
         self._require(data.labels, self.folds + 2)
         outer = self._folds(data.labels)
         inner = []
         for train, _ in outer:
-            folds = self._folds(data.labels[train])
-            inner.append([(train[rows], train[held_out]) for rows, held_out in folds])
+            # Inner folds are indices of the training rows; they are needed as rows of `data`.
+            folds = []
+            for rows, held_out in self._folds(data.labels[train]):
+                folds.append((train[rows], train[held_out]))
+            inner.append(folds)
 
         number_of_fits = self.folds**2, self.folds
         fits = _Fits(self, "nested", data, data, classes, progress, number_of_fits)
@@ -114,15 +122,18 @@ class Classifier:
         for (train, _), (penalty, _) in zip(outer, chosen, strict=True):
             tasks.append((train, penalty))
 
-        predicted, fold = np.empty((2, len(data)), np.int64)
+        predicted = np.empty(len(data), np.int64)
+        fold = np.empty_like(predicted)
         accuracies = []
         for number, weights in enumerate(fits.last(tasks)):
             test = outer[number][1]
             predicted[test] = predict(data.features[test], weights)
             fold[test] = number
             accuracies.append(_percent(predicted[test] == data.labels[test]))
-        development = _rounded(np.mean([score for _, score in chosen]))
-        return Outcome(_rounded(np.mean(accuracies)), development, predicted, fold)
+
+        development = np.mean([accuracy for _, accuracy in chosen])
+        accuracy = np.mean(accuracies)
+        return Outcome(_rounded(accuracy), _rounded(development), predicted, fold)
 
     def folded(
         self,
@@ -131,7 +142,7 @@ class Classifier:
         classes: int,
         progress: Progress | None = None,
     ) -> Outcome:
-        """Pick the penalty by cross-validation on `train`, then train on all of it: TREC, MRPC."""
+        """Choose the penalty by cross-validation on `train`, then train on all of `train` (for TREC and MRPC)."""
         import numpy as np
 
         self._require(train.labels, self.folds)
@@ -145,7 +156,7 @@ class Classifier:
     def chosen(
         self, train: Examples, classes: int, progress: Progress | None = None
     ) -> Outcome:
-        """Return the cross-validated accuracy on `train` of the penalty that `folded` would pick."""
+        """Return the cross-validated accuracy on `train` of the penalty that `folded` would choose."""
         import numpy as np
 
         self._require(train.labels, self.folds)
@@ -153,7 +164,8 @@ class Classifier:
         number_of_fits = self.folds, 0
         fits = _Fits(self, "folded", train, train, classes, progress, number_of_fits)
         [(penalty, score)] = fits.choose([folds])
-        predicted, fold = np.empty((2, len(train)), np.int64)
+        predicted = np.empty(len(train), np.int64)
+        fold = np.empty_like(predicted)
         for number, (_, held_out) in enumerate(folds):
             weights = fits.weights(number, penalty)
             predicted[held_out] = predict(train.features[held_out], weights)
@@ -163,7 +175,7 @@ class Classifier:
     def first_fold(self, labels: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """Return the training and the test rows of the first outer fold of `nested`.
 
-        Raises `DataError` if a class has too few examples for so many folds.
+        Raises `DataError` if a class has fewer than `folds + 2` examples.
         """
         import numpy as np
 
@@ -179,13 +191,13 @@ class Classifier:
         classes: int,
         progress: Progress | None = None,
     ) -> Outcome:
-        """Pick the penalty and stop training by a development set: SST, probing, SNLI."""
+        """Choose the penalty and stop the training by a development set (for SST, probing and SNLI)."""
         import numpy as np
 
         self._require(train.labels, 1)
         if not len(development) or not len(test):
             raise DataError(
-                "there is no example to choose by or to score; check the splits of the data"
+                "the development or the test set has no example; check the splits of the data"
             )
         fits = _Fits(self, "split", train, development, classes, progress, (1, 0))
         rows = np.arange(len(train)), np.arange(len(development))
@@ -203,7 +215,7 @@ class Classifier:
         return list(folds.split(labels, labels))
 
     def _require(self, labels: Rows, least: int) -> None:
-        """Raise `DataError` unless there are two classes with at least `least` examples each."""
+        """Raise `DataError` unless there are two or more classes, with at least `least` examples each."""
         import numpy as np
 
         names, counts = np.unique(labels, return_counts=True)
@@ -218,7 +230,7 @@ class Classifier:
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return the classifier's part of a score's protocol."""
+        """Return the description of the classifier for a score's protocol."""
         settings: dict[str, Any] = {
             "protocol": self.protocol,
             "mode": self.mode,
@@ -250,7 +262,7 @@ class Classifier:
 
 
 class _Fits:
-    """The fits of one outcome: the first choose the penalty, the last are trained with it."""
+    """All fits of one outcome: first the fits that choose the penalty, then the fits with the chosen penalty."""
 
     def __init__(
         self,
@@ -262,9 +274,10 @@ class _Fits:
         progress: Progress | None,
         number_of_fits: tuple[int, int],
     ) -> None:
-        """Prepare fits on `train`, evaluated on `development`.
+        """Prepare fits that are trained on `train` and evaluated on `development`.
 
-        `number_of_fits` is that of the choice, for each penalty, and that of the last fits.
+        `number_of_fits` has two numbers, for the progress: the fits per penalty that choose among the penalties,
+        and the fits with the chosen penalty.
         """
         self._classifier, self._classes = classifier, classes
         self._train, self._development = train, development
@@ -279,13 +292,14 @@ class _Fits:
     def choose(
         self, groups: Sequence[Sequence[tuple[Rows, Rows]]]
     ) -> list[tuple[float, float]]:
-        """Return the best penalty of each group of folds, and its accuracy x 100, two decimals."""
+        """Return, for each group of folds, the best penalty and its mean accuracy x 100, two decimals."""
         import numpy as np
 
         tasks = []
         for train, held_out in chain.from_iterable(groups):
             tasks.append(Task(train, held_out, self._penalties))
         self._fitted = self._fit(tasks)
+
         accuracies = []
         for task, fitted in zip(tasks, self._fitted, strict=True):
             accuracies.append(fitted.correct / len(task.development))
@@ -302,26 +316,29 @@ class _Fits:
         return chosen
 
     def weights(self, fold: int, penalty: float) -> NDArray[np.float32]:
-        """Return the weights that `choose` trained in one fold with one penalty."""
+        """Return the weights that `choose` trained in fold number `fold` with this penalty."""
         number = self._penalties.index(penalty)
         weights: NDArray[np.float32] = self._fitted[fold].weights[number]
         return weights
 
     def last(self, tasks: Sequence[tuple[Rows, float]]) -> list[NDArray[np.float32]]:
-        """Train once on each set of rows, with its penalty; return the weights."""
-        fits = self._fit([self._task(rows, penalty) for rows, penalty in tasks])
+        """Train a classifier for each pair of rows and penalty; return the weights of each."""
+        fits = self._fit([self._last_task(rows, penalty) for rows, penalty in tasks])
         return [fitted.weights[0] for fitted in fits]
 
-    def _task(self, rows: Rows, penalty: float) -> Task:
+    def _last_task(self, rows: Rows, penalty: float) -> Task:
+        """Return the task of a last fit; `senteval` holds some rows out to stop the training."""
         import numpy as np
 
         if self._classifier.protocol == "logistic":
             return Task(rows, rows[:0], (penalty,))
         order = np.random.RandomState(self._classifier.seed).permutation(len(rows))
         cut = int(HELD_OUT * len(rows))
-        return Task(rows[order[cut:]], rows[order[:cut]], (penalty,), drawn=len(rows))
+        held_out, train = rows[order[:cut]], rows[order[cut:]]
+        return Task(train, held_out, (penalty,), held_out_permutation=len(rows))
 
     def _fit(self, tasks: Sequence[Task]) -> list[Fitted]:
+        """Train the classifiers of all tasks by the classifier's protocol."""
         classifier = self._classifier
         if classifier.protocol == "logistic":
             return logistic_regression.fit(
@@ -345,6 +362,7 @@ class _Fits:
         )
 
     def _advance(self, count: int) -> None:
+        """Report that `count` more fits are finished."""
         self._done += count
         if self._progress is not None and count:
             self._progress(self._done, self._total)

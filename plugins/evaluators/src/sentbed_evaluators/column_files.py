@@ -1,4 +1,4 @@
-"""Strict reader of sentence pairs in csv, tsv and jsonl files, row by row."""
+"""Strict reader of csv, tsv and jsonl files with sentence pairs and further columns, row by row."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 @attrs.frozen
 class ColumnFile:
-    """The layout of a file of sentence pairs, with further columns."""
+    """A file of sentence pairs and further columns: its path and its layout."""
 
     path: str
-    """Location of the file, resolved by `sentbed.locate`."""
+    """Path of the file, resolved by `sentbed.locate`."""
     columns: tuple[str, ...]
-    """One column for each of `meanings`: names in the header, keys of jsonl, or positions from 0 without a
-    header."""
+    """One column for each of `meanings`: a name in the header, a key of the jsonl objects, or a position from 0
+    if there is no header."""
     header: bool = True
     """Whether the first line names the columns."""
     separator: str | None = None
-    """Separator of columns, without quoting; None: by the file's suffix."""
+    """Separator of columns, which are then not quoted; None: the file's suffix decides."""
     encoding: str = "utf-8"
     """Text encoding; invalid bytes are an error."""
 
     meanings: ClassVar[tuple[str, ...]] = ("first sentence", "second sentence")
-    """Meanings of the columns: two texts, then others."""
+    """What the columns hold, for messages: first two texts, then other values."""
 
     def problems(self) -> Iterator[str]:
-        """Yield problems that the settings or the first row show, such as a missing column."""
+        """Yield problems that can be found from the settings or the first row, such as a missing column."""
         try:
             if locate(self.path).is_dir():
                 yield f"`{self.path}` is a directory; name a file of pairs"
@@ -60,7 +60,7 @@ class ColumnFile:
             yield str(error)
 
     def _format_problems(self) -> Iterator[str]:
-        """Yield problems with the settings."""
+        """Yield problems with `separator`, `columns`, `header` and `encoding`."""
         if self.separator is None and self._suffix not in SUFFIXES:
             yield (
                 f"`{self.path}` ends in {self._suffix!r}, which says nothing about its columns; "
@@ -101,16 +101,20 @@ class ColumnFile:
 
     @property
     def _suffix(self) -> str:
-        """The suffix that decides the format; empty if `separator` does."""
+        """The file's suffix, which decides the format; empty if `separator` decides."""
         if self.separator is not None:
             return ""
         return Path(self.path).suffix.lower()
 
     def rows(self, hashes: Hashes | None = None) -> Iterator[tuple[int, Sequence[Any]]]:
-        """Yield line and columns of each row, at least one; raises `DataError` with file and line.
+        """Yield the line number and the columns of each row.
 
-        The first two are texts; so are the others, except in jsonl files, where they are the JSON values. If
-        `hashes` is given, the hash of the file is put into it (see `text_lines.lines`).
+        The first two columns are texts. Further columns are texts, too, except in jsonl files, where they are
+        JSON values of any type. If `hashes` is given, the hash of the file is put into it (see
+        `text_lines.lines`).
+
+        Raises:
+            DataError: if a row is malformed, or there is none; with file and line.
         """
         for problem in self._format_problems():
             raise DataError(problem)
@@ -139,7 +143,7 @@ class ColumnFile:
     def _fields(
         self, path: Path, hashes: Hashes | None
     ) -> Iterator[tuple[int, Sequence[str]]]:
-        """Yield the rows of any other file."""
+        """Yield the rows of a csv or tsv file, or of a file with `separator`."""
         rows = self._split_rows(path, hashes)
         if self.header:
             names = next(rows, (1, None))[1]
@@ -153,6 +157,7 @@ class ColumnFile:
             places = [int(column) for column in self.columns]
             width = max(places) + 1
             expected = f"{width} were expected"
+
         for line, row in rows:
             if len(row) < width or (self.header and len(row) > width):
                 raise DataError(
@@ -166,7 +171,7 @@ class ColumnFile:
     def _split_rows(
         self, path: Path, hashes: Hashes | None
     ) -> Iterator[tuple[int, Sequence[str]]]:
-        """Yield line and fields of each row, the header included."""
+        """Yield the line number and all fields of each row; the header is the first row."""
         numbered_lines = _without_blank_end(lines(path, self.encoding, hashes))
         if self._suffix == ".csv":
             yield from csv_rows(path, numbered_lines)
@@ -178,10 +183,10 @@ class ColumnFile:
 def _without_blank_end(
     numbered_lines: Iterable[tuple[int, str]],
 ) -> Iterator[tuple[int, str]]:
-    """Yield the lines without the empty ones at the end of the file."""
-    waiting = []
+    """Yield the numbered lines, except empty lines at the end of the file."""
+    pending = []
     for number, text in numbered_lines:
-        waiting.append((number, text))
+        pending.append((number, text))
         if text:
-            yield from waiting
-            waiting.clear()
+            yield from pending
+            pending.clear()

@@ -1,4 +1,4 @@
-"""Correlation of similarities with gold scores, and vectors that must be finite or not zero."""
+"""Correlation of similarities with gold scores, and checks for vectors that are zero or not finite."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_CONSTANT = 1e-9
-"""Range of cosines below which their differences are rounding errors; a usable encoder's range exceeds 1e-3."""
+_ROUNDING_RANGE = 1e-9
+"""Largest range (maximum minus minimum) of similarities that can be rounding errors alone.
+
+The cosines of a usable encoder have a range above 1e-3.
+"""
 
 
 @attrs.frozen
 class Correlation:
-    """Correlations x 100, with a note."""
+    """Spearman's and Pearson's correlation x 100, with a note for the score."""
 
     spearman: float
     pearson: float
@@ -32,17 +35,17 @@ class Correlation:
 
 
 def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
-    """Return the vectors of a list, a row for each text; raises `RunError` if one is not finite or is zero."""
+    """Return the vectors of the list `name`, one row per text; raises `RunError` if one is zero or not finite."""
     return require_nonzero(vectors[name], vectors.lists[name].both)
 
 
 def require_nonzero(
     vectors: NDArray[np.float32], texts: Sequence[str]
 ) -> NDArray[np.float32]:
-    """Return the vectors of texts, a row for each; raises `RunError` if one is not finite or is zero.
+    """Return `vectors`, which has one row per text, as an array of finite numbers.
 
-    The message has the sentence. An encoder that fails on a sentence gives it a zero vector, which a
-    classifier's score would not show.
+    Raises `RunError`, with the text, if a vector is zero or not finite. A zero vector comes from an encoder that
+    fails on a text; the score of a classifier would not show it.
     """
     import numpy as np
 
@@ -63,7 +66,7 @@ def zero_vectors(vectors: NDArray[np.float32]) -> int:
 
 
 def zero_notes(vectors: NDArray[np.float32], texts: Sequence[str]) -> list[str]:
-    """Return a note for the protocol on zero vectors, whose cosine counts as 0; none without zero vectors."""
+    """Return a list with a note that counts zero vectors, whose cosine is taken as 0; empty if there are none."""
     import numpy as np
 
     zeros = zero_vectors(vectors)
@@ -75,7 +78,7 @@ def zero_notes(vectors: NDArray[np.float32], texts: Sequence[str]) -> list[str]:
 
 
 def require_varied(scores: Sequence[float], file: object) -> None:
-    """Raise `DataError` if no correlation with these gold scores is defined."""
+    """Raise `DataError` unless a correlation with these gold scores is defined: they must not be all equal."""
     if len(scores) < 2 or min(scores) == max(scores):
         raise DataError(
             f"found {len(scores)} scored pairs with {len(set(scores))} different scores, but a correlation "
@@ -85,7 +88,7 @@ def require_varied(scores: Sequence[float], file: object) -> None:
 
 
 def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Correlation:
-    """Return Spearman's and Pearson's correlation x 100; 0 with a note if all similarities are equal."""
+    """Return Spearman's and Pearson's correlation x 100; both are 0, with a note, for equal similarities."""
     from scipy import stats
 
     if _is_constant(similarities):
@@ -108,9 +111,10 @@ def correlation_score(
     zeros: Sequence[str] = (),
     clusters: NDArray[np.int64] | None = None,
 ) -> Score:
-    """Return the score of Spearman's correlation, with gold scores and similarities as its items.
+    """Return Spearman's correlation as a score, whose items are the gold scores and the similarities.
 
-    `zeros` are notes on zero vectors. `clusters` numbers the pairs by what they were drawn from.
+    `zeros` are notes on zero vectors. `clusters` has a number per pair; pairs that were drawn together, such as
+    from one passage, have the same number.
     """
     import numpy as np
 
@@ -132,7 +136,7 @@ def correlation_score(
 
 
 def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the similarities, or zeros if they differ by rounding errors only (their score is 0)."""
+    """Return the similarities; if they differ by rounding errors only, return zeros, as their score is 0."""
     import numpy as np
 
     if _is_constant(similarities):
@@ -141,4 +145,4 @@ def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _is_constant(similarities: NDArray[np.float64]) -> bool:
-    return float(similarities.max() - similarities.min()) <= _CONSTANT
+    return float(similarities.max() - similarities.min()) <= _ROUNDING_RANGE

@@ -1,4 +1,4 @@
-"""The data directory of an evaluator, and the files of tasks in it."""
+"""The data directory of an evaluator, and the files of its tasks in that directory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from sentbed_evaluators.text_lines import Hashes
 
 @attrs.frozen
 class TaskFiles:
-    """The paths of a suite's files by task, whether they exist or not."""
+    """The paths of the files of a suite's tasks; a file need not exist."""
 
     collection: str
-    """Name of the data in `sentbed data get`."""
+    """Name of the collection that `sentbed data get` downloads."""
     root: Path
+    """Directory that holds all files."""
     by_task: Mapping[str, tuple[Path, ...]]
 
     def __getitem__(self, task: str) -> tuple[Path, ...]:
@@ -31,7 +32,7 @@ class TaskFiles:
         return self.by_task[task]
 
     def missing(self, tasks: Iterable[str]) -> dict[str, str]:
-        """Return the message of each of these tasks that lacks a file; unknown ones lack none."""
+        """Return, by task, a message for each of these tasks that lacks a file; unknown tasks have no message."""
         messages = {}
         present = ""
         for task in tasks:
@@ -61,16 +62,16 @@ class TaskFiles:
 
 
 def _first_names(names: Sequence[str]) -> str:
-    """Return one or two names, or the first and the number of the others."""
+    """Return all names if there are one or two, otherwise the first name and the number of the others."""
     if len(names) > 2:
         return f"`{names[0]}` and {len(names) - 1} more"
     return " and ".join(f"`{name}`" for name in names)
 
 
 def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
-    """Return the SHA-256 over files and their names; for a single file, its own SHA-256.
+    """Return one SHA-256 over the names and contents of files; for a single file, the SHA-256 of the file.
 
-    `hashes` has the hashes of the files, where they are already computed.
+    `hashes` has the SHA-256 of each file; if it is not given, the files are read.
     """
     hashes = hashes or {file: sha256(file) for file in files}
     if len(files) == 1:
@@ -82,9 +83,10 @@ def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
 
 
 def data_directory(data_dir: str | None, holds: str, name: str) -> Path:
-    """Return the directory `data_dir`, or the one in `SENTBED_DATA`; raises `DataError` if neither is set.
+    """Return the directory `data_dir`, by default that in `SENTBED_DATA`; raises `DataError` if neither is set.
 
-    For the message, `holds` is a folder in it, and `name` is its name in `sentbed data get`.
+    The error's message names `holds`, a folder of the data directory, and `name`, the collection that
+    `sentbed data get` downloads into that folder.
     """
     base = locate(data_dir) if data_dir is not None else data_root()
     if base is None:
@@ -102,9 +104,10 @@ def find_root(
     what: str,
     name: str,
 ) -> Path:
-    """Return the first of `places` below the data directory that has one of `entries`, files or folders.
+    """Return the first of `places` below the data directory that has one of the files or folders `entries`.
 
-    `what` describes them in a message. Raises `DataError` if no place has any.
+    Raises `DataError` if no place has any of them. The message describes the entries by `what`, and names the
+    collection `name` of `sentbed data get`.
     """
     base = data_directory(data_dir, places[0], name)
     entries = tuple(entries)

@@ -1,11 +1,12 @@
-"""Scores that say nothing about the encoder, and the fault that makes them meaningless.
+"""Detection of degenerate scores: scores that say nothing about the encoder. Each function returns the reason.
 
-- Predictions of a single class: every score of that classifier.
-- Vectors in nearly the same direction (`collapsed`): distances, as in alignment and uniformity, which are near
-  0 whatever the texts are. Ranks remain: tiny differences of cosines order pairs as well as large ones do.
-- Cosines that differ by rounding errors only (`equal_cosines`, `equal_vectors`): ranks as well, such as
-  correlations, and retrieved neighbours.
-- Anisotropy measures how similar all vectors are: for a collapsed encoder, too, it is meaningful.
+- If a classifier predicts a single class (`one_class`), all its scores are degenerate.
+- If all vectors point in nearly the same direction (`collapsed`), distances are near 0 whatever the texts are:
+  alignment and uniformity are degenerate. Correlations of ranks are not, since tiny differences of cosines order
+  pairs as well as large differences do.
+- If cosines differ by rounding errors only (`equal_cosines`, `equal_vectors`), correlations of ranks and
+  retrieved neighbours are degenerate, too.
+- Anisotropy is never degenerate: it measures how similar all vectors are.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SPAN = 1e-3
-"""Distance of cosines from 1 within which vectors have collapsed; a usable encoder exceeds it by far."""
+"""Vectors have collapsed if no cosine is further from 1. The cosines of a usable encoder are much further."""
+
 _ROUNDING = 1e-6
-"""Range of cosines of float32 vectors that can be rounding errors."""
+"""Largest difference between cosines of float32 vectors that can be a rounding error."""
 
 
 def one_class(
     predicted: NDArray[np.int64], folds: NDArray[np.int64] | None = None
 ) -> str:
-    """Return a reason if all predictions are of one class, in each of the `folds`; else an empty text."""
+    """Return a reason if all predictions are of one class, or all those of each fold; otherwise an empty text."""
     import numpy as np
 
     if folds is None:
@@ -34,11 +36,11 @@ def one_class(
         of_fold = predicted[folds == fold]
         if of_fold.min() != of_fold.max():
             return ""
-    return "the classifier found one class only"
+    return "the classifier predicts one class only"
 
 
 def equal_cosines(similarities: NDArray[np.float64]) -> str:
-    """Return a reason if cosines differ by rounding errors only, and so rank no pairs; else an empty text."""
+    """Return a reason if cosines differ by rounding errors only, so that they cannot rank pairs; else empty."""
     low, high = float(similarities.min()), float(similarities.max())
     if high - low > _ROUNDING:
         return ""
@@ -46,22 +48,23 @@ def equal_cosines(similarities: NDArray[np.float64]) -> str:
 
 
 def equal_vectors(vectors: NDArray[np.float32]) -> str:
-    """Return a reason if all vectors, none zero, are equal up to rounding; else an empty text."""
+    """Return a reason if all vectors are equal up to rounding; otherwise an empty text. No vector may be zero."""
     return _within(vectors, _ROUNDING)
 
 
 def collapsed(vectors: NDArray[np.float32]) -> str:
-    """Return a reason if all vectors, none zero, point into nearly the same direction; else an empty text.
+    """Return a reason if all vectors point in nearly the same direction; otherwise an empty text.
 
-    Distances between them are then meaningless: all are near 0, as if every pair were aligned.
+    Distances between such vectors are meaningless: all are near 0, as if every pair were aligned. No vector may
+    be zero.
     """
     return _within(vectors, _SPAN)
 
 
 def _within(vectors: NDArray[np.float32], span: float) -> str:
-    """Return a reason if no cosine with the mean direction is further from 1 than `span`.
+    """Return a reason if each vector's cosine with the mean direction is at least `1 - span`; else an empty text.
 
-    That is so if no two of the vectors have a cosine further from 1 than `span`.
+    This holds whenever the cosine of every two vectors is at least `1 - span`.
     """
     import numpy as np
 

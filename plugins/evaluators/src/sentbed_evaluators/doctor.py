@@ -10,6 +10,6 @@ OWNER = "sentbed-evaluators"
 
 
 def findings() -> Iterator[Finding]:
-    """Yield, for each group of libraries, whether they are installed in suitable versions."""
+    """Yield a finding for each group of libraries: whether all are installed in suitable versions."""
     yield packages("evaluators", "classifiers", OWNER, ("scikit-learn", "scipy"))
     yield packages("evaluators", "mteb", OWNER, ("mteb",), "mteb")

@@ -1,4 +1,4 @@
-"""The cost of encoding a text: time, operations, passes, tokens, memory, parameters."""
+"""The evaluator `encoding-cost`: time, operations, passes, tokens, memory and parameters of encoding texts."""
 
 from __future__ import annotations
 
@@ -37,29 +37,32 @@ if TYPE_CHECKING:
 class EncodingCost(Evaluator):
     """Cost of encoding the texts of another evaluation, as columns beside a study's scores.
 
-    A sample of its distinct texts is encoded on its own, with the `max_length` of the recipe and the prompts
-    that the texts have in that evaluation; no vector comes from the cache or from a pass that cells of a study
-    share. These scores are counts, and equal on all machines with equal batches:
+    A sample of the distinct texts of that evaluation is encoded separately, with the `max_length` of the recipe
+    and the prompts that the texts have in that evaluation. No vector is taken from the cache, or from a pass that
+    several cells of a study share. The following scores are counts; on all machines that form the same batches,
+    they are equal:
 
-    - `passes`: passes through the backbone per text. Every prompt is a pass, and so is an auxiliary one.
-    - `tokens`: computed tokens per text, special tokens and template included, padding left out. A prefix
-      that all texts of the sample share is computed once, where the backbone can do that.
-    - `tokens-unshared`: the same, with the shared prefix in every text.
-    - `padding`: padding tokens per text.
-    - `operations`: billions of floating-point operations per text, two per multiply-add, of matrix products
-      and attention as they are computed, with padding, shared prefixes and additional passes. Only on
-      PyTorch, in one process and without a compiler.
-    - `memory`: MiB of the weights and of the largest set of tensors that live at one time in a pass. A second
-      copy of the weights and the memory of libraries are left out; the evaluator `memory` includes them.
-      Only where `operations` are counted.
-    - `parameters`: millions, including those of layers that are not run.
+    - `passes`: number of passes through the backbone per text. Each prompt of an encoder takes one pass, and an
+      auxiliary prompt takes another.
+    - `tokens`: number of computed tokens per text, with special tokens and template, without padding. If all
+      texts of the sample share a prefix and the backbone can compute it once, it counts once.
+    - `tokens-unshared`: the same number if the shared prefix were computed with every text.
+    - `padding`: number of padding tokens per text.
+    - `operations`: billions of floating-point operations per text, two per multiply-add, in matrix products and
+      attention. Padding and additional passes are included, and a shared prefix counts once. The score exists
+      only on PyTorch, in one process and without a compiler.
+    - `memory`: MiB of the weights and of the largest set of tensors that exist at one time in a pass. A second
+      copy of the weights and the memory of libraries are left out; the evaluator `memory` includes them. The
+      score exists only where `operations` does.
+    - `parameters`: millions of parameters, including those of layers that are not run.
 
-    These scores are times on one machine, which the protocol describes, from strings to vectors in memory. Each
-    is the shortest of `repeats` passes, since other programs can only add to it:
+    The following scores are times, from strings to vectors in memory. They hold for one machine, which the
+    protocol describes. Each is the shortest of `repeats` passes, since other programs can only make a pass
+    longer:
 
-    - `seconds`: per 1,000 texts.
-    - `processor-seconds`: of all threads of the process, per 1,000 texts; hardly affected by other programs.
-      Only on a CPU, and then before `seconds`.
+    - `seconds`: time per 1,000 texts.
+    - `processor-seconds`: processor time of all threads of the process per 1,000 texts, which other programs
+      hardly affect. The score exists only on a CPU, and then it is before `seconds`.
 
     `primary` is minus the seconds.
     """
@@ -67,16 +70,17 @@ class EncodingCost(Evaluator):
     name: ClassVar[str] = "encoding-cost"
 
     texts: Evaluator
-    """Evaluator whose texts are encoded, such as `{ use = "senteval-sts", tasks = ["STSB-dev"] }`; nothing is
-    scored. It must be one that prepares lists of texts."""
+    """Evaluator whose texts are encoded, such as `{ use = "senteval-sts", tasks = ["STSB-dev"] }`. Its scores are
+    not computed. It must be an evaluator that prepares lists of texts."""
     sample: int = attrs.field(default=512, validator=ge(1))
-    """Number of texts, evenly spaced in the sorted list of distinct ones; all of them if there are fewer."""
+    """Number of texts to encode, evenly spaced in the sorted list of distinct texts. If there are fewer texts,
+    all are encoded."""
     repeats: int = attrs.field(default=3, validator=ge(1))
-    """Number of timed passes, after one that is counted."""
+    """Number of timed passes over the sample. One untimed pass precedes them, in which batches are counted."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether the data of `texts` is development data."""
+        """The evaluator's traits. It is for development if the evaluator `texts` is."""
         return EvaluatorTraits(
             development=self.texts.traits.development, reads=ALL_OUTPUTS
         )
@@ -86,11 +90,11 @@ class EncodingCost(Evaluator):
         return self.texts.files()
 
     def prepare(self) -> DrivesEncoder:
-        """Read the data of `texts`.
+        """Read the data of the evaluator `texts`.
 
         Raises:
-            DataError: if it cannot be used.
-            RunError: if it prepares no lists of texts.
+            DataError: if its data is missing or malformed, or has no text.
+            RunError: if it drives the encoder itself and prepares no lists of texts.
         """
         prepared = self.texts.prepare()
         if not isinstance(prepared, Prepared):
@@ -98,6 +102,7 @@ class EncodingCost(Evaluator):
                 f"`{self.name}` measures the texts of `{self.texts.name}`, which drives the encoder itself "
                 'and names none; set `texts` to another evaluator, such as `{ use = "senteval-sts" }`'
             )
+
         tasks: dict[str, TextTask] = {}
         for texts in prepared.lists.values():
             task = attrs.evolve(texts.task, type=texts.task.type or self.texts.name)
@@ -108,6 +113,7 @@ class EncodingCost(Evaluator):
             raise DataError(
                 f"`{self.texts.name}` has no texts to encode; set `texts` to another evaluator"
             )
+
         count = min(self.sample, len(distinct))
         sample = [distinct[place * len(distinct) // count] for place in range(count)]
         task_of_text = {text: tasks[text] for text in sample}
@@ -118,7 +124,7 @@ class EncodingCost(Evaluator):
     def _evaluate(
         self, encoder: TextEncoder, task_of_text: Mapping[str, TextTask]
     ) -> Evaluation:
-        """Count and time the passes.
+        """Encode the sample, count batches and operations, and time the passes.
 
         Raises:
             RunError: if the encoder does not let its batches be counted.
@@ -129,33 +135,36 @@ class EncodingCost(Evaluator):
             counting_encoders.append(_CountingEncoder(placed))
             return counting_encoders[-1]
 
-        if (alone := encoder.through(count)) is None:
+        counted_encoder = encoder.through(count)
+        if counted_encoder is None:
             raise RunError(
                 f"`{self.name}` needs an encoder whose batches it can see (`through`); measure it as an "
                 "encoder of a recipe"
             )
+
         texts = list(task_of_text)
         for text_task in dict.fromkeys(task_of_text.values()):
-            # The protocol says which prompts the texts had.
+            # The encoder notes each prompt that it chooses, for the protocol.
             encoder.for_task(text_task)
-        encode = partial(_encode, _by_prompt(alone, task_of_text))
-        # The first pass is not timed: kernels are chosen in it, shapes compiled, weights copied.
+        encode = partial(_encode, _by_prompt(counted_encoder, task_of_text))
+
+        # The first pass is not timed: in it, kernels are chosen, shapes compiled and weights copied.
         encode()
         (counting,) = counting_encoders
-        counts = counting.tally.over(len(texts))
+        counts = counting.tally.per_text(len(texts))
         encoder.progress(self.name, 1, self.repeats + 2)
+
         computed = list(_computed(counting, encode, encoder.machine, len(texts)))
         encoder.progress(self.name, 2, self.repeats + 2)
+
         seconds, processor_seconds = [], []
-        for done in range(self.repeats):
+        for repeat in range(self.repeats):
             counting.forget_prefix()
-            start, processor_start = time.perf_counter(), time.process_time()
-            encode()
-            elapsed = time.perf_counter() - start
-            processor_time = time.process_time() - processor_start
+            elapsed, processor_time = _timed(encode)
             seconds.append(1000 * elapsed / len(texts))
             processor_seconds.append(1000 * processor_time / len(texts))
-            encoder.progress(self.name, done + 3, self.repeats + 2)
+            encoder.progress(self.name, repeat + 3, self.repeats + 2)
+
         counted = {
             "id": self.name,
             "texts": self.texts.name,
@@ -180,7 +189,7 @@ class EncodingCost(Evaluator):
 def _by_prompt(
     encoder: TextEncoder, task_of_text: Mapping[str, TextTask]
 ) -> list[tuple[TextEncoder, list[str]]]:
-    """Return the encoder with the prompt of each task, and the texts that have it."""
+    """Return the texts by their prompt: for each prompt, an encoder that uses it, and the texts that have it."""
     tasks = dict.fromkeys(task_of_text.values())
     encoders = {task: encoder.for_task(task) for task in tasks}
     texts_of: dict[int, tuple[TextEncoder, list[str]]] = {}
@@ -199,65 +208,77 @@ def _encode(parts: Sequence[tuple[TextEncoder, Sequence[str]]]) -> None:
             encoder.encode(texts)
 
 
+def _timed(encode: Callable[[], object]) -> tuple[float, float]:
+    """Call `encode`; return the elapsed seconds, and the seconds of processor time."""
+    start, processor_start = time.perf_counter(), time.process_time()
+    encode()
+    elapsed = time.perf_counter() - start
+    return elapsed, time.process_time() - processor_start
+
+
 def _computed(
     counting: _CountingEncoder,
     encode: Callable[[], object],
     machine: Mapping[str, Any],
     texts: int,
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield operations, memory and parameters with their units, as far as PyTorch reports them."""
+    """Yield name, unit and value of operations, memory and parameters, as far as PyTorch can count them."""
     if counting.module is None:
         return
-    from sentbed_evaluators._torch import counted_pass
+    from sentbed_evaluators._torch.pass_cost import (
+        parameters,
+        pass_cost,
+        weight_bytes,
+    )
 
     # With several processes, only the rows of this one would be counted.
     if machine.get("processes", 1) == 1:
         counting.forget_prefix()
-        counts = counted_pass.counted(encode)
-        # Other engines run the module by functions of their own.
-        if counts.operations:
-            memory = counted_pass.weight_bytes(counting.module) + counts.peak
-            yield "operations", "GFLOP", counts.operations / 1e9 / texts
+        cost = pass_cost(encode)
+        # An engine that does not run the module with PyTorch has no operations that can be counted.
+        if cost.operations:
+            memory = weight_bytes(counting.module) + cost.peak_bytes
+            yield "operations", "GFLOP", cost.operations / 1e9 / texts
             yield "memory", "MiB", memory / 2**20
-    yield "parameters", "millions", counted_pass.parameters(counting.module) / 1e6
+
+    yield "parameters", "millions", parameters(counting.module) / 1e6
 
 
 @attrs.define
 class _Tally:
-    """Counts over the batches that an engine has encoded."""
+    """Numbers of rows and tokens in the batches that an engine has encoded."""
 
     rows: int = 0
     tokens: int = 0
-    """Tokens without padding and without the shared prefix."""
-    prefixes: int = 0
-    """Tokens of the shared prefixes, each computed once."""
-    repeated: int = 0
-    """Tokens of the shared prefixes, in every row."""
+    """Tokens, except padding and shared prefixes."""
+    prefix_tokens: int = 0
+    """Tokens of the shared prefixes, each of which is computed once."""
+    repeated_prefix_tokens: int = 0
+    """Tokens of the shared prefixes if they were computed for every row."""
     padding: int = 0
 
-    def over(self, texts: int) -> dict[str, float]:
-        """Return the counts per text, for `texts` texts."""
+    def per_text(self, texts: int) -> dict[str, float]:
+        """Return the scores that follow from the counts, divided by the number of texts."""
         return {
             "passes": self.rows / texts,
-            "tokens": (self.tokens + self.prefixes) / texts,
-            "tokens-unshared": (self.tokens + self.repeated) / texts,
+            "tokens": (self.tokens + self.prefix_tokens) / texts,
+            "tokens-unshared": (self.tokens + self.repeated_prefix_tokens) / texts,
             "padding": self.padding / texts,
         }
 
 
 class _CountingEncoder(PlacedEncoder):
-    """A placed encoder that counts the batches that it encodes."""
+    """A placed encoder that counts the rows and tokens of the batches that it encodes."""
 
     def __init__(self, placed: PlacedEncoder) -> None:
         self.placed, self.tally = placed, _Tally()
         self.width, self.shares_prefix = placed.width, placed.shares_prefix
         self.asynchronous, self.module = placed.asynchronous, placed.module
-        self.last: NDArray[np.int64] | None = None
-        """The prefix of the batch before."""
-        self.first: TokenBatch | None = None
-        """The first batch."""
+        self.last_prefix: NDArray[np.int64] | None = None
+        """Shared prefix of the previous batch."""
+        self.first_batch: TokenBatch | None = None
         self.gives_tokens = False
-        """Whether vectors of tokens were asked for."""
+        """Whether a vector for each token was computed, instead of a vector for each text."""
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         return next(self.encode_batches([batch]))
@@ -275,7 +296,7 @@ class _CountingEncoder(PlacedEncoder):
         return self.placed.plan(lengths)
 
     def _count(self, batch: TokenBatch) -> TokenBatch:
-        """Count a batch and return it."""
+        """Add a batch to the tally, and return the batch."""
         import numpy as np
 
         tally, rows = self.tally, len(batch.input_ids)
@@ -290,29 +311,37 @@ class _CountingEncoder(PlacedEncoder):
             tally.padding += size - tokens
 
         if batch.prefix is not None:
-            if self.last is None or not np.array_equal(self.last, batch.prefix):
-                tally.prefixes += len(batch.prefix)
-            tally.repeated += rows * len(batch.prefix)
-        self.first, self.last = self.first or batch, batch.prefix
+            last = self.last_prefix
+            if last is None or not np.array_equal(last, batch.prefix):
+                tally.prefix_tokens += len(batch.prefix)
+            tally.repeated_prefix_tokens += rows * len(batch.prefix)
+
+        self.last_prefix = batch.prefix
+        if self.first_batch is None:
+            self.first_batch = batch
         return batch
 
     def forget_prefix(self) -> None:
-        """Make the engine drop the states of the prefix, by encoding with a prefix that is a token shorter."""
+        """Make the engine drop the states of the shared prefix that it has stored.
+
+        It drops them because the first batch is encoded once more with a prefix that is one token shorter.
+        """
         import numpy as np
 
-        if (batch := self.first) is None or batch.prefix is None:
+        batch = self.first_batch
+        if batch is None or batch.prefix is None:
             return
-        last = np.full((len(batch.input_ids), 1), batch.prefix[-1])
+        last_token = np.full((len(batch.input_ids), 1), batch.prefix[-1])
         mask = batch.attention_mask
         if mask is not None:
-            mask = np.concatenate([np.ones_like(last), mask], axis=1)
-        shorter = attrs.evolve(
+            mask = np.concatenate([np.ones_like(last_token), mask], axis=1)
+        batch_with_shorter_prefix = attrs.evolve(
             batch,
-            input_ids=np.concatenate([last, batch.input_ids], axis=1),
+            input_ids=np.concatenate([last_token, batch.input_ids], axis=1),
             attention_mask=mask,
             prefix=batch.prefix[:-1],
         )
         if self.gives_tokens:
-            self.placed.encode_tokens(shorter)
+            self.placed.encode_tokens(batch_with_shorter_prefix)
         else:
-            self.placed.encode(shorter)
+            self.placed.encode(batch_with_shorter_prefix)

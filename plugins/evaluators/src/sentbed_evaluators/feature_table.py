@@ -1,4 +1,4 @@
-"""The features of a classifier's examples, in memory or, if large, in a file."""
+"""The table of a classifier's features: in memory or, if it is large, a memory-mapped file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IN_MEMORY = 1 << 30
-"""Bytes above which the table is a file: MNLI's table has 6.4 GB at width 1024, and a step needs only one
-batch."""
+"""Largest table, in bytes, that is kept in memory. MNLI's table has 6.4 GB at width 1024, of which a training
+step needs only one batch."""
 
 _BLOCK = 4096
 
@@ -28,10 +28,14 @@ def feature_table(
     directory: Path,
     kind: PairFeatures = "infersent",
 ) -> NDArray[np.float32]:
-    """Return the features of examples, whose sentences are given by their row numbers in `vectors`.
+    """Return the features of examples, one row per example.
 
-    One side gives the vectors themselves, `(n, width)`; two give the features of pairs. A table of more than
-    `IN_MEMORY` bytes is a file in `directory`. Raises `RunError` if there is no room for it.
+    A side has, for each example, the row of its sentence in `vectors`. With one side, the features are the
+    vectors, `(n, width)`; with two, they are the features of pairs. A table of more than `IN_MEMORY` bytes is a
+    file in `directory`.
+
+    Raises:
+        RunError: if the disk has no room for the file.
     """
     import numpy as np
 
@@ -44,7 +48,7 @@ def feature_table(
     if size <= IN_MEMORY:
         table = np.empty(shape, np.float32)
     else:
-        # A memory map on a full disk would kill the process without a message.
+        # Writing to a memory map on a full disk would kill the process without a message.
         free = shutil.disk_usage(directory).free
         if size > free:
             raise RunError(

@@ -64,27 +64,27 @@ _DEFAULT_TASK = "STSB"
 class Geometry(Evaluator):
     """Alignment of positive pairs, uniformity and anisotropy of all sentences.
 
-    Lower is better for all. They are not multiplied by 100.
+    For alignment and uniformity, lower is better. No measure is multiplied by 100.
 
-    Alignment and uniformity use L2-normalised embeddings. Wang & Isola (2020, section 4.1) and SimCSE
-    square the distances; Sentence-T5 does not. The numbers are not comparable, so each has its convention as
-    protocol id.
+    Alignment and uniformity use distances of L2-normalised embeddings. Wang & Isola (2020, section 4.1) and
+    SimCSE square the distances; Sentence-T5 does not. Numbers of the two conventions are not comparable, so the
+    convention is the protocol id of a score.
 
-    Alignment is the mean over the positive pairs: those with a gold score above `threshold`, or the aligned
-    ones of `parallel` files. Uniformity is over all unordered pairs of different positions in the list of all
-    sentences (first sides, then second sides), a sentence that occurs twice counting twice. Memory grows with
-    the number of sentences, not with its square. A `second` encoder encodes the second sides.
+    Alignment is the mean distance over the positive pairs: the pairs with a gold score above `threshold`, or the
+    aligned pairs of `parallel` files. Uniformity is computed over all pairs of sentences in one list, which has
+    the first sides and then the second sides; a sentence that occurs twice counts twice. Memory grows with the
+    number of sentences, not with its square. A `second` encoder encodes the second sides.
 
-    Anisotropy is two numbers over the same list, with their own protocol id: `anisotropy`, the mean
-    cosine of the pairs that uniformity is over (Ethayarajh 2019, of all pairs instead of a sample), and
-    `top-singular-share`, s_1^2 / sum s_i^2 of the singular values of the embedding matrix, neither centred
-    nor normalised: 1 if all vectors are on one line.
+    Anisotropy is two scores with a protocol id of their own. `anisotropy` is the mean cosine over the same pairs
+    as uniformity (Ethayarajh 2019, but over all pairs instead of a sample). `top-singular-share` is
+    s_1^2 / sum s_i^2, where s_i are the singular values of the embedding matrix, neither centred nor normalised;
+    it is 1 if all vectors are on one line.
 
-    Alignment can be resampled. The others cannot: they are over pairs of sentences, and a sentence drawn
-    twice would form a pair with itself.
+    Confidence intervals exist for alignment only, by resampling of its pairs. In a resample of sentences, which
+    the other measures would need, a sentence that is drawn twice would form a pair with itself.
 
-    `primary` is -(alignment + uniformity) under the first of `protocols`, without a term that is not
-    measured; if neither is, it is minus the mean cosine.
+    `primary` is -(alignment + uniformity) under the first of `protocols`; if only one of the two is measured, it
+    is minus that one, and if neither is, minus the mean cosine.
     """
 
     name: ClassVar[str] = "geometry"
@@ -92,13 +92,14 @@ class Geometry(Evaluator):
     path: FilePath | None = None
     """File of scored pairs, read as by `sts`; default: a task of the SentEval directory."""
     parallel: tuple[FilePath, FilePath] | None = None
-    """Instead of `path`: two text files, one sentence per line, in which equal lines are translations of each
-    other; the sentences of the first file are the first sides."""
+    """Instead of `path`: two text files with one sentence per line, in which line n of one is the translation of
+    line n of the other. The first file has the first sides of the pairs."""
     pairs: int = 1000
-    """For `parallel`: number of first lines to use; 1,000 in the appendix of the translation-pairs paper."""
+    """For `parallel`: number of lines to use, from the first on. The appendix of the translation-pairs paper uses
+    1,000."""
     positives: int = 250
-    """For `parallel`: number of first pairs that stay aligned; each other pair gets its second side from a
-    random other line after these."""
+    """For `parallel`: number of pairs, from the first on, that stay aligned. Each further pair gets its second
+    side from another line, which is drawn at random from the lines after the aligned ones."""
     seed: int = 0
     """For `parallel`: seed of the random lines."""
     task: str | None = None
@@ -106,10 +107,11 @@ class Geometry(Evaluator):
     the task of `senteval-sts` that has the pairs (default: `STSB`, the test split; for curves in training,
     use `STSB-dev`)."""
     split: Literal["train", "dev", "test"] | None = None
-    """With `path` or `parallel`, their split, for the protocol; checkpoints are chosen on `dev` or `train`
-    only. Default: not stated."""
+    """With `path` or `parallel`: the split to which the files belong, for the protocol. Only on `dev` or `train`
+    can a checkpoint be chosen. Default: not stated."""
     data_dir: FilePath | None = None
-    """SentEval's `downstream` directory or one above it, if no file is given; default: `SENTBED_DATA`."""
+    """Without `path` and `parallel`: SentEval's `downstream` directory or one above it; default:
+    `SENTBED_DATA`."""
     columns: tuple[str, str, str] = ("sentence1", "sentence2", "score")
     """First sentence, second sentence and score in `path`: names, or positions with `header = false`."""
     header: bool = True
@@ -125,13 +127,13 @@ class Geometry(Evaluator):
     measures: tuple[Measure, ...] = ("alignment", "uniformity")
     """Measures to compute, among `alignment`, `uniformity` and `anisotropy`."""
     check_sizes: bool = True
-    """Whether a task of SentEval is refused if its files have other numbers of pairs than published."""
+    """For a task of SentEval: whether other numbers of pairs than published are an error."""
     whitening: Whitening | None = None
-    """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
+    """Whitening of the vectors before they are scored; `{}` keeps all components. Default: no whitening."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether the pairs are a development or training task of SentEval, or files declared as such."""
+        """The evaluator's traits. It is for development if the task, or `split`, is no test set."""
         development = self.task in DEVELOPMENT
         if self.path is not None or self.parallel is not None:
             development = self.split in ("train", "dev")
@@ -170,13 +172,18 @@ class Geometry(Evaluator):
             yield str(error)
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of SentEval's task, if no field names files."""
+        """Yield the files of SentEval's task, unless `path` or `parallel` is set."""
         task = self.task or _DEFAULT_TASK
         if self.path is None and self.parallel is None and task in TASKS:
             yield from find_files(self.data_dir).by_task[task]
 
     def prepare(self) -> Prepared:
-        """Read the pairs; raises `DataError`, with file and line, also if no pair is positive."""
+        """Read the pairs.
+
+        Raises:
+            DataError: if a file is malformed, with file and line; or if alignment is to be measured and no pair
+                is positive.
+        """
         pairs = self._read()
         texts = {"pairs": Texts(pairs.first, pairs.second)}
         prepared = Prepared(
@@ -221,7 +228,7 @@ class Geometry(Evaluator):
     def _anisotropy(
         self, pairs: GeometryPairs, vectors: NDArray[np.float32]
     ) -> Iterator[Score]:
-        """Yield the two scores of anisotropy, if they are asked for."""
+        """Yield the two scores of anisotropy, if `measures` has `anisotropy`."""
         if "anisotropy" not in self.measures:
             return
         score = partial(Score, pairs.task, direction="none")

@@ -1,4 +1,4 @@
-"""Measures of an embedding space, all in float64 and with memory independent of the number of rows."""
+"""Measures of an embedding space, computed in float64 and in blocks of rows, to save memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BLOCK = 1024
 def distances(
     vectors: Rows, positive: Sequence[int], offset: int, *, squared: bool
 ) -> NDArray[np.float64]:
-    """Return the distance of rows `i` and `offset + i` for each `i` in `positive`, after L2 normalisation.
+    """Return the distance between rows `i` and `offset + i`, L2-normalised, for each `i` in `positive`.
 
-    With `squared`, its square.
+    With `squared`, return the squared distances.
     """
     import numpy as np
 
@@ -33,10 +33,10 @@ def distances(
 
 
 def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:
-    """Return log E exp(-2 d) over all row pairs i < j, computed in blocks of `block` rows.
+    """Return log E exp(-2 d) over all pairs of rows i < j, computed in blocks of `block` rows.
 
-    `d` is the distance of the L2-normalised rows, at most 2, or with `squared` its square, at most 4. So the
-    terms lie in [exp(-8), 1], and their plain sum in float64 neither overflows nor vanishes.
+    `d` is the distance of the L2-normalised rows, which is at most 2, or with `squared` its square, at most 4.
+    The terms are therefore in [exp(-8), 1], and their sum in float64 neither overflows nor vanishes.
     """
     import numpy as np
 
@@ -57,9 +57,10 @@ def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:
 
 
 def mean_cosine(vectors: Rows) -> float:
-    """Return the mean cosine over all row pairs i < j (Ethayarajh 2019).
+    """Return the mean cosine over all pairs of rows i < j (Ethayarajh 2019).
 
-    It follows from the sum of all unit rows, whose squared norm is n plus twice the sum of the cosines.
+    It is computed from the sum of all unit rows: the squared norm of that sum is the number of rows plus twice
+    the sum of the cosines.
     """
     import numpy as np
 
@@ -72,9 +73,10 @@ def mean_cosine(vectors: Rows) -> float:
 
 
 def top_singular_share(vectors: Rows) -> float:
-    """Return s_1^2 / sum s_i^2 of the matrix, neither centred nor normalised.
+    """Return s_1^2 / sum s_i^2, where s_i are the singular values of the matrix, neither centred nor normalised.
 
-    It is in [1 / min(rows, width), 1]. The squares are the eigenvalues of the Gram matrix `(width, width)`.
+    The value is in [1 / min(rows, width), 1]. The squares are computed as the eigenvalues of the Gram matrix
+    `(width, width)`.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Sentence pairs for measures of geometry, some of them positive."""
+"""Sentence pairs for alignment and uniformity: from line-aligned files, scored pairs or tasks of SentEval."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sentbed_evaluators.text_lines import Hashes
 
 @attrs.frozen
 class GeometryPairs:
-    """Pairs of sentences, some of them positive."""
+    """Pairs of sentences, of which some are positive."""
 
     task: str
     first: Sequence[str]
     second: Sequence[str]
     positive: Sequence[int]
-    """Indices of the pairs that count for alignment."""
+    """Indices of the positive pairs, over which alignment is computed."""
     protocol: Mapping[str, Any]
-    """Description of the pairs, for the protocol."""
+    """Description of the pairs, for the protocol of a score."""
 
     @property
     def positive_texts(self) -> list[tuple[str, str]]:
@@ -36,7 +36,7 @@ class GeometryPairs:
 def of_parallel_files(
     files: ParallelFiles, task: str | None, split: str | None
 ) -> GeometryPairs:
-    """Read line-aligned files; the aligned lines are the positive pairs."""
+    """Read two line-aligned files; the pairs of aligned lines are positive."""
     hashes: Hashes = {}
     first, second = files.read(hashes)
     protocol = {
@@ -72,7 +72,10 @@ def of_senteval(
 def _scored(
     task: str, pairs: ScoredPairs, threshold: float, data: Mapping[str, Any]
 ) -> GeometryPairs:
-    """Return scored pairs with their positives; `data` describes them in the protocol."""
+    """Return scored pairs, of which those with a score above `threshold` are positive.
+
+    `data` describes the pairs in the protocol.
+    """
     positive = []
     for index, score in enumerate(pairs.scores):
         if score > threshold:

@@ -1,4 +1,4 @@
-"""The files of GLUE: their paths and contents."""
+"""The files of GLUE's nine tasks: where they are, and a strict reader."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ class Task:
 
     folder: str
     texts: tuple[str, ...]
-    """Columns of the sentence or of both sentences: names in the header, or positions from 0 without a header."""
+    """Columns of the one or two sentences: names in the header or, if there is none, positions from 0."""
     label: str
-    """Column of the class or score."""
+    """Column of the class or of the score: a name or a position."""
     classes: tuple[str, ...]
-    """Labels, in the order of their numbers; empty if the task has scores from 0 to 5 instead."""
+    """Labels, in the order of their class numbers; empty if the task has scores from 0 to 5 instead."""
     sizes: tuple[tuple[int, int], ...]
-    """Rows of the training and of the development set in each release in use."""
+    """Numbers of training and development rows, one pair for each release that is in use."""
     dev: str = "dev.tsv"
     header: bool = True
     broken_rows: bool = False
-    """Whether the published file has rows with too few fields (a line end inside a question); they are skipped,
-    as is usual."""
+    """Whether the published file has rows with too few fields, since a question contains a line end. Such rows
+    are skipped, as is usual."""
 
     def path(self, split: Split) -> str:
         """Return the path of a split's file, relative to the directory of GLUE."""
-        return f"{self.folder}/{'train.tsv' if split == 'train' else self.dev}"
+        file = "train.tsv" if split == "train" else self.dev
+        return f"{self.folder}/{file}"
 
 
 def _mnli(dev: str, size: int) -> Task:
+    """Return the layout of MNLI with one of its two development sets, and the number of rows of that set."""
     classes = ("contradiction", "entailment", "neutral")
     return Task(
         "MNLI",
@@ -80,35 +82,36 @@ TASKS: dict[str, Task] = {
         "RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT, ((2_490, 277),)
     ),
 }
-"""The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. QNLI is its second release."""
+"""The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. QNLI's sizes are those of its second
+release."""
 
 ROOTS = ("glue", "GLUE", "glue_data", ".")
-"""Possible paths of the tasks' folders, relative to the data directory."""
+"""Directories, relative to the data directory, in which the folders of the tasks are looked for."""
 
 _FOLDERS = tuple(dict.fromkeys(task.folder for task in TASKS.values()))
 
 
 @attrs.frozen
 class Rows:
-    """The rows of a file, in its order."""
+    """The rows of a file, in the order of the file."""
 
     sides: tuple[tuple[str, ...], ...]
-    """The sentences; for pairs, the first and the second sentences."""
+    """One tuple of all sentences; for pairs, one of all first and one of all second sentences."""
     labels: tuple[int, ...] = ()
     """Class number of each row."""
     scores: tuple[float, ...] = ()
     """Score of each row, in a task that has scores instead of classes."""
     skipped: int = 0
-    """Number of rows left out because they have fewer fields than the header."""
+    """Number of rows that were left out, since they have fewer fields than the header."""
 
     def __len__(self) -> int:
         return len(self.sides[0])
 
 
 def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
-    """Return the files of all tasks; raises `DataError` if there is no folder `CoLA`, `SST-2`, ...
+    """Return the files of all tasks. Raises `DataError` if there is no folder of any task, such as `CoLA`.
 
-    The files of a task with scores include its training rows only if a `regression` is trained on them.
+    The training file of a task with scores is included only for a `regression`, which is trained on it.
     """
     root = find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
     files = {}
@@ -126,7 +129,7 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
     file = root / task.path(split)
     sides: list[list[str]] = [[] for _ in task.texts]
     labels, scores, skipped = [], [], 0
-    # One line at a time: MNLI's parse trees alone are 300 MB.
+    # Lines are read one at a time, since MNLI's parse trees alone have 300 MB.
     numbered_lines = lines(file)
     places, width = _columns(task, numbered_lines, file)
     for line, text in numbered_lines:
@@ -148,7 +151,6 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
             labels.append(_class(label, task.classes, file, line))
         else:
             scores.append(parse_score(label, file, line, (0, 5)))
-
     rows = Rows(tuple(map(tuple, sides)), tuple(labels), tuple(scores), skipped)
     sizes = sorted({size[split == "dev"] for size in task.sizes})
     if not rows or (check_size and len(rows) not in sizes):
@@ -164,7 +166,7 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
 def _columns(
     task: Task, numbered_lines: Iterator[tuple[int, str]], file: Path
 ) -> tuple[list[int], int]:
-    """Return the places of texts and label in a row, and its number of fields; reads the header."""
+    """Read the header; return the places of texts and label in a row, and the number of fields of a row."""
     columns = (*task.texts, task.label)
     if not task.header:
         places = [int(column) for column in columns]
@@ -172,7 +174,7 @@ def _columns(
     header = next(numbered_lines, (1, ""))[1]
     if not header:
         raise DataError(
-            "the file is empty, or its first line is, but the names of its columns were expected; "
+            "the file or its first line is empty, but the names of the columns were expected; "
             "download it again with `sentbed data get glue`",
             file,
         )
@@ -182,6 +184,7 @@ def _columns(
 
 
 def _class(label: str, classes: Sequence[str], file: Path, line: int) -> int:
+    """Return the class number of a label; raises `DataError` for an unknown label."""
     if label not in classes:
         raise DataError(
             f"the label is {label!r}, but one of {listed(classes)} was expected; repair the line",

@@ -16,9 +16,9 @@ from sentbed_evaluators.text_lines import Hashes, lines
 def read_objects(
     path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield line and object of each line that is not blank; raises `DataError` with file and line.
+    """Yield the line number and the JSON object of each line that is not blank.
 
-    For `hashes` see `text_lines.lines`.
+    For `hashes` see `text_lines.lines`. Raises `DataError`, with file and line, if a line is no JSON object.
     """
     for line, text in lines(path, encoding, hashes):
         if not text.strip():
@@ -27,7 +27,7 @@ def read_objects(
 
 
 def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:
-    """Return the value of a key; raises `DataError` if it is missing."""
+    """Return the value of `key` in an object; raises `DataError` if the object has no such key."""
     if key not in row:
         raise DataError(
             f"key `{key}` is missing; add it.{suggest(key, list(row))}", path, line
@@ -36,7 +36,7 @@ def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:
 
 
 def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
-    """Return the text of a key; raises `DataError` if there is none."""
+    """Return the text that is the value of `key` in an object; raises `DataError` if it is no text."""
     value = value_of(row, key, path, line)
     if not is_text(value):
         raise DataError(
@@ -48,7 +48,7 @@ def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether the value is a text without NUL and lone surrogates, which JSON escapes allow."""
+    """Whether the value is a text without NUL characters and lone surrogates, which JSON's escapes can write."""
     if not isinstance(value, str) or "\0" in value:
         return False
     try:

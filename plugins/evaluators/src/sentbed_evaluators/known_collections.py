@@ -1,6 +1,7 @@
-"""The collections of data that the evaluators read: layouts, row counts, digests, sources.
+"""The collections of data that the evaluators read, for `sentbed data`: files, sizes, digests and sources.
 
-`known.tsv` has files, rows and digests: rows as published or counted, digests of copies with these rows.
+`known.tsv` has the files of each collection, with their numbers of rows, which are published or counted, and the
+digests of copies that have these numbers of rows.
 """
 
 from __future__ import annotations
@@ -76,14 +77,16 @@ _SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 
 
 def known_collection(name: str) -> KnownData:
-    """Return the collection `name`."""
-    (collection,) = (known for known in known_collections() if known.name == name)
-    return collection
+    """Return the collection with this name."""
+    for collection in known_collections():
+        if collection.name == name:
+            return collection
+    raise KeyError(name)
 
 
 @cache
 def known_collections() -> tuple[KnownData, ...]:
-    """Return the collections."""
+    """Return all collections."""
     return (_senteval(), _probing(), _glue(), *_sentbench())
 
 
@@ -165,7 +168,7 @@ def _glue() -> KnownData:
 
 
 def split_mrpc(directory: Path) -> Mapping[str, bytes]:
-    """Build GLUE's files of MRPC from Microsoft's; the development rows are those in `dev_ids.tsv`."""
+    """Return GLUE's files of MRPC, made from Microsoft's files; `dev_ids.tsv` lists the development rows."""
     folder = directory / "MRPC"
     head, *rows = _lines(folder / "msr_paraphrase_train.txt")
     ids = set()
@@ -271,7 +274,7 @@ def _source(
 
 
 def _files(collection: str, url: str | None = None) -> dict[str, KnownFile]:
-    """Read the files of a collection from `known.tsv`; with a `url`, each can be downloaded below it."""
+    """Read the files of a collection from `known.tsv`; `url` is the URL of the folder that has them."""
     table = files("sentbed_evaluators").joinpath("known.tsv").read_text("utf-8")
     known_files = {}
     for line in table.splitlines()[1:]:

@@ -1,4 +1,4 @@
-"""Demonstrations whose words are the labels of MR (PromptEOL, appendix C), made from SentEval's files."""
+"""Demonstrations for PromptEOL (appendix C) whose words are the labels of MR, made from SentEval's files."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from sentbed_common import KnownData, KnownFile, KnownMade
 
 FILE = "mr_labels.tsv"
 WORDS = {1: "Positive", 0: "Negative"}
-"""Class of MR -> the word for it. The paper says that the labels are the words, and prints neither."""
+"""Word for each class of MR. The paper uses the labels as words, but does not print the words."""
+
 PAIRS = 300
-"""Number of pairs: as many as of the paper's other demonstrations, since it does not print from how many it
-chose these."""
+"""Number of pairs to draw. The paper does not print the number for these demonstrations; it chooses its other
+demonstrations from 300 candidates."""
+
 SEED = 42
 
 
 def make_label_pairs(directory: Path) -> Mapping[str, bytes]:
-    """Return the content of `FILE`: pairs of a positive and a negative sentence of MR, drawn at random.
+    """Return the content of `FILE`: each row has a positive and a negative sentence of MR, drawn at random.
 
-    `directory` is `icl` below the data directory. Sentences are of the training part (all folds but the
-    first), so that a search with `part = "train"` and its demonstrations see nothing of the rest.
+    `directory` is `icl` below the data directory. The sentences are those of MR's part `train`, which is all
+    folds except the first: a search with `part = "train"` then sees nothing of the first fold, in its
+    demonstrations neither.
 
     Raises:
-        DataError: if MR's files are not there, or have another number of sentences than SentEval's.
+        DataError: if MR's files are missing, or have another number of sentences than SentEval's.
     """
     from sentbed_evaluators.classifier_training import Classifier
     from sentbed_evaluators.transfer import part_of, read_tasks
@@ -33,14 +36,14 @@ def make_label_pairs(directory: Path) -> Mapping[str, bytes]:
     train = part_of(task, "train", Classifier()).splits["train"]
     by_class: dict[int, list[str]] = {label: [] for label in WORDS}
     for sentence, label in zip(train.sentences[0], train.labels, strict=True):
-        # The template ends in a double quote.
+        # In the template, the sentence stands in double quotes.
         by_class[label].append(sentence.replace('"', "'"))
-    draw = random.Random(SEED)
+    generator = random.Random(SEED)
     rows = ["\t".join(["sentence", "word"] * len(WORDS))]
     for _ in range(PAIRS):
         fields = []
         for label, word in WORDS.items():
-            fields += [draw.choice(by_class[label]), word]
+            fields += [generator.choice(by_class[label]), word]
         rows.append("\t".join(fields))
     return {FILE: ("\n".join(rows) + "\n").encode()}
 

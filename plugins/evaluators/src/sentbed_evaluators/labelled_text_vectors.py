@@ -1,4 +1,4 @@
-"""The vectors of texts that are each encoded once, and the classifier's examples made from them."""
+"""The vectors of distinct texts, and the examples of a classifier that are made from them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LabelledTexts: TypeAlias = tuple[Sequence[Sequence[str]], Sequence[int]]
-"""The texts of a split (its sentences, or its first and its second sentences), and the class of each row."""
+"""The texts of a split and the class of each row. The texts are one list of all sentences; for pairs, they are
+a list of all first sentences and a list of all second sentences."""
 
 
 @attrs.frozen(eq=False)
 class TextVectors:
-    """The vectors of distinct texts, each encoded once."""
+    """The vectors of distinct texts, each of which is encoded once."""
 
     row_of_text: Mapping[str, int]
     rows: NDArray[np.float32]
@@ -47,9 +48,10 @@ class TextVectors:
         directory: Path,
         features: PairFeatures = "infersent",
     ) -> list[Examples]:
-        """Return the examples of each split: features and labels.
+        """Return the examples (features and labels) of each split.
 
-        All features are one `feature_table` in `directory`. Raises `RunError` if there is no room for it.
+        The features of all splits are in one `feature_table`. If it is large, it is a file in `directory`. Raises
+        `RunError` if the disk has no room for it.
         """
         import numpy as np
 

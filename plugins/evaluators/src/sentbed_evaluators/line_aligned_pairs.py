@@ -1,4 +1,4 @@
-"""Pairs from two line-aligned files: the first ones aligned, the others with a random partner."""
+"""Sentence pairs from two line-aligned files: the first pairs are aligned lines, the others random lines."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from sentbed_evaluators.text_lines import (
 
 @attrs.frozen
 class ParallelFiles:
-    """Two files in which equal lines are translations of each other.
+    """Two text files, in which line n of one is the translation of line n of the other, and pairs from them.
 
-    Pair i has line i of the first file. The first `positives` pairs have line i of the second file; the
-    others have a random line, drawn without replacement from those after the first `positives`, and never
-    line i itself (as in the appendix of the translation-pairs paper).
+    Pair i has line i of the first file. Its second sentence is line i of the second file for the first
+    `positives` pairs. For each further pair it is a random line of the second file: drawn without replacement
+    from the lines after the first `positives`, and never line i (as in the appendix of the translation-pairs
+    paper).
     """
 
     first: str
@@ -35,12 +36,12 @@ class ParallelFiles:
 
     @property
     def task(self) -> str:
-        """The files' names without suffix; only one if they are equal, as for `val.en` and `val.zh`."""
+        """The files' names without suffix, joined by a hyphen; for `val.en` and `val.zh`, only `val`."""
         names = (Path(self.first).stem, Path(self.second).stem)
         return "-".join(dict.fromkeys(names))
 
     def problems(self) -> Iterator[str]:
-        """Yield problems that are seen without reading the files."""
+        """Yield problems that can be found without reading the files."""
         yield from text_file_problems(self.first, self.second)
         if not 1 <= self.positives <= self.pairs:
             yield (
@@ -50,9 +51,11 @@ class ParallelFiles:
         yield from encoding_problems(self.encoding)
 
     def read(self, hashes: Hashes | None = None) -> tuple[list[str], list[str]]:
-        """Return the first and the second sentences of the pairs; raises `DataError` that names the file.
+        """Return the first and the second sentences of the pairs. For `hashes` see `text_lines.lines`.
 
-        For `hashes` see `text_lines.lines`.
+        Raises:
+            DataError: if a file cannot be read, is too short or has a blank line in a pair, or the files differ
+                in their numbers of lines; with the file.
         """
         paths = locate(self.first), locate(self.second)
         first, second = (read_lines(path, self.encoding, hashes) for path in paths)
@@ -62,9 +65,10 @@ class ParallelFiles:
                 f"the translation of line n of the other; repair them",
                 paths[1],
             )
+
         needed = self.pairs
         if self.pairs > self.positives:
-            # The last pair must not have only its own line left to draw.
+            # With a single line after the aligned ones, a pair could draw only its own line.
             needed = max(self.pairs, self.positives + 2)
         if len(first) < needed:
             raise DataError(
@@ -72,14 +76,14 @@ class ParallelFiles:
                 f"need {needed}; lower `pairs` and `positives`",
                 paths[0],
             )
-        partners = [*range(self.positives), *self._partners(len(first))]
-        return (
-            _taken(first, range(self.pairs), paths[0]),
-            _taken(second, partners, paths[1]),
-        )
 
-    def _partners(self, lines: int) -> list[int]:
-        """Return the line of the second file for each pair that is not aligned."""
+        partners = [*range(self.positives), *self._random_partners(len(first))]
+        first_sentences = _lines_at(range(self.pairs), first, paths[0])
+        second_sentences = _lines_at(partners, second, paths[1])
+        return first_sentences, second_sentences
+
+    def _random_partners(self, lines: int) -> list[int]:
+        """Return, for each pair that is not aligned, the index of its line in the second file."""
         generator = random.Random(self.seed)
         rows = range(self.positives, self.pairs)
         while True:
@@ -88,8 +92,8 @@ class ParallelFiles:
                 return drawn
 
 
-def _taken(lines: Sequence[str], indices: Sequence[int], path: Path) -> list[str]:
-    """Return these lines; raises `DataError` if one is blank."""
+def _lines_at(indices: Sequence[int], lines: Sequence[str], path: Path) -> list[str]:
+    """Return the lines with these indices; raises `DataError` if one is blank."""
     for index in indices:
         if not lines[index].strip():
             raise DataError(

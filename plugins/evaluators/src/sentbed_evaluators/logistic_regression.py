@@ -1,4 +1,4 @@
-"""Logistic regression to convergence, by scikit-learn."""
+"""Logistic regression that is trained to convergence, by scikit-learn."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ITERATIONS = 10_000
-"""Largest number of iterations, far more than embeddings need; scikit-learn warns if it is reached."""
+"""Largest number of iterations, far more than embeddings need. If it is reached, scikit-learn warns."""
 
 TOLERANCE = 1e-6
-"""Tolerance of the gradient. With scikit-learn's default, 1e-4, accuracies on vectors of length 1 were off by
-up to 0.9."""
+"""Tolerance of the gradient. With scikit-learn's default of 1e-4, accuracies (x 100) on vectors of length 1 were
+wrong by up to 0.9."""
 
 FLOAT64_BYTES = 1 << 30
-"""Largest size of the features in float64; larger ones stay in float32, which is exact to 1e-5 only."""
+"""Largest size in bytes of features in float64. Larger features stay in float32, which allows a tolerance of
+1e-5."""
 
 
 def fit(
@@ -36,9 +37,10 @@ def fit(
     seed: int,
     done: Done,
 ) -> list[Fitted]:
-    """Train the classifiers of all tasks; penalties are scikit-learn's C.
+    """Train the classifiers of all tasks; the penalties of a task are values of scikit-learn's C.
 
-    Within a task, each starts from the solution of the previous penalty: the minimum is unique, and near.
+    Each classifier of a task starts from the solution for the previous penalty. That changes only the time, since
+    the minimum is unique.
     """
     import numpy as np
     from sklearn.linear_model import LogisticRegression
@@ -46,13 +48,14 @@ def fit(
     fitted = []
     for task in tasks:
         features = train.features
-        # Features may be a memory map: rows are copied only if not all are taken.
+        # Features may be a memory map, so rows are copied only if the task does not train on all of them.
         if not np.array_equal(task.train, np.arange(len(train))):
             features = features[task.train]
         tolerance = 10 * TOLERANCE
         if 2 * features.nbytes <= FLOAT64_BYTES:
             features = features.astype(np.float64)
             tolerance = TOLERANCE
+
         labels = train.labels[task.train]
         model = LogisticRegression(
             random_state=seed, tol=tolerance, max_iter=ITERATIONS, warm_start=True
@@ -71,7 +74,10 @@ def fit(
 
 
 def _weights(model: Any, width: int, classes: int) -> NDArray[np.float32]:
-    """Return coefficients and bias by class; a class missing from the labels is never predicted."""
+    """Return the weights `(width + 1, classes)` of a model, the bias last.
+
+    A class that no training label has gets a bias of minus infinity, so that it is never predicted.
+    """
     import numpy as np
 
     coefficients, bias, present = model.coef_, model.intercept_, model.classes_

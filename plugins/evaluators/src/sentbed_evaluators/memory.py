@@ -1,4 +1,4 @@
-"""Memory that an encoder has needed: of the device that it runs on, and of the process."""
+"""The evaluator `memory`: the memory of the GPUs and of the process that a run has used."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score, TextE
 class Memory(Evaluator):
     """Memory in GiB that a run has used up to its evaluation, training included.
 
-    `device-peak` is the most that PyTorch has allocated on all GPUs of the process, `device-held` what is
-    allocated there now: after training, the weights and the gradients and moments that are still kept. A
-    CPU has no device memory: the two are left out there, and the remaining score says so.
-    `process-peak` is the largest resident set of the process in the machine's memory. Of several processes,
-    the first one is measured. Put it last in `[[evaluate]]`, so that the other evaluations are included.
+    `device-peak` is the peak of the memory that PyTorch has allocated on the GPUs of the process. `device-held`
+    is the memory that is allocated there now: after training, that of the weights, and of gradients and moments
+    if they are still kept. On a CPU, there is no device memory: both scores are left out, and a note says so.
+    `process-peak` is the largest resident set of the process in the machine's memory. If a run has several
+    processes, the first one is measured. Put this evaluator last in `[[evaluate]]`, so that the memory of the
+    other evaluations is included.
 
-    QLoRA (Dettmers et al., 2023) compares fine-tuning by the first of them.
+    QLoRA (Dettmers et al., 2023) compares methods of fine-tuning by `device-peak`.
 
     `primary` is the first score.
     """
@@ -34,7 +35,7 @@ class Memory(Evaluator):
         return DrivesEncoder(self._evaluate, tuple)
 
     def _evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Measure.
+        """Measure the memory used so far.
 
         Raises:
             RunError: if neither the device nor the system reports how much memory was used.
@@ -64,7 +65,9 @@ class Memory(Evaluator):
             yield score("device-held", memory.allocated, device_protocol)
         else:
             note = f"the device `{encoder.device}` has no memory of its own: there is no `device-peak`"
-        if (peak := _process_peak()) is not None:
+
+        peak = _process_peak()
+        if peak is not None:
             yield score("process-peak", peak, protocol, note=note)
 
 

@@ -30,7 +30,7 @@ _NOT_INSTALLED = (
     "the package `mteb` is not installed, and the evaluator `mteb` needs it; "
     "install it with `pip install 'sentbed-evaluators[mteb]'`"
 )
-_TALKATIVE = (
+_NOISY_LOGGERS = (
     "mteb",
     "datasets",
     "huggingface_hub",
@@ -40,7 +40,7 @@ _TALKATIVE = (
     "httpx",
     "filelock",
 )
-"""Loggers to silence: mteb's own and the noisier ones of its dependencies."""
+"""Loggers that are silenced: those of mteb, and those of its dependencies that write most."""
 
 
 TASK_TYPES = (
@@ -57,24 +57,28 @@ TASK_TYPES = (
     "STS",
     "Summarization",
 )
-"""MTEB's types of text tasks, in release 2.26."""
+"""Types of text tasks in mteb 2.26."""
 
 
 @attrs.frozen
 class MTEB(Evaluator):
     """Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` (the extra `mteb`).
 
-    A task's first score is its main score as mteb defines it, x 100: the mean over its splits and subsets, as
-    on the leaderboard. If it has several, the score of each follows, named after the metric and the part.
-    Several tasks also get `AVG`, the mean of their main scores, which is `primary`.
+    The first score of a task is its main score as mteb defines it, x 100: the mean over splits and subsets, as
+    on the leaderboard. If a task has several splits or subsets, a score for each of them follows, which is
+    named after the metric and the split or subset. If there are several tasks, the mean of their main scores is
+    the score `AVG`. `primary` is this mean; for a single task, it is the main score.
 
-    Vectors are compared by the similarity that the encoder names, or by cosine: the main score
-    `cosine_spearman` becomes `spearman` under another similarity; `max_ap` and the like are the largest over
-    mteb's own similarities as well. A text has the encoder's prompt of `task_prompts` for mteb's task, type
-    and side, with mteb's instruction in the place of `{instruction}`, or else the encoder's `prompt`. Data
-    comes from the Hugging Face Hub and is cached in `HF_HOME`; with `HF_HUB_OFFLINE=1` only the cache is
-    used. All data is loaded before the first text is encoded. Score files are neither written nor reused
-    from earlier runs.
+    Vectors are compared by the similarity that the encoder names, by default the cosine. If it names another
+    similarity, the main score `cosine_spearman` becomes `spearman`. Metrics such as `max_ap` are the maximum over
+    several similarities, which always include mteb's own.
+
+    A text gets a prompt from the encoder's `task_prompts`, chosen by mteb's task, its type and the side; mteb's
+    instruction takes the place of `{instruction}`. If no prompt matches, the text gets the encoder's `prompt`.
+
+    Data comes from the Hugging Face Hub and is cached in `HF_HOME`; with `HF_HUB_OFFLINE=1`, only the cache is
+    used. All data is loaded before the first text is encoded. mteb's own result files are neither written nor
+    read.
     """
 
     name: ClassVar[str] = "mteb"
@@ -82,23 +86,24 @@ class MTEB(Evaluator):
     traits = EvaluatorTraits(cites=("muennighoff2023mteb",))
 
     tasks: tuple[str, ...] = ()
-    """Names of tasks, such as `STSBenchmark`, `Banking77Classification` or `SciFact`, in the order of the
-    report; `module:Class` is a task of your own, a subclass of `mteb.AbsTask` that Python can import."""
+    """Names of tasks, such as `STSBenchmark`, `Banking77Classification` or `SciFact`, in the order of the report.
+    `module:Class` is a task of your own: a subclass of `mteb.AbsTask` in a module that Python can import."""
     benchmark: str | None = None
-    """A benchmark instead of `tasks`, such as `MTEB(eng, v2)`: its tasks, splits and languages."""
+    """Name of a benchmark, such as `MTEB(eng, v2)`, instead of `tasks`: its tasks, splits and languages are
+    used."""
     languages: tuple[str, ...] = ()
-    """Only the subsets that have one of these languages: ISO 639-3, with or without a script (`eng`,
-    `eng-Latn`). Default: all."""
+    """Languages to restrict tasks to: only subsets with one of them are scored. Names are those of ISO 639-3,
+    with or without a script (`eng`, `eng-Latn`). Default: all languages."""
     subsets: tuple[str, ...] = ()
-    """Only these subsets, by mteb's names, such as `en` or `de-en`. Default: all."""
+    """Subsets to restrict tasks to, by mteb's names, such as `en` or `de-en`. Default: all subsets."""
     splits: tuple[str, ...] = ()
-    """Splits to use instead of the tasks' evaluation splits, such as `validation`."""
+    """Splits to score, such as `validation`. Default: the splits on which mteb evaluates a task."""
     skip_missing: bool = False
-    """Whether a task with unavailable data is skipped, and named in the protocol of `AVG`; if false, it is an
-    error before anything is encoded."""
+    """Whether tasks whose data is unavailable are skipped and named in the protocol of `AVG`. If false,
+    unavailable data is an error before any text is encoded."""
 
     def check(self) -> Iterator[str]:
-        """Yield that the library is missing, and parameters that exclude each other."""
+        """Yield a problem if the library is missing, and one for parameters that exclude each other."""
         if find_spec("mteb") is None:
             yield _NOT_INSTALLED
         expected = (
@@ -115,7 +120,7 @@ class MTEB(Evaluator):
                 yield f"`{field}` cannot change the benchmark `{self.benchmark}`; remove it, or name `tasks`"
 
     def prepare(self) -> DrivesEncoder:
-        """Return an evaluation driven by the library; raises `DataError` if it is not installed."""
+        """Return an evaluation that mteb drives; raises `DataError` if `check` finds a problem."""
         for problem in self.check():
             raise DataError(problem)
         return DrivesEncoder(self._evaluate)
@@ -145,6 +150,7 @@ class MTEB(Evaluator):
                 scores_of_tasks = module.score_tasks(encoder, tasks, encoder.progress)
             finally:
                 module.unload(requested)
+
         main = [scores[0] for scores in scores_of_tasks]
         scores = tuple(chain.from_iterable(scores_of_tasks))
         primary = mean_value(main)
@@ -165,10 +171,14 @@ class MTEB(Evaluator):
 def as_mteb_model(
     encoder: Encoder | TextEncoder, name: str = "sentbed/encoder"
 ) -> MTEBModel:
-    """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model for `mteb.evaluate`.
+    """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model that `mteb.evaluate` accepts.
 
-    mteb caches results under `name`, of the form `OWNER/NAME`, and a revision: a hash of everything that
-    determines the vectors. Needs the extra `mteb`.
+    mteb caches results by `name`, which has the form `OWNER/NAME`, and by a revision, which is a hash of
+    everything that determines the vectors.
+
+    Raises:
+        RunError: if the extra `mteb` is not installed.
+        DataError: if `name` has another form.
     """
     if find_spec("mteb") is None:
         raise RunError(_NOT_INSTALLED)
@@ -182,25 +192,28 @@ def as_mteb_model(
 
 
 def _import_tasks() -> ModuleType:
-    """Import mteb and return the module that runs its tasks; raises `RunError`."""
+    """Import mteb, and return the module that runs its tasks.
+
+    Raises `RunError` if mteb cannot create its cache directory.
+    """
     try:
         from sentbed_evaluators._mteb import tasks
     except OSError as error:
         raise RunError(
-            f"mteb cannot be loaded ({error}); it makes its cache directory then: set MTEB_CACHE to one that "
-            f"can be written"
+            f"mteb cannot be imported ({error}); on import, it creates its cache directory: set MTEB_CACHE to a "
+            f"directory that can be written"
         ) from error
     return tasks
 
 
 def _missing_message(missing: dict[str, str], present: int) -> str:
-    """Return the message for tasks without data; `present` is the number of the others."""
+    """Return the error message for tasks without data; `present` is the number of tasks that have data."""
     reasons = "; ".join(f"`{task}` ({reason})" for task, reason in missing.items())
     leave_out = ""
     if present:
         leave_out = ", or set `skip_missing = true` to score the others"
     return (
-        f"the data of {len(missing)} of {len(missing) + present} tasks of mteb cannot be had: {reasons}. "
+        f"the data of {len(missing)} of {len(missing) + present} tasks of mteb is not available: {reasons}. "
         f"Load it once with a connection to the Hugging Face Hub, with HF_HOME as it is now, or leave the "
         f"task out{leave_out}"
     )
@@ -208,9 +221,10 @@ def _missing_message(missing: dict[str, str], present: int) -> str:
 
 @contextmanager
 def _without_side_effects() -> Iterator[None]:
-    """Silence mteb, and restore the global random states at the end: mteb reseeds them when it creates a task.
+    """Silence mteb, and restore the states of the global random generators at the end.
 
-    Otherwise a run that evaluates during training would draw the same dropout masks again and again.
+    mteb seeds them when it creates a task. If they were not restored, a run that evaluates during training would
+    draw the same dropout masks after every evaluation.
     """
     import logging
     import random
@@ -221,13 +235,14 @@ def _without_side_effects() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        # Imported first, since they set the levels of their loggers on import.
+        # These libraries set the levels of their loggers on import, so they are imported first.
         for library in ("datasets", "transformers"):
             importlib.import_module(library)
-        for logger in map(logging.getLogger, _TALKATIVE):
+        for logger in map(logging.getLogger, _NOISY_LOGGERS):
             stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)
         stack.enter_context(_without_bars())
+
         stack.callback(random.setstate, random.getstate())
         stack.callback(np.random.set_state, np.random.get_state())
         devices: Iterable[int] = []
@@ -239,7 +254,7 @@ def _without_side_effects() -> Iterator[None]:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Disable the progress bars of tqdm that mteb, datasets and the hub's client show by default."""
+    """Disable tqdm's progress bars, which mteb, datasets and huggingface_hub show by default."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     start = tqdm.__init__

@@ -1,4 +1,4 @@
-"""The tokens that a language model predicts after a prompt."""
+"""The evaluator `next-token`: the tokens that a language model predicts after a prompt."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ SENTENCES = (
     "The surgeon operated all night.",
     "Nobody laughed at his joke.",
 )
-"""The sentences, where a recipe names none."""
+"""The sentences that are used if a recipe names none."""
 
-READS = frozenset({"causal", "mask-token"})
-"""Needs of poolers whose vector is the state from which a token is predicted."""
+PREDICTING_NEEDS = frozenset({"causal", "mask-token"})
+"""Values of `PoolerTraits.needs`. A pooler that has one returns the state from which the model predicts a
+token."""
 
 BLOCK = 64
-"""Number of texts whose logits are held at a time."""
+"""Number of texts whose logits are in memory at a time."""
 
 
 @attrs.frozen
@@ -57,7 +58,7 @@ class Prediction:
 
 @attrs.frozen(eq=False)
 class NextTokenEvaluation(Evaluation):
-    """Scores, and the predictions that the report shows."""
+    """The scores of `next-token`, and the predictions that the report shows."""
 
     predictions: tuple[Prediction, ...] = ()
 
@@ -67,14 +68,17 @@ class NextToken(Evaluator):
     """The tokens that a language model predicts where a prompt reads a sentence's vector.
 
     The vector of the poolers `prompt`, `prompt-eol` and `mask` is the state from which the model predicts a
-    token; its language-modelling head gives the probability of each. The report lists the `count` most likely
-    tokens for each sentence, the encoders of a recipe side by side. PromptEOL explains its template by them:
-    asked for one word, a model answers with a word that stands for the sentence, not with an article.
+    token. The model's language-modelling head maps it to a probability for each token. The report lists the
+    `count` most likely tokens of each sentence, with the encoders of a recipe side by side. PromptEOL explains
+    its template by such predictions: a model that is asked for one word answers with a word that stands for the
+    sentence, not with an article.
 
-    Three scores describe the predictions; none of them measures the quality of an encoder. `distinct`: the
-    number of different most likely tokens, in percent of the sentences (100 / n if it is the same token for
-    all). `top-1`: the mean probability of the most likely token x 100. `entropy`: the mean entropy of the
-    distribution over the vocabulary, in bits.
+    Three scores describe the predictions; none of them measures the quality of an encoder.
+
+    - `distinct`: the number of different tokens that are the most likely one for a sentence, in percent of the
+      sentences. It is 100 / n if n sentences have the same most likely token.
+    - `top-1`: the mean probability of the most likely token x 100.
+    - `entropy`: the mean entropy, in bits, of the distribution over the vocabulary.
 
     Source: PromptEOL, section 3.2.
 
@@ -86,7 +90,7 @@ class NextToken(Evaluator):
     texts: tuple[str, ...] = SENTENCES
     """Sentences for which tokens are predicted."""
     path: FilePath | None = None
-    """Instead of `texts`: a text file, one sentence per line."""
+    """Instead of `texts`: a text file with one sentence per line."""
     count: int = attrs.field(default=5, validator=ge(1))
     """Number of tokens to list for each sentence."""
 
@@ -100,28 +104,27 @@ class NextToken(Evaluator):
             yield from text_file_problems(self.path)
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
-        """Yield why no token can be predicted from the vectors of these parts."""
+        """Yield the reasons why no token can be predicted from the vectors of an encoder with these parts."""
         if not backbone.traits.predicts:
             yield (
-                f"`{self.name}` asks a language model for its next token, and the backbone `{backbone.name}` "
-                "as it is here predicts none: it has no head for that, one with random weights, or reads "
-                "other `layers` than the last; use a pretrained causal model with the pooler `prompt-eol`, "
-                "or a pretrained BERT with the pooler `mask`"
+                f"`{self.name}` needs a language model, but the backbone `{backbone.name}` cannot predict tokens "
+                "as it is configured here: it has no language-modelling head, a head with random weights, or "
+                "other `layers` than the last; use a pretrained causal model with the pooler `prompt-eol`, or a "
+                "pretrained BERT with the pooler `mask`"
             )
-        if not READS & pooler.traits.needs:
+        if not PREDICTING_NEEDS & pooler.traits.needs:
             yield (
-                f"`{self.name}` needs the state from which a token is predicted, and the vector of the "
-                f"pooler `{pooler.name}` is none; use `prompt`, `prompt-eol` or, with a masked language "
-                "model, `mask`"
+                f"`{self.name}` needs the state from which a token is predicted, but the pooler `{pooler.name}` "
+                "returns another vector; use `prompt`, `prompt-eol` or, with a masked language model, `mask`"
             )
         if head != Head():
             yield (
-                f"`{self.name}` needs the state from which a token is predicted, and the encoder's `head` "
+                f"`{self.name}` needs the state from which a token is predicted, but the encoder's `head` "
                 "changes it; take `head` out, or name an encoder without it"
             )
 
     def prepare(self) -> DrivesEncoder:
-        """Read the sentences; raises `DataError`."""
+        """Read the sentences; raises `DataError` if `check` finds a problem or the file cannot be read."""
         for problem in self.check():
             raise DataError(problem)
         texts = self.texts
@@ -130,7 +133,12 @@ class NextToken(Evaluator):
         return DrivesEncoder(partial(self._evaluate, texts), lambda: texts)
 
     def _evaluate(self, texts: tuple[str, ...], encoder: TextEncoder) -> Evaluation:
-        """Predict; raises `RunError` if the encoder has no vocabulary, or its logits are not finite."""
+        """Predict tokens and score the predictions.
+
+        Raises:
+            RunError: if the encoder has no vocabulary, joins the vectors of several prompts, or has vectors or
+                logits that are not finite.
+        """
         import numpy as np
 
         if encoder.backbone is None or not len(encoder.backbone.vocabulary):
@@ -138,6 +146,7 @@ class NextToken(Evaluator):
                 f"`{self.name}` reads the predictions of a backbone, and this encoder has none; evaluate an "
                 "encoder of sentbed whose backbone is a language model"
             )
+
         vectors = require_finite(encoder.encode(texts), texts)
         width = vectors.shape[1]
         if width != encoder.backbone.width:
@@ -146,6 +155,7 @@ class NextToken(Evaluator):
                 f"have {width}: several prompts side by side predict no token; evaluate an encoder with "
                 "a single prompt"
             )
+
         words = encoder.backbone.vocabulary
         predictions = []
         highest, entropies = [], []
@@ -162,6 +172,7 @@ class NextToken(Evaluator):
                 predictions.append(Prediction(text, tuple(pairs)))
             first_tokens.update(tokens[:, 0].tolist())
             encoder.progress("next-token", min(start + BLOCK, len(texts)), len(texts))
+
         distinct = 100 * len(first_tokens) / len(texts)
         protocol: dict[str, Any] = {
             "id": self.name,
@@ -183,12 +194,15 @@ class NextToken(Evaluator):
 def _most_likely(
     logits: NDArray[np.float32], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the most likely tokens and their probabilities, `(n, count)`, and the entropies in bits."""
+    """Return the `count` most likely tokens of each row, their probabilities, and each row's entropy in bits.
+
+    Tokens and probabilities are `(n, count)`, entropies `(n,)`. Raises `RunError` for NaN or infinite logits.
+    """
     import numpy as np
 
     scores = logits.astype(np.float64)
     highest = scores.max(axis=1, keepdims=True)
-    # A logit of minus infinity is that of a token which the model never predicts.
+    # Logits of minus infinity are allowed: a model never predicts such a token.
     if not np.isfinite(highest).all():
         raise RunError(
             "the backbone's logits have NaN or infinite values; run in fp32, or check its weights"
@@ -196,7 +210,7 @@ def _most_likely(
     scores -= highest
     scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
     probabilities = np.exp(scores)
-    # Stable: of equal tokens the first, so that a list does not depend on `count`.
+    # A stable sort puts the first of equally likely tokens first, so that the order does not depend on `count`.
     order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
     # A probability of 0 adds nothing to the entropy.
     logarithms = np.where(probabilities > 0, scores, 0.0)

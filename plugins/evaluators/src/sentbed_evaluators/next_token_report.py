@@ -1,4 +1,4 @@
-"""Tables of predicted next tokens in a run's report."""
+"""Predictions of `next-token` in the run directory, and their tables in the run's report."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from sentbed_evaluators import PREDICTIONS
 if TYPE_CHECKING:
     from sentbed_evaluators.next_token import NextTokenEvaluation
 
-WHITE = {"": "(nothing)", " ": "(space)", "\n": "(line end)"}
-"""White-space token -> its name in tables."""
+WHITE_SPACE_NAMES = {"": "(nothing)", " ": "(space)", "\n": "(line end)"}
+"""Names of white-space tokens in tables."""
 
 
-def keep(directory: Path, encoder: str, evaluation: NextTokenEvaluation) -> None:
+def write_predictions(
+    directory: Path, encoder: str, evaluation: NextTokenEvaluation
+) -> None:
     """Write an encoder's predictions to `next-token/ENCODER-TEXTS.json` of a run directory."""
     rows = list(map(attrs.astuple, evaluation.predictions))
     file = _file(directory, encoder, evaluation.scores[0])
@@ -30,24 +32,25 @@ def keep(directory: Path, encoder: str, evaluation: NextTokenEvaluation) -> None
 
 
 def sections(directory: Path, scores: Sequence[Score]) -> tuple[ReportSection, ...]:
-    """Return a table for each list of sentences: sentences as rows, encoders as columns.
+    """Return a table for each list of sentences, with sentences as rows and encoders as columns.
 
     Raises:
         RunError: if the predictions of a score cannot be read.
     """
-    lists: dict[str, dict[str, Score]] = {}
+    scores_by_list: dict[str, dict[str, Score]] = {}
     for score in scores:
         if score.evaluator == PREDICTIONS:
-            by_encoder = lists.setdefault(score.evaluator_protocol["data"], {})
+            list_hash = score.evaluator_protocol["data"]
+            by_encoder = scores_by_list.setdefault(list_hash, {})
             by_encoder.setdefault(score.encoder, score)
-    return tuple(_sections(directory, list(lists.values())))
+    return tuple(_sections(directory, list(scores_by_list.values())))
 
 
 def _sections(
-    directory: Path, lists: Sequence[dict[str, Score]]
+    directory: Path, scores_by_list: Sequence[dict[str, Score]]
 ) -> Iterator[ReportSection]:
-    """Yield the table of each list of sentences."""
-    for number, scores in enumerate(lists, start=1):
+    """Yield a table for each list of sentences, from the scores of its encoders."""
+    for number, scores in enumerate(scores_by_list, start=1):
         key = "next-token"
         if number > 1:
             key = f"next-token-{number}"
@@ -64,8 +67,8 @@ def _sections(
             title="What the model would say next",
             columns=tuple(columns),
             rows=tuple(zip(*cells, strict=True)),
-            note="The most likely tokens at the end of the prompt or at its mask, with their "
-            "probabilities. All bars have the same scale.",
+            note="The most likely tokens at the end or at the mask of the prompt, with their probabilities. "
+            "All bars have the same scale.",
         )
 
 
@@ -73,15 +76,15 @@ def shown(token: str) -> str:
     """Return a token for tables: without surrounding white space, or a name such as `(space)` or `(bytes)`."""
     stripped = token.strip()
     if not stripped:
-        return WHITE.get(token, "(white space)")
-    # A byte-level token may be a part of a character, which decodes to U+FFFD.
+        return WHITE_SPACE_NAMES.get(token, "(white space)")
+    # A token of bytes may be a part of a character; decoding turns it into U+FFFD.
     if not stripped.isprintable() or not stripped.strip("\ufffd"):
         return "(bytes)"
     return stripped
 
 
 def _heading(encoder: str, score: Score) -> str:
-    """Return the encoder's name and, in a line of its own, its prompt, in which `…` is the sentence."""
+    """Return two lines: the encoder's name, and its prompt with `…` for the sentence."""
     if encoder.endswith(START):
         encoder = f"{encoder.removesuffix(START)} before training"
     template = score.protocol["encoder"]["prompt"]["template"]
@@ -89,13 +92,13 @@ def _heading(encoder: str, score: Score) -> str:
 
 
 def _file(directory: Path, encoder: str, score: Score) -> Path:
-    """Return the file with an encoder's predictions for the score's list of sentences."""
+    """Return the path of the file with an encoder's predictions for the sentences of a score."""
     data = score.evaluator_protocol["data"]
     return directory / PREDICTIONS / f"{encoder}-{data[:12]}.json"
 
 
 def _read(file: Path) -> list[tuple[str, tuple[tuple[str, float], ...]]]:
-    """Return each sentence with its most likely tokens, as tables show them, and their probabilities."""
+    """Return pairs of a sentence and its most likely tokens, each token as in tables and with its probability."""
     predictions = []
     try:
         for text, row in json.loads(read_file(file)):

@@ -1,4 +1,4 @@
-"""Features of a sentence pair, computed from its two embeddings."""
+"""Features of a sentence pair, computed from the embeddings of its two sentences."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ FORMULAS: dict[PairFeatures, str] = {
     "infersent": "[u, v, u*v, |u-v|]",
     "concatenation": "[u, v]",
 }
-"""Descriptions of the features for a score's protocol."""
+"""The features as formulas, for the protocol of a score."""
 
 
 def pair_features(
     first: NDArray[np.float32], second: NDArray[np.float32], kind: PairFeatures
 ) -> NDArray[np.float32]:
-    """Return the features of pairs `(n, 2 * width)` or `(n, 4 * width)` from their vectors `(n, width)`.
+    """Return the features of pairs, `(n, 2 * width)` or `(n, 4 * width)`, from their vectors `(n, width)`.
 
-    `senteval` is SentEval's formula for MRPC. `infersent` is its formula for NLI (Conneau et al., 2017),
-    which all pair tasks of SentGLUE have here, since Sentence-T5 (section 8) does not print its own.
-    `concatenation` is the two vectors alone, from which a linear classifier cannot tell whether they are
-    similar.
+    `senteval` is SentEval's formula for MRPC. `infersent` is SentEval's formula for NLI (Conneau et al., 2017).
+    SentGLUE uses it here for all tasks of pairs, since Sentence-T5 (section 8) does not print its formula.
+    `concatenation` is only the two vectors; a linear classifier cannot tell from them whether they are similar.
     """
     import numpy as np
 

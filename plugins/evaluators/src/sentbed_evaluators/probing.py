@@ -1,4 +1,4 @@
-"""SentEval's probing tasks: the linguistic properties of a sentence that its vector encodes."""
+"""SentEval's probing tasks: which linguistic properties of a sentence its vector encodes."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from sentbed_evaluators.task_suites import (
 
 @attrs.frozen(eq=False)
 class _TaskData:
-    """The data of a task."""
+    """The data of one task."""
 
     parts: tuple[Part, ...]
     """Training, development and test part."""
     hash: str
-    """SHA-256 of its file."""
+    """SHA-256 of the task's file."""
 
 
 @attrs.frozen
 class SentEvalProbing(FileSuite):
     """SentEval's ten probing tasks (Conneau et al., 2018): accuracy x 100.
 
-    A linear classifier on the frozen vector of one sentence is trained on 100,000 sentences, its penalty is
-    chosen on 10,000, and it is scored on 10,000. `AVG`, if all ten tasks ran, is their plain mean;
-    `primary` is the mean over the tasks that ran.
+    The features of a linear classifier are the frozen vector of one sentence. The classifier is trained on
+    100,000 sentences, its penalty is chosen on 10,000 others, and it is scored on another 10,000. If all ten
+    tasks ran, the score `AVG` is their mean. `primary` is the mean over the tasks that ran.
     """
 
     name: ClassVar[str] = "senteval-probing"
@@ -59,27 +59,27 @@ class SentEvalProbing(FileSuite):
     """Tasks in the order of the report: `Length`, `WordContent`, `Depth`, `TopConstituents`, `BigramShift`,
     `Tense`, `SubjNumber`, `ObjNumber`, `OddManOut`, `CoordinationInversion`. Default: all, in this order."""
     protocol: Literal["senteval", "logistic"] = "senteval"
-    """Training of the classifier: `senteval`, as in that toolkit, or `logistic`, an exact L2-regularised
-    logistic regression."""
+    """Training of the classifier. `senteval`: as SentEval trains its classifier in PyTorch. `logistic`:
+    L2-regularised logistic regression to convergence, by scikit-learn."""
     mode: Literal["test", "fast"] = "test"
     """SentEval's settings: `test` for papers, `fast` for prototypes."""
     data_dir: FilePath | None = None
-    """SentEval's `probing` directory, `downstream` beside it, or one above them; default: `SENTBED_DATA`."""
+    """SentEval's directory `probing`, or a directory above it; default: `SENTBED_DATA`."""
     seed: int = 1111
     """Seed of the classifier. SentEval's is 1111."""
     check_sizes: bool = True
-    """Whether every file must have as many rows and classes as SentEval's."""
+    """Whether other numbers of rows or classes than in SentEval's files are an error."""
     skip_missing: bool = False
-    """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
-    there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
-    of the row."""
+    """Whether tasks with missing files are left out; if false, a missing file is an error. At least one task must
+    have its files. Scores name the tasks that were left out, and the report marks a mean over the other tasks as
+    incomplete."""
 
     def task_files(self) -> TaskFiles:
-        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
         return find_files(self.data_dir)
 
     def prepare_tasks(self) -> Prepared:
-        """Read every task; raises `DataError` with file and line."""
+        """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
         files = self.task_files()
         tasks: dict[str, _TaskData] = {}
         lists: dict[str, Texts] = {}
@@ -101,7 +101,7 @@ class SentEvalProbing(FileSuite):
     def _evaluation(
         self, tasks: Mapping[str, _TaskData], vectors: Vectors
     ) -> Evaluation:
-        """Train and score, task by task; raises `RunError` if an embedding is not finite or zero."""
+        """Train and score the classifiers of all tasks; raises `RunError` for zero or non-finite embeddings."""
         scores = [self._score(task, data, vectors) for task, data in tasks.items()]
         mean = mean_value(scores)
         if set(self.tasks) == set(TASKS):
@@ -109,7 +109,7 @@ class SentEvalProbing(FileSuite):
         return Evaluation(tuple(scores), primary=mean)
 
     def _score(self, task: str, data: _TaskData, vectors: Vectors) -> Score:
-        """Train on one task and score."""
+        """Train the classifier of one task, and score it on the test part."""
         features = nonzero(vectors, task)
         examples = []
         start = 0
@@ -140,7 +140,7 @@ class SentEvalProbing(FileSuite):
 
 
 def _item_texts(tasks: Mapping[str, _TaskData]) -> dict[str, list[tuple[str]]]:
-    """Return the sentence of each example of the test part of each task."""
+    """Return, for each task, the sentences of its test part, one for each item of the score."""
     texts = {}
     for task, data in tasks.items():
         texts[task] = [(text,) for text in data.parts[-1].texts]

@@ -1,4 +1,4 @@
-"""SentEval's probing files: their paths and contents."""
+"""The files of SentEval's probing tasks: where they are, and a strict reader."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ TASKS: dict[str, tuple[str, int]] = {
     "OddManOut": ("odd_man_out.txt", 2),
     "CoordinationInversion": ("coordination_inversion.txt", 2),
 }
-"""File and number of classes of each task, in SentEval's order."""
+"""Name of the file and number of classes of each task, in SentEval's order."""
 
 SPLITS = {"tr": 100_000, "va": 10_000, "te": 10_000}
-"""Part -> its number of rows, give or take `TOLERANCE`."""
+"""Number of rows of each part of a file, up to a difference of `TOLERANCE`."""
 
 TOLERANCE = 10
-"""Rows by which a part may be longer or shorter than in `SPLITS`, since its classes were balanced:
-CoordinationInversion has 100,002, 10,002 and 10,002 rows."""
+"""Number of rows by which a part may be longer or shorter than in `SPLITS`. Files differ from these numbers
+because their classes were balanced: CoordinationInversion has 100,002, 10,002 and 10,002 rows."""
 
 ROOTS = ("senteval/probing", "probing", "data/probing", ".")
-"""Possible paths of SentEval's `probing`, relative to the data directory."""
+"""Directories, relative to the data directory, in which the files are looked for."""
 
 
 @attrs.frozen
 class _Row:
-    """A line of the file."""
+    """A line of a file, without its part."""
 
     line: int
     label: str
@@ -53,14 +53,14 @@ class _Row:
 
 @attrs.frozen(eq=False)
 class Part:
-    """The rows of one part, in SentEval's training order: by number of words, then by class."""
+    """The rows of one part of a file, in SentEval's order: by number of words, then by class."""
 
     texts: tuple[str, ...]
     labels: NDArray[np.int64]
 
 
 def find_files(data_dir: str | None) -> TaskFiles:
-    """Return the files of all tasks in `probing`; raises `DataError` if it has none."""
+    """Return the files of all tasks; raises `DataError` if no file of any task is found."""
     names = [file for file, _ in TASKS.values()]
     what, collection = "probing data of SentEval", "senteval-probing"
     root = find_root(data_dir, (*ROOTS, "../probing"), names, what, collection)
@@ -69,12 +69,15 @@ def find_files(data_dir: str | None) -> TaskFiles:
 
 
 def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
-    """Read training, development and test part of a task; raises `DataError` with file and line.
+    """Read the training, development and test part of a task.
 
-    The labels of the training part are numbered in sorted order. With `classes`, there must be exactly
-    that many, and SentEval's numbers of rows.
+    Classes are numbered by the sorted labels of the training part. If `classes` is given, the file must have this
+    number of classes, and SentEval's numbers of rows.
+
+    Raises:
+        DataError: if the file is malformed or has other numbers of rows or classes; with file and line.
     """
-    rows: dict[str, list[_Row]] = {split: [] for split in SPLITS}
+    rows: dict[str, list[_Row]] = {"tr": [], "va": [], "te": []}
     for line, text in lines(file):
         fields = text.rstrip().split("\t")
         if len(fields) < 3 or fields[0] not in SPLITS:
@@ -85,16 +88,27 @@ def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
                 line,
             )
         rows[fields[0]].append(_Row(line, fields[1], fields[-1].split()))
-    _check_sizes(file, rows, classes)
-    labels = sorted({row.label for row in rows["tr"]})
-    train, development, test = (_sort(part, labels, file) for part in rows.values())
-    return train, development, test
+
+    counts = Counter(row.label for row in rows["tr"])
+    _check_sizes(file, rows, counts, classes)
+    labels = sorted(counts)
+    return (
+        _sort(rows["tr"], labels, file),
+        _sort(rows["va"], labels, file),
+        _sort(rows["te"], labels, file),
+    )
 
 
 def _check_sizes(
-    file: Path, rows: Mapping[str, list[_Row]], classes: int | None
+    file: Path,
+    rows: Mapping[str, list[_Row]],
+    counts: Mapping[str, int],
+    classes: int | None,
 ) -> None:
-    """Raise `DataError` for a wrong number of rows or labels."""
+    """Raise `DataError` if a part has a wrong number of rows, or the file a wrong number of labels.
+
+    `counts` has the number of training rows of each label.
+    """
     again = "download it again with `sentbed data get senteval-probing`"
     advice_for_own_data = "or set `check_sizes = false` where it is data of your own"
     for split, expected in SPLITS.items():
@@ -106,7 +120,6 @@ def _check_sizes(
                 file,
             )
 
-    counts = Counter(row.label for row in rows["tr"])
     if classes is not None and len(counts) != classes:
         rarest = min(rows["tr"], key=lambda row: counts[row.label])
         raise DataError(
@@ -123,7 +136,7 @@ def _check_sizes(
 
 
 def _sort(rows: list[_Row], labels: list[str], file: Path) -> Part:
-    """Return the rows in SentEval's training order, with their labels numbered."""
+    """Return the rows in SentEval's order, with class numbers for their labels."""
     import numpy as np
 
     numbers = {label: number for number, label in enumerate(labels)}
@@ -135,6 +148,7 @@ def _sort(rows: list[_Row], labels: list[str], file: Path) -> Part:
                 file,
                 row.line,
             )
+
     texts, classes = [], []
     for row in sorted(rows, key=lambda row: (len(row.words), numbers[row.label])):
         texts.append(" ".join(row.words))

@@ -1,4 +1,4 @@
-"""Relatedness of sentence pairs by a regression, trained as SentEval does for SICK-R and STS-B."""
+"""SentEval's supervised relatedness of sentence pairs: a regression, trained as for SICK-R and STS-B."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GRADES = 5
-"""Number of classes of the softmax: the grades 1 to 5, also if scores begin at 0."""
+"""Number of classes of the softmax: the grades 1 to 5, even where gold scores begin at 0."""
 
 
 @attrs.frozen(eq=False)
 class EncodedPairs:
-    """Sentence pairs with gold scores."""
+    """Sentence pairs with their vectors and gold scores."""
 
     vectors: tuple[NDArray[np.float32], NDArray[np.float32]]
     """Vectors of the first and of the second sentences, each `(n, width)`."""
@@ -33,13 +33,14 @@ class EncodedPairs:
 
 @attrs.frozen
 class Relatedness:
-    """SentEval's supervised relatedness, `RelatednessPytorch` and `SICKRelatednessEval`.
+    """SentEval's supervised relatedness, as in its `RelatednessPytorch` and `SICKRelatednessEval`.
 
-    A linear layer and a softmax over the grades 1 to 5, with the features [|u-v|, u*v]. The target of a score
-    is shared by the two neighbouring grades in proportion (Tai et al., 2015, section 5.2); for a score below 1
-    it sums to less than 1. The loss is the mean squared error. Pairs are sorted by numbers of words and score
-    before they are shuffled. Every 50 epochs, up to 1,050, Pearson's correlation on the development pairs is
-    computed. The best weights are kept, and the fourth evaluation without improvement ends the training.
+    The model is a linear layer on the features [|u-v|, u*v] and a softmax over the grades 1 to 5. The target of a
+    gold score divides a probability of 1 between the two nearest grades (Tai et al., 2015, section 5.2); for a
+    score below 1, the target sums to less than 1. The loss is the mean squared error. Pairs are sorted by their
+    numbers of words and their score before they are shuffled. Every 50 epochs, up to 1,050, Pearson's correlation
+    on the development pairs is computed. The best weights are kept, and the fourth evaluation without improvement
+    ends the training.
 
     Source: Conneau and Kiela (2018), and their code. SimCSE's fork stops on Spearman's correlation instead.
     """
@@ -49,7 +50,7 @@ class Relatedness:
     device: str = "cpu"
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings, for a score's protocol."""
+        """Return the settings of the training, for the protocol of a score."""
         return {
             "protocol": "relatedness",
             "features": FORMULAS["senteval"],
@@ -68,7 +69,7 @@ class Relatedness:
         test: EncodedPairs,
         progress: Progress | None = None,
     ) -> NDArray[np.float64]:
-        """Train on `train`, stop on `development`, and return the expected grade of each pair of `test`."""
+        """Train on `train`, stop by `development`, and return the expected grade of each pair in `test`."""
         import numpy as np
 
         from sentbed_evaluators._torch.relatedness_regression import (
@@ -91,7 +92,7 @@ class Relatedness:
 
 
 def in_order(pairs: EncodedPairs) -> EncodedPairs:
-    """Return the pairs by the words of the first sentence, then of the second, then by score."""
+    """Return the pairs, sorted by the number of words of the first and of the second sentence, then by score."""
     first, second = pairs.texts
     keys = []
     for row, score in enumerate(pairs.scores):
@@ -114,10 +115,10 @@ def features_of(pairs: EncodedPairs) -> NDArray[np.float32]:
 
 
 def targets_of(scores: Sequence[float]) -> NDArray[np.float32]:
-    """Return the probabilities of the grades 1 to 5 for scores from 0 to 5, `(n, 5)`.
+    """Return the target probabilities of the grades 1 to 5 for scores from 0 to 5, `(n, 5)`.
 
-    A score between two grades is shared by them: 3.8 is 0.2 of grade 3 and 0.8 of grade 4. There is no grade
-    0: 0.3 is 0.3 of grade 1, and the rest is left out.
+    A score between two grades gives both a probability: 3.8 gives 0.2 to grade 3 and 0.8 to grade 4. There is no
+    grade 0: a score of 0.3 gives 0.3 to grade 1, and the other probabilities are 0.
     """
     import numpy as np
 
@@ -132,7 +133,7 @@ def targets_of(scores: Sequence[float]) -> NDArray[np.float32]:
 
 
 def _pearson(gold: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """Return Pearson's correlation; 0 if it is not defined."""
+    """Return Pearson's correlation, or 0 if all gold scores or all expected grades are equal."""
     import numpy as np
 
     x, y = expected - expected.mean(), gold - gold.mean()

@@ -1,4 +1,4 @@
-"""Retrieval of documents by exact search."""
+"""The evaluator `retrieval`: exact search of documents for queries, scored by nDCG, recall, MRR and MAP."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sentbed_common import Encoded
 
-_MAIN = 10
-"""The cut of the nDCG that BEIR and MTEB print."""
+_MAIN_CUTOFF = 10
+"""Rank at which BEIR and MTEB cut off the nDCG that they print."""
 
 
 @attrs.frozen
@@ -55,25 +55,26 @@ class Retrieval(Evaluator):
     """nDCG@k, recall@k, MRR@k and MAP x 100 of the documents nearest to each query.
 
     `path` is a folder in BEIR's layout: `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`,
-    `text`) and `qrels/SPLIT.tsv` (header `query-id`, `corpus-id`, `score`). Or it is a file of pairs, `.csv`,
-    `.tsv` or `.jsonl`: each first sentence is a query, and its own second sentence is relevant to it, or with
-    `label` where the label is above 0; equal texts are merged, so that a query may have several relevant
-    documents.
+    `text`) and `qrels/SPLIT.tsv` (header `query-id`, `corpus-id`, `score`). Alternatively, it is a file of pairs,
+    `.csv`, `.tsv` or `.jsonl`: each first sentence is a query, and the second sentence of the pair is a document
+    that is relevant to the query (with `label`, only if the label is above 0). Equal texts are merged, so that a
+    query may have several relevant documents.
 
-    Measures are trec_eval's, averaged over queries: nDCG with linear gain grade / log2(rank + 1); for recall,
-    MRR and MAP, a document with a grade above 0 is relevant. Queries without a relevant document are left out
-    and counted; BEIR keeps those that were judged, with 0. As in BEIR, the document with a query's own id is
-    left out of its ranking, and a relevant document that is missing from the corpus counts as not retrieved,
-    which a note says. Repeated ids, and queries missing from `queries.jsonl`, are an error.
+    Measures are those of trec_eval, averaged over queries. nDCG has the linear gain grade / log2(rank + 1); for
+    recall, MRR and MAP, a document with a grade above 0 is relevant. Queries without a relevant document are left
+    out and counted; BEIR keeps such a query, with a score of 0, if it was judged. As in BEIR, the document with a
+    query's id is left out of that query's ranking, and a relevant document that is missing from the corpus counts
+    as not retrieved; a note counts such documents. Repeated ids are an error, and so are judged queries that are
+    missing from `queries.jsonl`.
 
-    Search is exact, by the similarity that the encoder names, with the query as the first text; by default
-    the cosine. Of documents with equal similarity, the earlier one in the file is ranked higher. A `second`
-    encoder encodes the documents.
+    Search is exact. It ranks by the similarity that the encoder names, with the query as the first text; by
+    default by the cosine. Of documents with equal similarity, the earlier one in the file is ranked higher. A
+    `second` encoder encodes the documents.
 
-    Queries and documents have separate prompts if the encoder's `task_prompts` have them: `query`,
-    `document`, `retrieval-query`, or with the task's name, `NAME-query`.
+    Queries and documents have different prompts if the encoder's `task_prompts` has keys such as `query`,
+    `document`, `retrieval-query` or, with the name of the task, `NAME-query`.
 
-    `primary` is nDCG@10, or at the highest of `k` if 10 is not among them.
+    `primary` is nDCG@10 or, if `k` does not have 10, nDCG at the highest rank in `k`.
     """
 
     name: ClassVar[str] = "retrieval"
@@ -82,37 +83,39 @@ class Retrieval(Evaluator):
     path: FilePath
     """A folder in BEIR's layout, or a file of pairs."""
     split: str | None = None
-    """For a folder, the `qrels` to use (default: `test`). For a file, `train`, `dev` or `test`, for the
-    protocol (default: not stated). Checkpoints are chosen on `dev` or `train` only."""
+    """For a folder: name of the file in `qrels`, without suffix (default: `test`). For a file of pairs:
+    `train`, `dev` or `test`, for the protocol (default: not stated). Only on `dev` or `train` can a checkpoint
+    be chosen."""
     k: tuple[int, ...] = (1, 5, 10, 100)
-    """Ranks at which the measures are cut off; MAP has only the highest one."""
+    """Ranks at which the measures are cut off. MAP is cut off at the highest of them only."""
     similarity: Literal["cosine", "dot"] | None = None
     """Similarity that ranks documents if the encoder names none: `cosine`, or the inner product `dot`;
     default: `cosine`."""
     title: bool = True
-    """For a folder: whether a document is its title, a space and its text, as in BEIR, or its text alone."""
+    """For a folder: whether a document is its title, a space and its text, as in BEIR; if false, its text
+    only."""
     columns: tuple[str, str] = ("sentence1", "sentence2")
-    """For a file of pairs, query and document: names, or positions with `header = false`."""
+    """For a file of pairs: columns of query and document, as names, or as positions with `header = false`."""
     label: str | None = None
-    """For a file of pairs, a column with a number, above 0 if the second text is relevant to the first.
-    Documents of other pairs are searched, but never relevant. Default: all are relevant."""
+    """For a file of pairs: column with a number, which is above 0 if the document is relevant to the query. The
+    documents of other pairs are also searched. Default: every document is relevant to the query of its pair."""
     header: bool = True
     """Whether the first line of a file of pairs names the columns."""
     separator: str | None = None
     """Separator of the columns of a file of pairs; default: by the suffix."""
     encoding: str = "utf-8"
-    """Text encoding of a file of pairs; BEIR's are UTF-8."""
+    """Text encoding of a file of pairs. Files in BEIR's layout are always read as UTF-8."""
     task: str | None = None
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
     cost: bool = False
-    """Whether to report the cost of exact search as well: `bytes-per-document`, and `operations-per-pair` of a
-    query and a document. Of a sparse vector, only components that are not 0 count, each with its index (8
-    bytes), and of a pair's operations only those of components that both have. A study plots other scores
-    against the costs."""
+    """Whether the cost of exact search is reported, too: `bytes-per-document`, and `operations-per-pair` of a
+    query and a document. For sparse vectors, only components that are not 0 count: each has 8 bytes, its index
+    included, and a pair has operations only for components that both vectors have. A study plots other scores
+    against these costs."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether the queries are declared as development or training data."""
+        """The evaluator's traits. It is for development if `split` is `train` or `dev`."""
         return EvaluatorTraits(
             development=self.split in ("train", "dev"),
             two_sided=True,
@@ -138,7 +141,7 @@ class Retrieval(Evaluator):
         yield from self._file.problems()
 
     def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
-        """Yield a problem if the encoder names another similarity than `similarity`."""
+        """Yield a problem if `similarity` is set and the encoder names another similarity."""
         if self.similarity not in (None, similarity.name):
             yield (
                 f"`similarity` of the evaluator `{self.name}` is `{self.similarity}`, and the encoder names "
@@ -147,11 +150,11 @@ class Retrieval(Evaluator):
 
     @property
     def _default_similarity(self) -> Literal["cosine", "dot"]:
-        """The similarity for encoders that name none."""
+        """The similarity for an encoder that names none."""
         return self.similarity or "cosine"
 
     def prepare(self) -> Prepared:
-        """Read queries, documents and judgements; raises `DataError` with file and line."""
+        """Read queries, documents and judgements; raises `DataError`, with file and line, for malformed data."""
         collection = self._read()
         documents = collection.documents
         lists = {
@@ -161,7 +164,7 @@ class Retrieval(Evaluator):
         }
         document_task = TextTask(self._task, side="document")
         for start in range(0, len(documents), DOCUMENT_BLOCK):
-            # A list for each block, so that only one block of vectors is in memory.
+            # Each block is a list of its own, so that only one block of vectors is in memory.
             block = documents[start : start + DOCUMENT_BLOCK]
             lists[f"documents {start}"] = Texts(second=block, task=document_task)
         return Prepared(
@@ -171,9 +174,11 @@ class Retrieval(Evaluator):
         )
 
     def _score(self, collection: Collection, vectors: Vectors) -> Evaluation:
-        """Search and score each query.
+        """Search the documents for each query, and score the rankings.
 
-        Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
+        Raises:
+            RunError: if an embedding is not finite or, where cosines are computed, is zero; or if the vectors of
+                queries and documents differ in width.
         """
         similarity = vectors.similarity
         queries = searchable(vectors, "queries", similarity)
@@ -238,29 +243,30 @@ class Retrieval(Evaluator):
         vectors: Vectors,
         size: DocumentSize,
     ) -> NDArray[np.int64]:
-        """Return the documents `(queries, max(k))` at each rank, and count all documents in `size`.
+        """Return the place of the document at each rank, `(queries, max(k))`, and count all documents in `size`.
 
-        The place is -1 where no document is left.
+        A query's own document is left out; a rank for which no document is left has the place -1.
         """
         import numpy as np
 
-        # One more, since the query's own document may be among them.
-        most = max(self.k) + 1
+        # One document more is retrieved, since the query's own document may be among them.
+        count = max(self.k) + 1
         blocks = self._document_blocks(collection, vectors, size)
         similarity = vectors.similarity
         places = most_similar(
-            similarity, queries, blocks, most, self._default_similarity
+            similarity, queries, blocks, count, self._default_similarity
         )
-        excluded = places == np.array(collection.own_documents)[:, None]
-        places = np.where(excluded, -1, places)
-        excluded_last = np.argsort(excluded, axis=1, kind="stable")
-        ranked: NDArray[np.int64] = np.take_along_axis(places, excluded_last, axis=1)
+
+        is_own = places == np.array(collection.own_documents)[:, None]
+        places = np.where(is_own, -1, places)
+        own_last = np.argsort(is_own, axis=1, kind="stable")
+        ranked: NDArray[np.int64] = np.take_along_axis(places, own_last, axis=1)
         return ranked[:, : max(self.k)]
 
     def _document_blocks(
         self, collection: Collection, vectors: Vectors, size: DocumentSize
     ) -> Iterator[Encoded]:
-        """Yield the encoded documents in blocks, and count them in `size`."""
+        """Yield the encoded documents, block after block, and count them in `size`."""
         done = 0
         for name, texts in vectors.lists.items():
             if name == "queries":
@@ -272,7 +278,7 @@ class Retrieval(Evaluator):
             vectors.progress("search", done, len(collection.documents))
 
     def _protocol(self, collection: Collection) -> dict[str, Any]:
-        """Return the entries that all scores have in their protocol."""
+        """Return the entries that the protocols of all scores have in common."""
         return {
             "queries": len(collection.queries),
             "documents": len(collection.documents),
@@ -282,15 +288,16 @@ class Retrieval(Evaluator):
     def _scores(
         self, collection: Collection, ranking: Ranking, degenerate: str
     ) -> Iterator[Score]:
-        """Yield the score of each measure and rank, the main nDCG first."""
-        main = _MAIN if _MAIN in self.k else max(self.k)
+        """Yield a score for each measure and cutoff; the first is the nDCG that is `primary`."""
         ranks = sorted(self.k)
-        measures = [("ndcg", main)]
+        main_rank = _MAIN_CUTOFF if _MAIN_CUTOFF in ranks else ranks[-1]
+        measures = [("ndcg", main_rank)]
         for rank in ranks:
-            if rank != main:
+            if rank != main_rank:
                 measures.append(("ndcg", rank))
         measures += product(("recall", "mrr"), ranks)
-        measures.append(("map", max(ranks)))
+        measures.append(("map", ranks[-1]))
+
         for metric, rank in measures:
             values = ranking.measure(metric, rank)
             protocol: dict[str, Any] = {

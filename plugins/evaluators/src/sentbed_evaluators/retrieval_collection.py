@@ -1,4 +1,4 @@
-"""Queries, documents and relevance judgements."""
+"""The data of a retrieval task: queries, documents and relevance judgements."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from sentbed import DataError
 
 @attrs.frozen(eq=False)
 class Collection:
-    """The data of a retrieval task, in which documents are numbered."""
+    """Queries, documents and relevance judgements; a document is denoted by its index in `documents`."""
 
     queries: Sequence[str]
     documents: Sequence[str]
     relevant: Sequence[Mapping[int, int]]
-    """For each query, its relevant documents with their grades (> 0), at least one. A number beyond
-    `documents` is a judged document that is missing from the corpus."""
+    """For each query, the grades (> 0) of its relevant documents, at least one. An index beyond the end of
+    `documents` denotes a relevant document that is missing from the corpus."""
     own_documents: Sequence[int]
-    """For each query, the document to leave out of its results; -1 for none."""
+    """For each query, the document that is left out of its ranking; -1 for none."""
     protocol: Mapping[str, Any]
-    """Description of the data, for the protocol."""
+    """Description of the data, for the protocol of a score."""
     note: str = ""
-    """Note on the scores, or empty."""
+    """Note for all scores; empty for none."""
 
 
 def of_pairs(
@@ -32,12 +32,15 @@ def of_pairs(
     about: Mapping[str, Any],
     is_relevant: Sequence[bool] | None = None,
 ) -> Collection:
-    """Make each first sentence a query, to which its second sentence is relevant if `is_relevant` says so.
+    """Return the collection in which first sentences are queries, and second sentences are documents.
 
-    By default, all are relevant. Equal texts are merged: a query in several pairs has several relevant
-    documents, and a document may be relevant to several queries. A query without a relevant document is left
-    out, and counted in the protocol. `about` describes the pairs there. Raises `DataError` if no pair is
-    relevant.
+    The document of a pair is relevant to its query if `is_relevant` is true for the pair; by default, it is true
+    for all pairs. Equal texts are merged: a query that is in several pairs may have several relevant documents,
+    and a document may be relevant to several queries. Queries without a relevant document are left out and
+    counted in the protocol. `about` has the entries of the protocol that describe the pairs.
+
+    Raises:
+        DataError: if no document is relevant.
     """
     queries: dict[str, dict[int, int]] = {}
     documents: dict[str, int] = {}
@@ -48,15 +51,16 @@ def of_pairs(
         judged = queries.setdefault(query, {})
         if relevant:
             judged[place] = 1
-    without = [query for query, relevant in queries.items() if not relevant]
-    for query in without:
+    without_relevant = [query for query, judged in queries.items() if not judged]
+    for query in without_relevant:
         del queries[query]
     if not queries:
         raise DataError(
-            "no label of a pair is above 0, so that no document is relevant; check `label`"
+            "no pair has a label above 0, so that no document is relevant; check `label`"
         )
-    if without:
-        about = {**about, "queries without a relevant document": len(without)}
+    if without_relevant:
+        count = len(without_relevant)
+        about = {**about, "queries without a relevant document": count}
     protocol = {
         "id": "pair-retrieval",
         "pairs": len(first),

@@ -1,4 +1,4 @@
-"""Measures of a ranking, as trec_eval defines them: one value per query, from 0 to 1."""
+"""Measures of rankings, as trec_eval defines them: nDCG, recall, MRR and MAP, one value from 0 to 1 per query."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FORMULAS: dict[str, str] = {
     "mrr": "1 / rank of the first relevant",
     "map": "sum of the precision at each relevant found / relevant",
 }
-"""Descriptions of the metrics for a score's protocol."""
+"""The measures as formulas, for the protocol of a score."""
 
 
 @attrs.frozen(eq=False)
 class Ranking:
-    """The grades of the documents at each rank for each query, and of an ideal ranking."""
+    """The grades of the retrieved documents of each query, by rank, and the grades of an ideal ranking."""
 
     grades: Values
     """`(queries, depth)`: grade of the document at each rank; 0 if it is not relevant."""
@@ -40,9 +40,10 @@ class Ranking:
         relevant: Sequence[Mapping[int, int]],
         depth: int,
     ) -> Ranking:
-        """Return the ranking of documents `(queries, n)`, from the grades (> 0) of the relevant ones.
+        """Return the grades of the documents at `places`; `relevant` has the grades (> 0) of relevant documents.
 
-        `depth` is the highest k of any measure; `n` is lower if there are fewer documents.
+        `places` is `(queries, n)`, the documents of each query by rank. `depth` is the highest k of any measure;
+        n may be lower.
         """
         import numpy as np
 
@@ -59,28 +60,31 @@ class Ranking:
         return cls(grades, ideal, count)
 
     def measure(self, metric: str, k: int) -> Values:
-        """Return one of `FORMULAS` for each query, `(queries,)`, up to rank `k`."""
+        """Return the measure of the name `metric`, a key of `FORMULAS`, cut off at rank `k`, `(queries,)`."""
         values: Values = getattr(self, metric)(k)
         return values
 
     def ndcg(self, k: int) -> Values:
-        """Return the normalised discounted cumulative gain with linear gain (`ndcg_cut`)."""
+        """Return the normalised discounted cumulative gain, with linear gain (trec_eval's `ndcg_cut`)."""
         return _discounted(self.grades[:, :k]) / _discounted(self.ideal[:, :k])
 
     def recall(self, k: int) -> Values:
-        """Return the share of the relevant documents that is found (`recall`)."""
+        """Return the share of the relevant documents that is retrieved (trec_eval's `recall`)."""
         recall: Values = (self.grades[:, :k] > 0).sum(axis=1) / self.relevant
         return recall
 
     def mrr(self, k: int) -> Values:
-        """Return the reciprocal rank of the first relevant document, 0 if there is none (`recip_rank`)."""
+        """Return the reciprocal rank of the first relevant document, 0 without one (trec_eval's `recip_rank`)."""
         import numpy as np
 
         hits = self.grades[:, :k] > 0
         return np.where(hits.any(axis=1), 1 / (1 + hits.argmax(axis=1)), 0.0)
 
     def map(self, k: int) -> Values:
-        """Return the average precision over all relevant documents, 0 for those not found (`map_cut`)."""
+        """Return the mean of the precisions at the relevant documents (trec_eval's `map_cut`).
+
+        The precision of a relevant document that is not retrieved is 0.
+        """
         import numpy as np
 
         hits = self.grades[:, :k] > 0
@@ -90,6 +94,7 @@ class Ranking:
 
 
 def _discounted(grades: Values) -> Values:
+    """Return the discounted cumulative gain of grades `(queries, ranks)`."""
     import numpy as np
 
     gain: Values = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(axis=1)

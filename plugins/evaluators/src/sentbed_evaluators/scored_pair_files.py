@@ -1,4 +1,4 @@
-"""Strict reader of scored sentence pairs: every fault is an error with file and line."""
+"""Strict reader of files of sentence pairs with gold scores."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ class ScoredPairs:
     second: tuple[str, ...]
     scores: tuple[float, ...]
     dropped: int = 0
-    """Number of pairs left out because they have no gold score."""
+    """Number of pairs that were left out because they have no gold score."""
     clusters: tuple[str, ...] = ()
-    """Name of what each pair was drawn from, such as a passage; empty if the file does not have it."""
+    """Cluster of each pair: the name of the passage, speaker or the like from which it was drawn. Empty if the
+    file has no such column."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -50,7 +51,7 @@ class ScoredPairs:
 
 @attrs.frozen
 class PairFile(ColumnFile):
-    """The layout of a file of scored pairs."""
+    """A file of scored pairs: its path and its layout."""
 
     score_range: tuple[float, float] | None = None
     """Lowest and highest possible score, if known."""
@@ -58,7 +59,11 @@ class PairFile(ColumnFile):
     meanings = (*ColumnFile.meanings, "score")
 
     def read(self, hashes: Hashes | None = None) -> ScoredPairs:
-        """Read all pairs; raises `DataError` with file and line. For `hashes` see `text_lines.lines`."""
+        """Read all pairs. For `hashes` see `text_lines.lines`.
+
+        Raises:
+            DataError: if a row is malformed, or a score is no number or out of range; with file and line.
+        """
         path, is_text = locate(self.path), self._suffix != ".jsonl"
         first, second, scores = [], [], []
         clusters: list[str] = []
@@ -88,7 +93,7 @@ class PairFile(ColumnFile):
 
 @attrs.frozen
 class ClusteredPairFile(PairFile):
-    """The layout of a file of scored pairs of which several were drawn together, such as from one passage."""
+    """A file of scored pairs with a further column, which names the cluster of each pair."""
 
     meanings = (*PairFile.meanings, "cluster")
 
@@ -99,7 +104,7 @@ def parse_score(
     line: int,
     score_range: tuple[float, float] | None = None,
 ) -> float:
-    """Return a finite score within its range; raises `DataError` with file and line."""
+    """Return a score as a number; raises `DataError`, with file and line, if it is not finite or out of range."""
     try:
         # `float` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
         text = written.replace("_", "?") if isinstance(written, str) else written

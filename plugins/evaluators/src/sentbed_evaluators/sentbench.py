@@ -61,11 +61,11 @@ SINGLE = {
     "SST": "SST2",
     "TREC": "TREC",
 }
-"""The single-sentence tasks in the paper's order -> their names in SentEval."""
+"""Name in SentEval of each task of `single`; keys are the names in the paper, in its order."""
 
 
 PAPER_NAMES = {name: task for task, name in SINGLE.items()}
-"""The names in SentEval -> the paper's."""
+"""Name in the paper of each task of `single`; keys are the names in SentEval."""
 
 TASKS: dict[Paradigm, tuple[str, ...]] = {
     "single": tuple(SINGLE),
@@ -79,33 +79,35 @@ TASKS: dict[Paradigm, tuple[str, ...]] = {
 class SentBench(TaskSuite):
     """SentBench (Liu et al., 2023): 18 data sets in three paradigms, accuracy x 100.
 
-    `single`: a classifier on the vector of one sentence, on SentEval's data (SST is its two-class form).
-    `pair`: a classifier on two vectors says whether the sentences belong together. `contrast`: of two
-    candidates the one that belongs to a sentence must have the greater cosine with it; nothing is trained. An
-    equal cosine is wrong; the protocol's `note` counts these cases.
+    The paradigms are:
 
-    The paper gives the sizes of its pair and contrast sets (table 1), not how they were made. They are built
-    here from each source's own files, with as many matching pairs as others, and in the paper's sizes if the
-    source is large enough (`size` in the protocol is then `paper`). They are kept in the cache
-    (`SENTBED_CACHE`), and `data` in the protocol is their hash: scores with different hashes are on
-    different sets.
+    - `single`: a classifier predicts the class of one sentence from its vector, on SentEval's data. SST has two
+      classes here.
+    - `pair`: a classifier predicts from two vectors whether their sentences belong together.
+    - `contrast`: one of two candidates belongs to a sentence. The answer is right if that candidate has the
+      greater cosine with the sentence; nothing is trained. Equal cosines count as wrong, and a note counts them.
 
-    The paper calls its classifier simple and does not give its features. A linear function of [u, v] is the
-    sum of one of u and one of v and cannot tell whether the two match, yet the paper's pair scores reach 96.
-    So the default is [u, v, u*v, |u-v|], SentEval's features for natural language inference; `features` has
-    others. The protocol of a pair score names the formula.
+    The paper gives the sizes of its pair and contrast sets (table 1), but not how they were made. Here they are
+    built from the files of each source, with equal numbers of matching and other pairs. If the source is large
+    enough, they have the paper's sizes, and `size` in the protocol is `paper`. The sets are stored in the cache
+    (`SENTBED_CACHE`). `data` in the protocol is their hash; scores with different hashes are not comparable.
 
-    A task's pair score has the metric `accuracy`, its contrast score `contrast-accuracy`. `AVG` is the mean
-    over the six tasks of a paradigm, and is given only if all six ran. `primary` is the mean of the
-    paradigms' means.
+    The paper calls its classifier simple and does not give its features. A linear function of [u, v] is a
+    function of u plus a function of v, and cannot tell whether u and v match; yet the paper's pair scores reach
+    96. The default is therefore [u, v, u*v, |u-v|], SentEval's features for natural language inference.
+    `features` selects others, and the protocol of a pair score has the formula.
 
-    Some aligned lines of StyleTransfer are the same in both forms, and without them there are fewer pairs
-    than table 1 reports: `identical` in the protocol of a pair score is the number of positive test pairs
-    with two equal sides. About 100 of StyleTransfer's short lines are in both its training and its test set.
+    The metric of a pair score is `accuracy`, that of a contrast score `contrast-accuracy`. `AVG` is the mean over
+    the six tasks of a paradigm; it exists only if all six ran. `primary` is the mean over the paradigms of their
+    mean scores.
 
-    Memory: the vectors of each task. Features of pairs above 1 GiB (DBpedia at width 768: 1.8 GB) are in a
-    file in the temporary directory (`TMPDIR`), which is removed afterwards; `logistic` reads them into
-    memory.
+    Some aligned lines of StyleTransfer are equal in both forms. They are kept, since without them there are fewer
+    pairs than table 1 reports. `identical` in the protocol of a pair score is the number of positive test pairs
+    with two equal sides. About 100 short lines of StyleTransfer are in both its training and its test set.
+
+    The vectors of one task are in memory. If the features of pairs exceed 1 GiB (DBpedia at width 768: 1.8 GB),
+    they are in a file in the temporary directory (`TMPDIR`), which is removed afterwards; `logistic` reads them
+    into memory.
     """
 
     name: ClassVar[str] = "sentbench"
@@ -116,11 +118,11 @@ class SentBench(TaskSuite):
     """Paradigms to run, among `single`, `pair` and `contrast`, in the order of the report."""
     tasks: tuple[str, ...] | None = None
     """Tasks of `single`: `MR`, `CR`, `MPQA`, `SUBJ`, `SST`, `TREC`; of `pair` and `contrast`: `ST`
-    (StyleTransfer), `DBpedia`, `GoEmo`, `ROC`, `CQA`, `SWAG`. Default: all of the paradigms, in the paper's
+    (StyleTransfer), `DBpedia`, `GoEmo`, `ROC`, `CQA`, `SWAG`. Default: all tasks of the paradigms, in the paper's
     order."""
     protocol: Literal["senteval", "logistic"] = "senteval"
-    """Training of classifiers: `senteval`, as in that toolkit, or `logistic`, an exact L2-regularised
-    logistic regression."""
+    """Training of the classifiers. `senteval`: as SentEval trains its classifier in PyTorch. `logistic`:
+    L2-regularised logistic regression to convergence, by scikit-learn."""
     mode: Literal["test", "fast"] = "test"
     """SentEval's settings: `test` for papers, `fast` for prototypes."""
     features: PairFeatures = "infersent"
@@ -129,39 +131,42 @@ class SentBench(TaskSuite):
     seed: int = 1111
     """Seed of the classifiers. SentEval's is 1111."""
     runs: int = attrs.field(default=1, validator=attrs.validators.ge(1))
-    """Number of runs of each classifier, at least 1, with `seed`, `seed + 1` and so on; the score is their
-    mean. The values of the paper's tables 2 and 3 appear to be means of three."""
+    """Number of times, at least 1, that each classifier is trained: with `seed`, `seed + 1` and so on. The
+    score is the mean. The values of the paper's tables 2 and 3 appear to be means of three runs."""
     set_seed: int = 0
-    """Seed of the pairs and triples that are built."""
+    """Seed with which pairs and triples are built."""
     limit: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(2))
     )
-    """Largest number of pairs in each split, and of triples; default: the paper's sizes."""
+    """Largest number of pairs in each split, and largest number of triples. Default: the paper's sizes."""
     data_dir: FilePath | None = None
     """The directory that holds `styletransfer`, `dbpedia`, `goemotions`, `rocstories`, `commonsenseqa` and
     `swag`, and for `single` SentEval's `downstream` or `senteval/downstream`; default: `SENTBED_DATA`."""
     skip_missing: bool = False
-    """Whether to leave out tasks whose files are missing, and paradigms without any, instead of refusing to
-    run; at least one task must be there. Scores name the tasks that were left out, and an average over the
-    rest is marked as one over a part of the row."""
+    """Whether tasks with missing files are left out, and paradigms of which no task has its files. If false, a
+    missing file is an error. At least one task must have its files. Scores name the tasks that were left out, and
+    the report marks a mean over the other tasks as incomplete."""
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """The tasks to run, each once, paradigm after paradigm."""
+        """The tasks to run, paradigm after paradigm, without repetition."""
         names: dict[str, None] = {}
         for paradigm in self.paradigms:
             names |= dict.fromkeys(self._of(paradigm))
         return tuple(names)
 
     def setting_problems(self) -> Iterator[str]:
-        """Yield problems with the lists of paradigms and tasks, and tasks and paradigms without each other."""
+        """Yield problems with `paradigms` and `tasks`, such as a task whose paradigm is missing."""
         yield from task_problems(self.paradigms, TASKS, self.name, "paradigm")
         yield from self._task_problems()
 
     def missing(self) -> dict[str, str]:
-        """Return the message of each task without data; raises `DataError` if no directory is known."""
+        """Return, by task, a message for each task without data.
+
+        Raises `DataError` if no data directory is known and the tasks are not only those of `single`.
+        """
         missing = {}
-        single = [SINGLE[task] for task in self._single_tasks]
+        single = self._names_in_senteval
         try:
             messages = find_transfer_files(self.data_dir).missing(single)
         except DataError as error:
@@ -183,19 +188,17 @@ class SentBench(TaskSuite):
         for paradigm in self.paradigms:
             if set(self._of(paradigm)).difference(missing):
                 paradigms.append(paradigm)
-        present = tuple(task for task in self.task_names if task not in missing)
-        return attrs.evolve(
-            self, paradigms=tuple(paradigms), tasks=present, skip_missing=False
-        )
+        return attrs.evolve(super().without(missing), paradigms=tuple(paradigms))
 
     def skipped(self, missing: Collection[str], score: Score) -> tuple[str, ...]:
-        """Return the missing tasks of the score's paradigm."""
+        """Return the missing tasks of the paradigm to which the score belongs."""
         for paradigm in self.paradigms:
             if score.protocol["id"].startswith(f"sentbench-{paradigm}"):
                 return tuple(task for task in self._of(paradigm) if task in missing)
         return ()
 
     def _task_problems(self) -> Iterator[str]:
+        """Yield problems with `tasks`."""
         if self.tasks is None:
             return
         yield from task_problems(self.tasks, self.choices, self.name)
@@ -217,17 +220,19 @@ class SentBench(TaskSuite):
         return tuple(task for task in self.tasks if task in tasks)
 
     @property
-    def _single_tasks(self) -> tuple[str, ...]:
-        """The tasks to run on single sentences."""
-        return self._of("single") if "single" in self.paradigms else ()
+    def _names_in_senteval(self) -> list[str]:
+        """The names in SentEval of the tasks of `single` to run; none if that paradigm is not run."""
+        if "single" not in self.paradigms:
+            return []
+        return [SINGLE[task] for task in self._of("single")]
 
     @property
     def _built_tasks(self) -> tuple[str, ...]:
-        """The tasks whose pair or contrast set is built here."""
+        """The tasks to run whose pair and contrast sets are built from a source."""
         return tuple(task for task in SOURCES if task in self.task_names)
 
     def prepare_tasks(self) -> Prepared:
-        """Read SentEval's files and build the sets that are not in the cache.
+        """Read SentEval's files, and build the pair and contrast sets that are not in the cache.
 
         Raises:
             DataError: if data is missing or unreadable; with file and line.
@@ -236,8 +241,8 @@ class SentBench(TaskSuite):
         from sentbed_evaluators.transfer import read_tasks, transfer_lists
 
         transfer: list[TransferTask] = []
-        if single := self._single_tasks:
-            transfer = read_tasks([SINGLE[task] for task in single], self.data_dir)
+        if self._names_in_senteval:
+            transfer = read_tasks(self._names_in_senteval, self.data_dir)
         lists = transfer_lists(transfer)
         built = []
         for task in self._built_tasks:
@@ -253,10 +258,10 @@ class SentBench(TaskSuite):
 
     def files_of_tasks(self) -> Iterator[Path]:
         """Yield SentEval's files, and the sources of the built sets."""
-        if single := self._single_tasks:
+        if self._names_in_senteval:
             files = find_transfer_files(self.data_dir).by_task
-            for task in single:
-                yield from files[SINGLE[task]]
+            for name in self._names_in_senteval:
+                yield from files[name]
         for task in self._built_tasks:
             yield from find_files(data_directory(self.data_dir), task).all
 
@@ -266,7 +271,7 @@ class SentBench(TaskSuite):
         built: Sequence[BuiltSets],
         vectors: Vectors,
     ) -> Evaluation:
-        """Train and score; raises `RunError` if an embedding is not finite or zero."""
+        """Train and score all tasks; raises `RunError` if an embedding is zero or not finite."""
         scores_by_task: dict[tuple[Paradigm, str], Score] = {}
         for score in self._single(transfer, vectors):
             scores_by_task["single", score.task] = score
@@ -281,43 +286,50 @@ class SentBench(TaskSuite):
         means = []
         for paradigm in self.paradigms:
             tasks = self._of(paradigm)
-            of_paradigm = [scores_by_task[paradigm, task] for task in tasks]
-            means.append(mean_value(of_paradigm))
-            scores += of_paradigm
+            scores_of_paradigm = [scores_by_task[paradigm, task] for task in tasks]
+            means.append(mean_value(scores_of_paradigm))
+            scores += scores_of_paradigm
             if set(tasks) == set(TASKS[paradigm]):
-                scores.append(average(of_paradigm, of_paradigm[0].metric))
+                metric = scores_of_paradigm[0].metric
+                scores.append(average(scores_of_paradigm, metric))
         return Evaluation(tuple(scores), primary=sum(means) / len(means))
 
     def _single(
         self, tasks: Sequence[TransferTask], vectors: Vectors
     ) -> Iterator[Score]:
+        """Yield the accuracy of each task of `single`, under the paper's name."""
         from sentbed_evaluators.transfer import transfer_scores
 
         classifiers = self._classifiers(vectors)
-        runs = [transfer_scores(vectors, tasks, each) for each in classifiers]
+        runs = []
+        for classifier in classifiers:
+            runs.append(transfer_scores(vectors, tasks, classifier))
+
         for scores in zip(*runs, strict=True):
-            if scores[0].metric == "accuracy":
-                score = _mean_of_runs(scores)
-                protocol = {
-                    **score.protocol,
-                    "id": f"sentbench-single{classifiers[0].suffix}",
-                    "task": score.task,
-                }
-                task = PAPER_NAMES[score.task]
-                yield attrs.evolve(score, task=task, protocol=protocol)
+            if scores[0].metric != "accuracy":
+                continue
+            score = _mean_of_runs(scores)
+            protocol = {
+                **score.protocol,
+                "id": f"sentbench-single{classifiers[0].suffix}",
+                "task": score.task,
+            }
+            task = PAPER_NAMES[score.task]
+            yield attrs.evolve(score, task=task, protocol=protocol)
 
     def _classifiers(self, vectors: Vectors) -> list[Classifier]:
-        """Return the classifier of each run."""
+        """Return one classifier for each of the `runs`, each with its own seed."""
         classifiers = []
         for seed in range(self.seed, self.seed + self.runs):
             classifiers.append(classifier_of(vectors, self.protocol, self.mode, seed))
         return classifiers
 
     def _pair(self, vectors: Vectors, sets: BuiltSets, rows: TextVectors) -> Score:
-        """Train on the pairs of a task and score."""
+        """Train the classifiers of a task's pairs, and return their mean accuracy."""
         splits = []
         for split in SPLITS:
             splits.append(_labelled_texts(sets.pairs[split]))
+
         classifiers = self._classifiers(vectors)
         outcomes = []
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
@@ -355,7 +367,7 @@ class SentBench(TaskSuite):
 
 
 def _distinct_texts(sets: BuiltSets, paradigms: Collection[str]) -> list[str]:
-    """Return the distinct texts of a task's sets that the paradigms need."""
+    """Return the distinct texts of a task's pairs and triples, as far as the paradigms need them."""
     texts: list[str] = []
     if "pair" in paradigms:
         for split in SPLITS:
@@ -367,7 +379,7 @@ def _distinct_texts(sets: BuiltSets, paradigms: Collection[str]) -> list[str]:
 
 
 def _labelled_texts(pairs: Sequence[Pair]) -> LabelledTexts:
-    """Return the first texts, the second texts and the labels of pairs."""
+    """Return pairs as their first texts, their second texts and their labels."""
     first, second, labels = [], [], []
     for text, other, label in pairs:
         first.append(text)
@@ -388,7 +400,7 @@ def _identical_pairs(pairs: Sequence[Pair]) -> int:
 def _item_texts(
     transfer: Sequence[TransferTask], built: Sequence[BuiltSets]
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Return the sentences of each test example, the test pairs and the triples of the tasks."""
+    """Return the texts of each item, by task: a sentence, a pair or a triple."""
     texts = {PAPER_NAMES[task.name]: task.item_texts for task in transfer}
     for sets in built:
         pairs = sets.pairs["test"]
@@ -398,7 +410,7 @@ def _item_texts(
 
 
 def _mean_of_runs(scores: Sequence[Score]) -> Score:
-    """Return the mean of a task's scores under several seeds; its items are the means of their items."""
+    """Return the mean of a task's scores of several runs; each of its items is the mean over the runs, too."""
     import numpy as np
 
     first = scores[0]
@@ -423,7 +435,7 @@ def _mean_of_runs(scores: Sequence[Score]) -> Score:
 def _contrast(
     sets: BuiltSets, vectors: TextVectors, similarity: Similarity | None
 ) -> Score:
-    """Return the accuracy on a task's triples: the right candidate must have the greater similarity."""
+    """Return the accuracy on a task's triples: how often the right candidate is more similar to the text."""
     import numpy as np
 
     texts, right, wrong = zip(*sets.triples, strict=True)

@@ -59,13 +59,14 @@ class SentEvalSTS(FileSuite):
 
     If the encoder names another similarity, it is used instead of the cosine.
 
-    A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
-    reported by papers since Sentence-BERT), `spearman-mean` (mean over subsets) and `spearman-wmean` (mean
-    weighted by pairs). The other tasks get `spearman` over the one list of pairs. Pairs without a gold score
-    (STS15, STS16) are dropped and counted. `primary` is the mean of `spearman` over the tasks.
+    A yearly task (STS12-16) has three scores: `spearman` over the concatenated subsets (aggregation `all`,
+    which papers report since Sentence-BERT), `spearman-mean` (mean over the subsets) and `spearman-wmean` (mean
+    weighted by numbers of pairs). The other tasks have only `spearman`, over their one list of pairs. Pairs
+    without a gold score (in STS15 and STS16) are dropped and counted. `primary` is the mean of `spearman` over
+    the tasks.
 
-    A zero vector has cosine 0 with everything; if all similarities are equal, the score is 0. Both are noted
-    in the protocol.
+    The cosine of a zero vector with any vector is 0. If all similarities are equal, the score is 0. In both cases
+    the score has a note.
     """
 
     name: ClassVar[str] = "senteval-sts"
@@ -79,17 +80,17 @@ class SentEvalSTS(FileSuite):
     """SentEval's `downstream` directory or one above it (`data`, or the parent of `senteval`); default:
     `SENTBED_DATA`."""
     check_sizes: bool = True
-    """Whether to refuse a task whose files have other numbers of pairs than published."""
+    """Whether other numbers of pairs than published are an error."""
     whitening: Whitening | None = None
-    """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
+    """Whitening of the vectors before they are scored; `{}` keeps all components. Default: no whitening."""
     skip_missing: bool = False
-    """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
-    there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
-    of the row."""
+    """Whether tasks with missing files are left out; if false, a missing file is an error. At least one task must
+    have its files. Scores name the tasks that were left out, and the report marks a mean over the other tasks as
+    incomplete."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether every task is development or training data."""
+        """The evaluator's traits. It is for development if all of `tasks` are development or training data."""
         return EvaluatorTraits(
             cites=("conneau2018senteval", *citations(self.whitening)),
             development=DEVELOPMENT.issuperset(self.tasks),
@@ -103,14 +104,14 @@ class SentEvalSTS(FileSuite):
             yield from self.whitening.problems()
 
     def task_files(self) -> TaskFiles:
-        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
         return find_files(self.data_dir)
 
     def prepare_tasks(self) -> Prepared:
         """Read the pairs of every task; raises `DataError` with file and line."""
         files = self.task_files()
         tasks = [read_task(files, name, self.check_sizes) for name in self.tasks]
-        # One list per task: its stored vectors then serve every choice of tasks.
+        # Each task has a list of its own, so that its stored vectors can be used for every choice of tasks.
         lists = {}
         for task in tasks:
             texts: list[str] = []
@@ -127,7 +128,7 @@ class SentEvalSTS(FileSuite):
 
 
 def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
-    """Score each task; raises `RunError` if an embedding is not finite."""
+    """Score each task and collect its scatter plot; raises `RunError` if an embedding is not finite."""
     import numpy as np
 
     scores: list[Score] = []
@@ -162,11 +163,11 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
 def _score_task(
     task: Task, similarities: list[NDArray[np.float64]], zeros: Sequence[str]
 ) -> Iterator[Score]:
-    """Yield the correlation over all pairs and, of a yearly task, the means over its subsets."""
+    """Yield the correlation over all pairs of a task; for a yearly task, also the two means over its subsets."""
     import numpy as np
 
-    pairs, together = task.pairs, np.concatenate(similarities)
-    whole = correlate(pairs.scores, together)
+    pairs, all_similarities = task.pairs, np.concatenate(similarities)
+    correlation = correlate(pairs.scores, all_similarities)
     protocol: dict[str, Any] = {
         "id": "senteval-sts",
         "similarity": "cosine",
@@ -178,41 +179,52 @@ def _score_task(
         "text": "as in the file",
         "data": task.data,
     }
-    clusters = identities(pairs.texts)
     score = correlation_score(
         task.name,
-        whole,
+        correlation,
         pairs.scores,
-        together,
+        all_similarities,
         protocol,
         zeros=zeros,
-        clusters=clusters,
+        clusters=identities(pairs.texts),
     )
     yield score
-    if not task.is_yearly:
-        return
+    if task.is_yearly:
+        yield from _means_over_subsets(score, task, similarities, zeros)
+
+
+def _means_over_subsets(
+    score: Score,
+    task: Task,
+    similarities: list[NDArray[np.float64]],
+    zeros: Sequence[str],
+) -> Iterator[Score]:
+    """Yield the two means over the subsets of a task, whose correlation over all pairs is `score`."""
+    import numpy as np
 
     sizes, correlations, values_of_items = [], [], []
     notes = list(zeros)
     for subset, values in zip(task.subsets, similarities, strict=True):
-        part = correlate(subset.scores, values)
+        correlation_of_subset = correlate(subset.scores, values)
         sizes.append(len(subset))
-        correlations.append(part.spearman)
+        correlations.append(correlation_of_subset.spearman)
         values_of_items.append(levelled(values))
-        if part.note and part.note not in notes:
-            notes.insert(0, part.note)
+        note = correlation_of_subset.note
+        if note and note not in notes:
+            notes.insert(0, note)
+
     items = Items(
         "spearman",
-        np.array(pairs.scores, np.float64),
+        np.array(task.pairs.scores, np.float64),
         np.concatenate(values_of_items),
-        clusters=clusters,
+        clusters=identities(task.pairs.texts),
         groups=np.repeat(np.arange(len(sizes)), sizes),
     )
     mean = attrs.evolve(
         score,
         metric="spearman-mean",
         value=float(np.mean(correlations)),
-        protocol={**protocol, "aggregation": "mean"},
+        protocol={**score.protocol, "aggregation": "mean"},
         items=items,
         note="; ".join(notes),
     )
@@ -221,6 +233,6 @@ def _score_task(
         mean,
         metric="spearman-wmean",
         value=float(np.average(correlations, weights=sizes)),
-        protocol={**protocol, "aggregation": "wmean"},
+        protocol={**score.protocol, "aggregation": "wmean"},
         items=attrs.evolve(items, weighted=True),
     )

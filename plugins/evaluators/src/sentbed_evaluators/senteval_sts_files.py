@@ -1,4 +1,4 @@
-"""The STS and SICK files of SentEval: their paths and contents."""
+"""The STS and SICK files of SentEval: where they are, and a strict reader."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ YEARS: dict[str, dict[str, int]] = {
         "question-question": 209,
     },
 }
-"""Yearly task -> {subset: published number of scored pairs}, with the subsets that SentEval lists.
+"""Subsets of each yearly task that SentEval lists, with their published numbers of scored pairs.
 
-STS13 is without SMT, whose licence forbids copies."""
+STS13 lacks the subset SMT, whose licence forbids copies."""
 
 _TRAIN = {"SICK_train.txt": 4500}
 _TRIAL = {"SICK_trial.txt": 500}
@@ -63,17 +63,17 @@ SPLITS: dict[str, tuple[str, dict[str, int]]] = {
     "SICKR-train": ("train", _TRAIN),
     "SICKR-all": ("train+dev+test", _TRAIN | _TRIAL | _TEST),
 }
-"""Task -> (split, {file: published number of pairs}), for the tasks with a single list of pairs."""
+"""Split and files of each task with a single list of pairs; the files with their published numbers of pairs."""
 
 TASKS = (*YEARS, *SPLITS)
 
 DEVELOPMENT = frozenset(
     task for task, (split, _) in SPLITS.items() if split in ("train", "dev")
 )
-"""Tasks without any pair of the papers' test sets."""
+"""Tasks of development or training data only."""
 
 ROOTS = ("senteval/downstream", "downstream", "data/downstream", ".")
-"""Possible paths of SentEval's `downstream`, relative to the data directory."""
+"""Directories, relative to the data directory, in which the folders of the tasks are looked for."""
 
 _FOLDERS = (
     *(f"STS/{year}-en-test" for year in YEARS),
@@ -90,11 +90,12 @@ class Task:
     name: str
     split: str
     subsets: tuple[ScoredPairs, ...]
-    """One entry per subset; a single one for STS-B and SICK-R."""
+    """The pairs of each subset. STS-B and SICK-R have a single subset."""
     sources: tuple[Path, ...]
-    """File of gold scores of each subset; for pairs from several files, the first."""
+    """The file of gold scores of each subset, for messages. If a subset comes from several files, the first
+    one."""
     data: str
-    """SHA-256 over the files."""
+    """SHA-256 over the files of the task."""
 
     @property
     def pairs(self) -> ScoredPairs:
@@ -103,12 +104,12 @@ class Task:
 
     @property
     def is_yearly(self) -> bool:
-        """Whether the task is one of STS12-16, which are scored over subsets."""
+        """Whether the task is one of STS12-16, which also have scores over their subsets."""
         return self.name in YEARS
 
 
 def find_files(data_dir: str | None) -> TaskFiles:
-    """Return the files of all tasks below `downstream`; raises `DataError` if it has none of their folders."""
+    """Return the files of all tasks; raises `DataError` if the data directory has no folder of any task."""
     root = find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
     files: dict[str, tuple[Path, ...]] = {}
     for task, subsets in YEARS.items():
@@ -116,6 +117,7 @@ def find_files(data_dir: str | None) -> TaskFiles:
         for subset, kind in product(subsets, ("input", "gs")):
             paths.append(root / "STS" / f"{task}-en-test" / f"STS.{kind}.{subset}.txt")
         files[task] = tuple(paths)
+
     benchmark = root / "STS" / "STSBenchmark"
     if not benchmark.is_dir() and (root / "STSBenchmark").is_dir():
         benchmark = root / "STSBenchmark"
@@ -126,9 +128,11 @@ def find_files(data_dir: str | None) -> TaskFiles:
 
 
 def read_task(files: TaskFiles, task: str, check_sizes: bool = True) -> Task:
-    """Read a task; raises `DataError` with file and line.
+    """Read the scored pairs of a task.
 
-    With `check_sizes`, also if a file has another number of scored pairs than published.
+    Raises:
+        DataError: if a file is missing or malformed; with `check_sizes`, also if it has another number of scored
+            pairs than published. The message has file and line.
     """
     return _read_task(files[task], task, digest(files[task]), check_sizes)
 
@@ -137,7 +141,10 @@ def read_task(files: TaskFiles, task: str, check_sizes: bool = True) -> Task:
 def _read_task(
     files: tuple[Path, ...], task: str, data: str, check_sizes: bool
 ) -> Task:
-    """Read a task whose files have the digest `data`, cached since successive runs read the same tasks."""
+    """Read a task whose files have the digest `data`.
+
+    The task is kept in memory, since the runs of a study read the same tasks one after the other.
+    """
     hashes: Hashes = {}
     subsets = []
     if task in YEARS:
@@ -150,6 +157,7 @@ def _read_task(
         sources = files
         for file in files:
             subsets.append(_read_split(file, task, hashes))
+
     if digest(files, hashes) != data:
         raise DataError(
             f"the files of `{task}` changed while they were read; run again", files[0]
@@ -171,15 +179,15 @@ def _require_sizes(
     for pairs, source, expected in zip(subsets, sources, sizes, strict=True):
         if len(pairs) != expected:
             raise DataError(
-                f"found {len(pairs):,} scored pairs of `{task}`, expected {expected:,}: the file was cut, or "
-                "is another one; get it again (`sentbed data get senteval`), or set `check_sizes = false` "
-                "where it is data of your own",
+                f"found {len(pairs):,} scored pairs of `{task}`, expected {expected:,}: the file is incomplete, "
+                "or another file; get it again (`sentbed data get senteval`), or set `check_sizes = false` "
+                "if it is data of your own",
                 source,
             )
 
 
 def _read_split(file: Path, task: str, hashes: Hashes) -> ScoredPairs:
-    """Read a file of SICK or of STS-B."""
+    """Read a file of SICK or STS-B."""
     if task.startswith("SICK"):
         columns = ("sentence_A", "sentence_B", "relatedness_score")
         layout = PairFile(str(file), columns, separator="\t", score_range=(1, 5))
@@ -195,7 +203,7 @@ def _read_split(file: Path, task: str, hashes: Hashes) -> ScoredPairs:
 
 
 def _read_year(texts: Path, gold: Path, hashes: Hashes) -> ScoredPairs:
-    """Read a subset of STS12-16, whose pairs and scores are in two files."""
+    """Read a subset of STS12-16, from a file of pairs and a file of gold scores; a blank score drops the pair."""
     rows, scores = read_lines(texts, hashes=hashes), read_lines(gold, hashes=hashes)
     if len(rows) != len(scores):
         raise DataError(

@@ -53,29 +53,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDED = ("CoLA", "MRPC", "RTE")
-"""Tasks with few enough training rows for cross-validation."""
+"""Tasks whose penalty is chosen by cross-validation, as they have few training rows."""
 
 
 @attrs.frozen(eq=False)
 class _FolderRows:
-    """The rows of the tasks that share a folder."""
+    """The rows of the tasks in one folder of GLUE. Only MNLI's folder has more than one task."""
 
     folder: str
     names: Sequence[str]
-    """Names of the tasks: one, or both of MNLI."""
+    """Names of the tasks."""
     parts: Sequence[Rows]
-    """Training rows, held-out rows and the development set of each task; for STS-B by cosine, the
-    development set only."""
+    """Training rows, held-out rows, and then the development set of each task. For STS-B by cosine, only the
+    development set."""
     texts: Sequence[str]
     """Texts to encode."""
     hashes: Mapping[str, str]
-    """Task -> hash of its files."""
+    """Hash of the files of each task."""
     skipped: int = 0
-    """Number of rows left out of the training file."""
+    """Number of rows of the training file that were left out."""
 
     @property
     def tests(self) -> Sequence[Rows]:
-        """The development set of each task, on which it is scored."""
+        """The development sets, on which the tasks are scored."""
         return self.parts[-len(self.names) :]
 
 
@@ -83,19 +83,20 @@ class _FolderRows:
 class SentGLUE(FileSuite):
     """SentGLUE (Sentence-T5, section 8): nine tasks of GLUE on its development sets, x 100.
 
-    Each sentence is encoded on its own. A linear classifier is trained on GLUE's training set; its features
-    are u for a single sentence and [u, v, u*v, |u-v|] for a pair. CoLA is scored by Matthews correlation,
-    STS-B by Spearman's correlation of the similarity (`similarity`), the other tasks by accuracy. `AVG`, if
-    all nine tasks ran, is their plain mean; the Score column of the paper's table 6 is not the mean of its
-    embedding rows, so compare task by task. `primary` is the mean over the tasks that ran.
+    Each sentence is encoded separately. A linear classifier is trained on GLUE's training set. Its features are u
+    for a single sentence and [u, v, u*v, |u-v|] for a pair. CoLA is scored by Matthews correlation, STS-B by the
+    Spearman correlation of `similarity` and gold score, and the other tasks by accuracy. If all nine tasks ran,
+    the score `AVG` is their mean. In table 6 of the paper, the column Score is not this mean for the rows of
+    embeddings, so compare task by task. `primary` is the mean over the tasks that ran.
 
-    Scores are on the development sets, so penalty and stopping are not chosen on them: CoLA, MRPC and RTE use
-    cross-validation on the training set, SST-2, QQP, MNLI, QNLI and STS-B a held-out part of it. For the same
-    reason this evaluator cannot choose a checkpoint. MNLI-m and MNLI-mm share one classifier.
+    Since scores are on the development sets, these cannot be used to choose a penalty or to stop a training.
+    CoLA, MRPC and RTE use cross-validation on the training set for that; SST-2, QQP, MNLI, QNLI and STS-B use a
+    held-out part of it. For the same reason, this evaluator cannot choose a checkpoint. MNLI-m and MNLI-mm are
+    scored with the same classifier.
 
-    Memory: the vectors of a task's distinct sentences (MNLI, width 1024: about 2 GB). Features above 1 GiB
-    (there 6.4 GB) are in a file in the temporary directory (`TMPDIR`), which is removed afterwards;
-    `logistic` reads them into memory.
+    The vectors of a task's distinct sentences are in memory (MNLI at width 1024: about 2 GB). If the features
+    exceed 1 GiB (MNLI: 6.4 GB), they are in a file in the temporary directory (`TMPDIR`), which is removed
+    afterwards; `logistic` reads them into memory.
     """
 
     name: ClassVar[str] = "sentglue"
@@ -106,33 +107,34 @@ class SentGLUE(FileSuite):
     """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,
     `RTE`. Default: all, in the order of the paper's table 6."""
     protocol: Literal["senteval", "logistic"] = "senteval"
-    """Training of the classifier: `senteval`, as in that toolkit, or `logistic`, an exact L2-regularised
-    logistic regression."""
+    """Training of the classifier. `senteval`: as SentEval trains its classifier in PyTorch. `logistic`:
+    L2-regularised logistic regression to convergence, by scikit-learn."""
     similarity: Literal["cosine", "relatedness"] = "cosine"
-    """Similarity of STS-B's pairs. `cosine`: the cosine of the two vectors, without training. `relatedness`: the
-    output of SentEval's regression on [|u-v|, u*v], a softmax over five grades, trained on GLUE's training
-    set and stopped on a held-out part of it. The paper does not say which one it uses; its numbers suggest
-    `relatedness`: SimCSE-RoBERTa large has 81.45 on the development set (table 6), but by cosine 86.70 on the
-    harder test set (table 5)."""
+    """Similarity of STS-B's pairs. `cosine` is the cosine of the two vectors; nothing is trained. `relatedness`
+    is the output of SentEval's regression on [|u-v|, u*v], a softmax over five grades. It is trained on GLUE's
+    training set, and a held-out part of that set stops the training. The paper does not say which similarity it
+    uses. Its numbers suggest `relatedness`: SimCSE-RoBERTa large has 81.45 on the development set (table 6),
+    but 86.70 by cosine on the harder test set (table 5)."""
     mode: Literal["test", "fast"] = "test"
     """SentEval's settings: `test` for papers, `fast` for prototypes."""
     data_dir: FilePath | None = None
-    """GLUE's directory (with `CoLA`, `SST-2`, ...) or the one above `glue`; default: `SENTBED_DATA`."""
+    """Directory of GLUE's folders (`CoLA`, `SST-2`, ...), or the directory above `glue`; default:
+    `SENTBED_DATA`."""
     limit: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
-    """Largest number of training rows per task, drawn by `seed`; default: all (MNLI has 392,702)."""
+    """Largest number of training rows per task, which are drawn under `seed`. Default: all (MNLI has 392,702)."""
     development_share: float = 0.1
-    """Share, between 0 and 1, of the training rows of SST-2, QQP, MNLI and QNLI that is held out to choose the
-    penalty, and of STS-B's to stop its regression; drawn by `seed`."""
+    """Share of the training rows, between 0 and 1, that is held out: for SST-2, QQP, MNLI and QNLI to choose the
+    penalty, for STS-B to stop the regression. The rows are drawn under `seed`."""
     seed: int = 1111
     """Seed of the drawn rows and of the classifier. SentEval's is 1111."""
     check_sizes: bool = True
-    """Whether every file must have as many rows as GLUE's."""
+    """Whether other numbers of rows than in GLUE's files are an error."""
     skip_missing: bool = False
-    """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
-    there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
-    of the row."""
+    """Whether tasks with missing files are left out; if false, a missing file is an error. At least one task must
+    have its files. Scores name the tasks that were left out, and the report marks a mean over the other tasks as
+    incomplete."""
 
     def setting_problems(self) -> Iterator[str]:
         """Yield problems with the list of tasks and with `development_share`."""
@@ -141,7 +143,7 @@ class SentGLUE(FileSuite):
             yield f"`development_share` is {self.development_share!r}; give a share in (0, 1), such as 0.1"
 
     def task_files(self) -> TaskFiles:
-        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
         return find_files(self.data_dir, self._regression)
 
     @property
@@ -174,7 +176,7 @@ class SentGLUE(FileSuite):
         )
 
     def _read(self, files: TaskFiles, names: Sequence[str]) -> _FolderRows:
-        """Read the tasks of one folder."""
+        """Read the tasks of one folder, and draw the training and the held-out rows."""
         task = TASKS[names[0]]
         if not task.classes:
             return self._read_scored(files, names)
@@ -199,7 +201,7 @@ class SentGLUE(FileSuite):
         return _FolderRows(task.folder, names, parts, texts, hashes, all_rows.skipped)
 
     def _read_scored(self, files: TaskFiles, names: Sequence[str]) -> _FolderRows:
-        """Read STS-B: the rows to train on and to stop on, if it is trained, and the development set."""
+        """Read STS-B: the development set and, for a regression, the rows to train on and to stop by."""
         (name,) = names
         parts: list[Rows] = []
         if self._regression:
@@ -207,7 +209,7 @@ class SentGLUE(FileSuite):
             parts += self._draw(train, is_folded=False)
             if min(map(len, parts)) < 2:
                 raise RunError(
-                    f"`{name}` has {len(parts[0])} rows to train on and {len(parts[1])} to stop on, but two "
+                    f"`{name}` has {len(parts[0])} rows to train on and {len(parts[1])} to stop by, but two "
                     f"of each are needed; raise `limit`, or add rows"
                 )
         test = read_rows(files.root, name, "dev", self.check_sizes)
@@ -219,10 +221,7 @@ class SentGLUE(FileSuite):
     def _evaluation(
         self, folders: Sequence[_FolderRows], vectors: Vectors
     ) -> Evaluation:
-        """Train and score, task by task.
-
-        Raises `RunError` if an embedding is not finite or zero, or the disk is full.
-        """
+        """Train and score all tasks; raises `RunError` for zero or non-finite embeddings, or a full disk."""
         scores_by_task: dict[str, Score] = {}
         for folder in folders:
             name = folder.names[0]
@@ -237,7 +236,7 @@ class SentGLUE(FileSuite):
         return Evaluation(tuple(scores), primary=mean)
 
     def _correlate(self, folder: _FolderRows, vectors: Vectors) -> Score:
-        """Score STS-B: the correlation of the pairs' similarity with their gold scores."""
+        """Score STS-B by the correlation of the similarities of its pairs with their gold scores."""
         (name,), (test,) = folder.names, folder.tests
         pairs = _scored_pairs(folder.parts, nonzero(vectors, folder.folder))
         protocol: dict[str, Any] = {
@@ -271,7 +270,7 @@ class SentGLUE(FileSuite):
         return correlation_score(name, correlation, test.scores, similarities, protocol)
 
     def _classify(self, folder: _FolderRows, vectors: Vectors) -> dict[str, Score]:
-        """Train one classifier, and score it on the development set of each task of the folder."""
+        """Train one classifier for a folder, and score it on the development set of each task in the folder."""
         import numpy as np
 
         task = TASKS[folder.names[0]]
@@ -317,16 +316,21 @@ class SentGLUE(FileSuite):
         start = 0
         for name, rows in zip(folder.names, folder.tests, strict=True):
             end = start + len(rows)
-            of_task = {**protocol, "test": len(rows), "data": folder.hashes[name]}
+            protocol_of_task = {
+                **protocol,
+                "test": len(rows),
+                "data": folder.hashes[name],
+            }
             if task.broken_rows:
-                of_task["skipped"] = {"train": folder.skipped, "dev": rows.skipped}
+                skipped = {"train": folder.skipped, "dev": rows.skipped}
+                protocol_of_task["skipped"] = skipped
             gold, predicted = np.array(rows.labels), outcome.predicted[start:end]
-            scores[name] = _score(name, gold, predicted, of_task)
+            scores[name] = _score(name, gold, predicted, protocol_of_task)
             start = end
         return scores
 
     def _draw(self, train: Rows, is_folded: bool) -> tuple[Rows, Rows]:
-        """Return the training and the held-out rows, both in the order of the file."""
+        """Draw the rows to train on and the held-out rows (none if `is_folded`); both are in the file's order."""
         import numpy as np
 
         order = np.random.default_rng(self.seed).permutation(len(train))[: self.limit]
@@ -338,7 +342,7 @@ class SentGLUE(FileSuite):
 
 
 def _item_texts(folders: Sequence[_FolderRows]) -> dict[str, list[tuple[str, ...]]]:
-    """Return the texts of each row of the development set of each task."""
+    """Return, for each task, the texts of each row of its development set."""
     texts = {}
     for folder in folders:
         for name, rows in zip(folder.names, folder.tests, strict=True):
@@ -349,7 +353,7 @@ def _item_texts(folders: Sequence[_FolderRows]) -> dict[str, list[tuple[str, ...
 def _scored_pairs(
     parts: Sequence[Rows], vectors: NDArray[np.float32]
 ) -> list[EncodedPairs]:
-    """Return the pairs of each part, whose texts were encoded one side after the other."""
+    """Return the pairs of each part. In `vectors`, all first sides of a part precede all its second sides."""
     pairs = []
     start = 0
     for rows in parts:
@@ -362,7 +366,7 @@ def _scored_pairs(
 
 
 def _joined(parts: Sequence[Rows]) -> LabelledTexts:
-    """Return sides and labels of the rows of all parts, part after part."""
+    """Return the sides and the labels of all parts, each concatenated over the parts."""
     sides = []
     for texts in zip(*(rows.sides for rows in parts), strict=True):
         sides.append(list(chain.from_iterable(texts)))
@@ -371,7 +375,7 @@ def _joined(parts: Sequence[Rows]) -> LabelledTexts:
 
 
 def _texts_of(parts: Sequence[Rows]) -> list[str]:
-    """Return the texts of all parts, one side of a part after the other."""
+    """Return the texts of all parts: for each part all its first sides, then all its second sides."""
     texts: list[str] = []
     for rows in parts:
         for side in rows.sides:
@@ -380,16 +384,20 @@ def _texts_of(parts: Sequence[Rows]) -> list[str]:
 
 
 def _take(rows: Rows, chosen: NDArray[np.int64]) -> Rows:
-    """Return the chosen rows, in that order."""
+    """Return the rows with the indices `chosen`, in their order."""
     indices = chosen.tolist()
 
-    def taken(values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return these rows of a column; nothing of a column that the task does not have."""
-        if not values:
+    def values_at_indices(column: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the chosen values of a column; a column that the task does not have is empty."""
+        if not column:
             return ()
-        return tuple(values[index] for index in indices)
+        return tuple(column[index] for index in indices)
 
-    return Rows(tuple(map(taken, rows.sides)), taken(rows.labels), taken(rows.scores))
+    return Rows(
+        tuple(map(values_at_indices, rows.sides)),
+        values_at_indices(rows.labels),
+        values_at_indices(rows.scores),
+    )
 
 
 def _score(
@@ -398,7 +406,7 @@ def _score(
     predicted: NDArray[np.int64],
     protocol: dict[str, Any],
 ) -> Score:
-    """Return CoLA's Matthews correlation, or the accuracy of another task."""
+    """Return the score of a task's predictions: Matthews correlation for CoLA, accuracy for the other tasks."""
     import numpy as np
     from sklearn.metrics import matthews_corrcoef
 

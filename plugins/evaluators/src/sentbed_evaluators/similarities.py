@@ -1,4 +1,7 @@
-"""Similarities of encoded texts: search by them, and its cost. An encoder that names none has the cosine."""
+"""Search of encoded texts by the encoder's similarity, and the cost of the search.
+
+An encoder that names no similarity (`None`) has the cosine.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,26 @@ if TYPE_CHECKING:
     from sentbed_common import Encoded
 
 ALL_OUTPUTS: frozenset[Output] = frozenset({"vector", "tokens", "sparse"})
-"""The outputs of poolers that an evaluator can read if it only compares texts by their similarity."""
+"""All outputs of poolers. An evaluator that only compares texts by the encoder's similarity can read all of
+them."""
 
 
 SPARSE_BYTES = 8
-"""Bytes of a component of a sparse vector: its index in int32, and its value in fp32."""
+"""Number of bytes of a component of a sparse vector: its index in int32 and its value in float32."""
 
 BYTES = "bytes-per-document"
 OPERATIONS = "operations-per-pair"
 COST_UNITS = {BYTES: "bytes", OPERATIONS: "operations"}
-"""Costs of exact search -> their units."""
+"""Units of the costs of exact search."""
 
 
 def is_cosine(similarity: Similarity | None) -> bool:
-    """Whether texts are compared by the cosine."""
+    """Whether the similarity is the cosine."""
     return similarity is None or similarity.traits.formula == "cosine"
 
 
 def similarity_name(similarity: Similarity | None) -> str:
-    """Return the name of a similarity for figures."""
+    """Return the name of a similarity, for the axis of a figure."""
     if similarity is None or is_cosine(similarity):
         return "cosine"
     return similarity.name
@@ -44,7 +48,7 @@ def similarity_name(similarity: Similarity | None) -> str:
 def zero_remarks(
     similarity: Similarity | None, rows: Encoded, texts: Sequence[str]
 ) -> list[str]:
-    """Return a note on zero vectors, whose cosine is not defined; none if texts are not compared by cosine."""
+    """Return a list with a note on zero vectors; empty if there are none, or the similarity is not the cosine."""
     if not is_cosine(similarity) or isinstance(rows, RaggedVectors):
         return []
     return zero_notes(rows, texts)
@@ -57,11 +61,11 @@ def most_similar(
     k: int,
     default: Literal["cosine", "dot"] = "cosine",
 ) -> NDArray[np.int64]:
-    """Return the places of the `k` documents that are most similar to each query, the best first.
+    """Return the places of the `k` documents that are most similar to each query, the most similar one first.
 
-    `documents` yields consecutive blocks. Of equal similarities, the earlier document is first; by cosine and
-    dot product, equal vectors have equal ones. The result is `(queries, min(k, documents))`. `default` is the
-    similarity of an encoder that names none.
+    `documents` yields consecutive blocks. The result is `(queries, min(k, documents))`. Of documents with equal
+    similarity, the earlier one is first; by cosine and dot product, equal vectors always have equal similarities.
+    `default` is the similarity that is used if `similarity` is None.
     """
     formula = default if similarity is None else similarity.traits.formula
     if similarity is None or formula is not None:
@@ -73,7 +77,7 @@ def most_similar(
 
 
 def in_parts(texts: Encoded) -> Iterator[Encoded]:
-    """Yield texts in blocks."""
+    """Yield encoded texts in blocks; texts with a vector for each token are one block."""
     if isinstance(texts, RaggedVectors):
         yield texts
     else:
@@ -81,21 +85,24 @@ def in_parts(texts: Encoded) -> Iterator[Encoded]:
 
 
 def searchable(vectors: Vectors, name: str, similarity: Similarity | None) -> Encoded:
-    """Return the encoded texts of a list; raises `RunError` if a vector is zero where cosines compare them."""
+    """Return the encoded texts of the list `name`.
+
+    Raises `RunError` if a vector is not finite or, if the similarity is the cosine, is zero.
+    """
     if is_cosine(similarity) and vectors.output != "tokens":
         return nonzero(vectors, name)
     return encoded(vectors, name)
 
 
 def number_of_vectors(texts: Encoded) -> int:
-    """Return the number of vectors of all texts."""
+    """Return the total number of vectors of the texts."""
     if isinstance(texts, RaggedVectors):
         return len(texts.rows)
     return len(texts)
 
 
 def width_of(texts: Encoded) -> int:
-    """Return the dimension of a vector."""
+    """Return the width of the vectors of texts."""
     if isinstance(texts, RaggedVectors):
         return texts.width
     return int(texts.shape[1])
@@ -103,17 +110,17 @@ def width_of(texts: Encoded) -> int:
 
 @attrs.define(eq=False)
 class DocumentSize:
-    """Counts of the documents that a search goes through, and of their vectors."""
+    """Numbers of the documents that a search goes through, and of their vectors and components."""
 
     output: Output
     documents: int = 0
     vectors: int = 0
-    """Number of vectors of all documents; with a vector for each token, the number of tokens."""
+    """Number of vectors of all documents; if each token has a vector, the number of tokens."""
     active: NDArray[np.int64] | None = None
-    """For sparse vectors, the number of documents in which each component is not 0, `(width,)`."""
+    """For sparse vectors: number of documents in which each component is not 0, `(width,)`."""
 
     def add(self, block: Encoded) -> None:
-        """Count a block of documents."""
+        """Add a block of documents to the numbers."""
         self.documents += len(block)
         self.vectors += number_of_vectors(block)
         if self.output == "sparse" and not isinstance(block, RaggedVectors):
@@ -126,7 +133,7 @@ class DocumentSize:
 def search_cost(
     similarity: Similarity | None, queries: Encoded, size: DocumentSize
 ) -> dict[str, float]:
-    """Return the mean bytes of a document and the mean operations of a pair, under these names."""
+    """Return the mean number of bytes of a document, and the mean number of operations of a pair, by name."""
     if size.active is not None and not isinstance(queries, RaggedVectors):
         of_documents = size.active / size.documents
         of_queries = (queries != 0).mean(axis=0)
@@ -147,8 +154,8 @@ def search_cost(
 
 
 def _scaled(vectors: Encoded, formula: str | None) -> NDArray[np.float32]:
-    """Return vectors whose dot products are the similarities."""
-    assert not isinstance(vectors, RaggedVectors), "no formula is of token vectors"
+    """Return vectors whose dot products are the similarities; `formula` is `cosine` or `dot`."""
+    assert not isinstance(vectors, RaggedVectors), "no formula compares token vectors"
     if formula == "cosine":
         return unit_rows(vectors)
     return vectors

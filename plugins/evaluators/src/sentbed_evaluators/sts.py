@@ -1,4 +1,4 @@
-"""Semantic textual similarity on any file of scored pairs."""
+"""The evaluator `sts`: semantic textual similarity on any file of scored pairs."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class STS(Evaluator):
 
     If the encoder names another similarity, it is used instead of the cosine.
 
-    The suffix determines the format: `.csv` with RFC 4180 quoting, `.tsv` split at tabs without quoting,
-    `.jsonl` with one object per line; `separator` reads any other text file, one pair per line without
-    quoting. A `second` encoder encodes the second sentences, for pairs in two languages.
+    The suffix determines the format of the file: `.csv` has RFC 4180 quoting, `.tsv` has tabs and no quoting,
+    and `.jsonl` has one object per line. With `separator`, a file of any suffix is read, with one pair per line
+    and no quoting. A `second` encoder encodes the second sentences, for pairs in two languages.
     """
 
     name: ClassVar[str] = "sts"
@@ -59,8 +59,9 @@ class STS(Evaluator):
     path: FilePath
     """The file of scored pairs."""
     columns: tuple[str, str, str] = ("sentence1", "sentence2", "score")
-    """First sentence, second sentence and score: three names of the header (or keys of jsonl); with
-    `header = false` their positions from zero, such as `["5", "6", "4"]` for STS-B as SentEval ships it."""
+    """Columns of first sentence, second sentence and score: names in the header, or keys of the jsonl objects.
+    With `header = false`, they are positions from zero, such as `["5", "6", "4"]` for STS-B in SentEval's
+    files."""
     header: bool = True
     """Whether the first line names the columns."""
     separator: str | None = None
@@ -70,16 +71,18 @@ class STS(Evaluator):
     task: str | None = None
     """Name in scores and report; default: the file's name without suffix."""
     split: Literal["train", "dev", "test"] | None = None
-    """Split of the file, for the protocol; a search uses `dev` or `train` only. Default: not stated."""
+    """Split to which the file belongs, for the protocol. Searches and the choice of checkpoints use only `dev` or
+    `train`. Default: not stated."""
     cluster: str | None = None
-    """Column that names what a pair was drawn from, such as a passage or a speaker, where several pairs come
-    from one: intervals and tests resample all its pairs together. Default: each pair was drawn on its own."""
+    """Column that names the passage, speaker or the like from which a pair was drawn, if several pairs have the
+    same. Confidence intervals and tests resample all pairs with the same name together. Default: each pair was
+    drawn independently."""
     whitening: Whitening | None = None
-    """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
+    """Whitening of the vectors before they are scored; `{}` keeps all components. Default: no whitening."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether the file is declared as development or training data."""
+        """The evaluator's traits. It is for development if `split` is `train` or `dev`."""
         development = self.split in ("train", "dev")
         return EvaluatorTraits(
             cites=citations(self.whitening),
@@ -103,7 +106,7 @@ class STS(Evaluator):
         return ClusteredPairFile(self.path, (*self.columns, self.cluster), *layout)
 
     def prepare(self) -> Prepared:
-        """Read the pairs; raises `DataError` with file and line."""
+        """Read the pairs; raises `DataError`, with file and line, if the file is missing or malformed."""
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)
@@ -123,7 +126,7 @@ class STS(Evaluator):
         return self.task or locate(self.path).stem
 
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
-        """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""
+        """Compute the correlations; raises `RunError` for embeddings that are not finite or differ in width."""
         rows = encoded(vectors, "pairs")
         first, second = rows[: len(pairs)], rows[len(pairs) :]
         similarities = pairwise_similarities(vectors.similarity, first, second)

@@ -1,4 +1,4 @@
-"""Base classes of suites (evaluators of several tasks), and the averages and classifiers that they share."""
+"""Base classes of suites, which are evaluators of several tasks, and their averages and accuracies."""
 
 from __future__ import annotations
 
@@ -45,16 +45,17 @@ _PROTOCOL_KEYS = (
     "subset",
     "revision",
 )
-"""Keys of the tasks' protocols that the average's protocol repeats: one value if all are equal, else the
-value of each task."""
+"""Keys of the protocols of tasks that are also in the protocol of their average: with one value if all tasks have
+the same, otherwise with the value of each task."""
 
 
 def task_problems(
     tasks: Sequence[str], choices: Collection[str] | None, name: str, what: str = "task"
 ) -> Iterator[str]:
-    """Yield problems with a list of tasks: that it is empty, unknown tasks, repeated ones.
+    """Yield problems with a list of tasks: that it is empty, or has unknown or repeated tasks.
 
-    `name` is the evaluator, `choices` its tasks, or None to accept any task, and `what` the word for them.
+    `name` is the evaluator's name, for messages. `choices` are its tasks; None accepts any task. `what` is the
+    word for an entry of the list, in the singular.
     """
     names = tuple(choices or ())
     if not tasks:
@@ -68,13 +69,13 @@ def task_problems(
 
 @attrs.frozen
 class TaskSuite(Evaluator):
-    """An evaluator of several tasks that can leave out those whose files are missing."""
+    """An evaluator of several tasks, which can leave out tasks whose files are missing."""
 
     tasks: tuple[str, ...] | None
     skip_missing: bool
 
     choices: ClassVar[Collection[str]]
-    """Names of all tasks that it can run."""
+    """Names of all tasks of the suite."""
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -82,23 +83,23 @@ class TaskSuite(Evaluator):
         return self.tasks or ()
 
     def setting_problems(self) -> Iterator[str]:
-        """Yield problems with settings that are seen without reading data: unknown or repeated tasks."""
+        """Yield problems with settings that are found without reading data, such as unknown or repeated tasks."""
         yield from task_problems(self.task_names, self.choices, self.name)
 
     @abstractmethod
     def missing(self) -> dict[str, str]:
-        """Return the message of each task without data; raises `DataError` if there is none at all."""
+        """Return, by task, a message for each task that lacks data; raises `DataError` if all data is missing."""
 
     @abstractmethod
     def files_of_tasks(self) -> Iterable[Path]:
-        """Return the files of all tasks to run; raises `DataError` if there is no data at all."""
+        """Return the files of all tasks to run; raises `DataError` if all data is missing."""
 
     @abstractmethod
     def prepare_tasks(self) -> Prepared:
-        """Read every task; raises `DataError` with file and line."""
+        """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
 
     def check(self) -> Iterator[str]:
-        """Yield problems with settings and missing data; of skipped tasks, only if no other is left."""
+        """Yield problems with settings and missing data; with `skip_missing`, only if no task has data."""
         yield from self.setting_problems()
         try:
             missing = self.missing()
@@ -117,7 +118,7 @@ class TaskSuite(Evaluator):
         return attrs.evolve(self, tasks=present, skip_missing=False)
 
     def prepare(self) -> Prepared:
-        """Read every task that is not skipped; raises `DataError` with file and line."""
+        """Read every task that is not skipped; raises `DataError`, with file and line, for malformed data."""
         for problem in self.check():
             raise DataError(problem)
         if not self.skip_missing:
@@ -127,7 +128,7 @@ class TaskSuite(Evaluator):
         return with_skipped(prepared, partial(self.skipped, missing))
 
     def skipped(self, missing: Collection[str], score: Score) -> tuple[str, ...]:
-        """Return the missing tasks that a score would have beside its own, all by default."""
+        """Return the missing tasks that tables would show in the row of a score; by default, all of them."""
         return tuple(missing)
 
     def files(self) -> Iterator[Path]:
@@ -139,16 +140,16 @@ class TaskSuite(Evaluator):
 
 
 class FileSuite(TaskSuite):
-    """A suite whose tasks have fixed files below one directory."""
+    """A suite whose tasks have files of fixed names in one directory."""
 
     __slots__ = ()
 
     @abstractmethod
     def task_files(self) -> TaskFiles:
-        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
 
     def missing(self) -> dict[str, str]:
-        """Return the message of each task without its files."""
+        """Return, by task, a message for each task to run that lacks a file."""
         return self.task_files().missing(self.task_names)
 
     def files_of_tasks(self) -> Iterator[Path]:
@@ -161,9 +162,9 @@ class FileSuite(TaskSuite):
 def with_skipped(
     prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]
 ) -> Prepared:
-    """Return the evaluation whose scores name the tasks that `skipped` returns for them.
+    """Return an evaluation whose scores name skipped tasks: those that `skipped` returns for a score.
 
-    An average that the evaluator gives is over a whole row, and names none.
+    The score `AVG` names none, since it exists only if no task of its mean was skipped.
     """
 
     def score(vectors: Vectors) -> Evaluation:
@@ -180,9 +181,9 @@ def with_skipped(
 
 
 def average(scores: Sequence[Score], metric: str, **details: Any) -> Score:
-    """Return the plain mean of tasks' scores, as the score `AVG`; `details` are added to its protocol.
+    """Return the mean of the scores of tasks, as the score `AVG`; `details` are added to its protocol.
 
-    It has items if every task's score is a plain mean of items.
+    It has items if the score of every task is a mean of items.
     """
     protocol: dict[str, Any] = {
         "aggregation": "mean",
@@ -210,12 +211,12 @@ def average(scores: Sequence[Score], metric: str, **details: Any) -> Score:
 
 
 def mean_value(scores: Sequence[Score]) -> float:
-    """Return the plain mean of scores."""
+    """Return the mean of the values of scores."""
     return sum(score.value for score in scores) / len(scores)
 
 
 def _joined_items(scores: Sequence[Score]) -> Items | None:
-    """Return the items of all scores, a group for each, if each score is a plain mean of items."""
+    """Return the items of all scores, one group per score; None if a score is no mean of ungrouped items."""
     import numpy as np
 
     values, groups, clusters = [], [], []
@@ -234,7 +235,7 @@ def _joined_items(scores: Sequence[Score]) -> Items | None:
 
 
 def _degenerate(scores: Sequence[Score]) -> str:
-    """Return the reason why an average is degenerate: the tasks whose score is; else empty."""
+    """Return the reason why an average is degenerate, which names tasks with degenerate scores; empty if none."""
     names = ", ".join(score.task for score in scores if score.degenerate)
     if not names:
         return ""
@@ -244,7 +245,7 @@ def _degenerate(scores: Sequence[Score]) -> str:
 def accuracy(
     task: str, outcome: Outcome, labels: NDArray[np.int64], protocol: dict[str, Any]
 ) -> Score:
-    """Return the accuracy of a classifier; its items are whether each example was classified correctly."""
+    """Return a classifier's accuracy as a score; its items are 1 for correctly classified examples, else 0."""
     import numpy as np
 
     right = (outcome.predicted == labels).astype(np.float64)
@@ -264,10 +265,10 @@ def classifier_of(
     mode: Literal["test", "fast"],
     seed: int,
 ) -> Classifier:
-    """Return a classifier on the encoder's device."""
+    """Return a classifier that is trained on the encoder's device."""
     return Classifier(protocol, mode, seed, vectors.device)
 
 
 def part_progress(vectors: Vectors, what: str) -> Progress:
-    """Return a callback that reports the progress of the classifiers of `what`."""
+    """Return a callback that reports the progress of training the classifiers of the task `what`."""
     return partial(vectors.progress, f"{what}: classifiers")

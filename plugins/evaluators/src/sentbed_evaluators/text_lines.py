@@ -1,4 +1,4 @@
-"""Lines and CSV rows of a text file, read one at a time; errors name file and line."""
+"""Strict readers of text files: lines, and rows of CSV files, one at a time; errors name file and line."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sentbed_common import bounded_lines
 
 _MARK = "\ufeff"
 _BYTES_OF_MARK = codecs.BOM_UTF8.decode("latin-1")
-"""UTF-8's byte order mark, decoded as single bytes."""
+"""UTF-8's byte order mark as it is read in a single-byte encoding."""
 
 
 Hashes: TypeAlias = dict[Path, str]
-"""File -> SHA-256 of all bytes that were read from it."""
+"""SHA-256 of each file, over all bytes that were read from it."""
 
 
 def text_file_problems(*paths: str) -> Iterator[str]:
@@ -36,12 +36,12 @@ def text_file_problems(*paths: str) -> Iterator[str]:
 
 
 def texts_digest(texts: Sequence[str]) -> str:
-    """Return the SHA-256 of a list of texts."""
+    """Return the SHA-256 over a list of texts."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
-class _Hashing(io.BufferedReader):
-    """A file whose bytes are hashed as they are read: the hash is of exactly the content that was parsed."""
+class _HashingReader(io.BufferedReader):
+    """A file whose bytes are hashed while they are read: the hash is that of the content that was parsed."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         super().__init__(raw)
@@ -56,28 +56,30 @@ class _Hashing(io.BufferedReader):
 def lines(
     path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
 ) -> Iterator[tuple[int, str]]:
-    r"""Yield number and text of each line, cut at "\n" alone: other separators occur inside sentences.
+    r"""Yield the number and the text of each line.
 
-    A byte order mark and the "\r" at the end of a line are left out; an empty file has no lines. After the
-    last line, the hash of the file is in `hashes`.
+    Only "\n" ends a line, since other line separators occur inside sentences. A byte order mark, and "\r" at
+    the end of a line, are removed. An empty file has no lines. If `hashes` is given, the SHA-256 of the file is
+    put into it after the last line.
 
     Raises:
-        DataError: if the file cannot be read, has bytes that are invalid in the encoding, or NUL characters.
+        DataError: if the file cannot be read, has bytes that are invalid in the encoding, or has NUL characters.
     """
     number = 0
     try:
         with (
-            _Hashing(open_file(path).detach()) as content,
+            _HashingReader(open_file(path).detach()) as content,
             io.TextIOWrapper(content, encoding, newline="\n") as stream,
         ):
             for number, line in enumerate(bounded_lines(stream, path), start=1):
                 text = line
                 if number == 1:
                     text = line.removeprefix(_MARK).removeprefix(_BYTES_OF_MARK)
-                if (at := text.find("\0")) >= 0:
+                place = text.find("\0")
+                if place >= 0:
                     raise DataError(
-                        f"character {at + 1} of the line is NUL, which is in no text; convert the file to "
-                        "UTF-8, or get it again if it was not written to its end",
+                        f"character {place + 1} of the line is NUL, which is in no text; convert the file to "
+                        "UTF-8, or get it again if it is incomplete",
                         path,
                         number,
                     )
@@ -87,10 +89,11 @@ def lines(
                 hashes[path] = content.digest.hexdigest()
     except OSError as error:
         raise DataError(
-            f"the file cannot be read ({error.strerror}); check path and rights", path
+            f"the file cannot be read ({error.strerror}); check its path and permissions",
+            path,
         ) from error
     except UnicodeDecodeError as error:
-        # The bytes of the error begin inside the first unread line.
+        # The error counts from the start of the bytes that are not yet decoded: the first line not yet yielded.
         raise DataError(
             f"found byte 0x{error.object[error.start]:02x}, which is not {encoding.upper()}; convert the "
             f"file to UTF-8, name its encoding or download it again",
@@ -106,7 +109,7 @@ def lines(
 def read_lines(
     path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
 ) -> list[str]:
-    """Return the lines of a file that is not empty; see `lines`."""
+    """Return all lines of a file, as `lines` yields them; raises `DataError` if the file is empty."""
     texts = [text for _, text in lines(path, encoding, hashes)]
     if not texts:
         raise DataError("the file is empty; check the download", path)
@@ -116,7 +119,10 @@ def read_lines(
 def csv_rows(
     path: Path, numbered_lines: Iterable[tuple[int, str]], delimiter: str = ","
 ) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the first line number and the fields of each row, with RFC 4180 quoting."""
+    """Yield the number of the first line and the fields of each row of CSV, with RFC 4180 quoting.
+
+    A row may have several lines. Raises `DataError`, with file and line, if the quoting is invalid.
+    """
     reader = csv.reader(
         (text + "\n" for _, text in numbered_lines), delimiter=delimiter, strict=True
     )
@@ -139,9 +145,9 @@ def csv_rows(
 def column_places(
     columns: Sequence[str], header: Sequence[str], path: Path, advice: str
 ) -> list[int]:
-    """Return the place of each column in the header, the file's first line.
+    """Return the places of columns in the header, which is the first line of a file.
 
-    Raises `DataError`, with the advice, unless each is there once.
+    Raises `DataError` unless each column is in the header once; `advice` is the end of the message.
     """
     places = []
     for column in columns:

@@ -1,4 +1,4 @@
-"""Reader of files of sentence pairs without scores."""
+"""Strict reader of files of text pairs without scores."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from sentbed_evaluators.text_lines import Hashes
 
 @attrs.frozen
 class TextPairFile(ColumnFile):
-    """The layout of a file of text pairs."""
+    """A file of text pairs: its path and its layout."""
 
     def read(self, hashes: Hashes | None = None) -> tuple[list[str], list[str]]:
-        """Return the first and the second texts of all pairs. A blank text is a `DataError` with file and line.
+        """Return the first and the second texts of all pairs. For `hashes` see `text_lines.lines`.
 
-        If `hashes` is given, the hash of the file is put into it (see `text_lines.lines`).
+        Raises:
+            DataError: if a row is malformed or a text is blank; with file and line.
         """
         first, second = [], []
         for line, texts in self.rows(hashes):

@@ -1,4 +1,4 @@
-"""Texts per second of an encoder."""
+"""The evaluator `throughput`: texts per second of an encoder."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ _LIST = (
     "life much old way well long"
 )
 WORDS = _LIST.split()
-"""Short, common words, each of which is a single token in most vocabularies."""
+"""Short and common words. In most vocabularies, each is a single token."""
 
 SHORTEST = 16
-"""Smallest length in tokens. The three words that distinguish the texts have at most 14 bytes, so they are
-never cut off."""
+"""Smallest length in tokens. Texts differ only in their first three words. These have at most 14 bytes and so
+at most 14 tokens, and are never cut off."""
 
 
 @attrs.frozen
 class Throughput(Evaluator):
     """Texts per second, by their length in tokens.
 
-    Every text has exactly that many tokens, special tokens included (a prompt's template comes on top), so
-    that nothing is padded; all texts are different. The time is from strings to vectors in memory, tokenising
-    included. No vector is taken from the cache. `examples/s` is the median of `repeats` passes over the same
-    texts, after `warmup` passes that are not counted; `spread` is the difference of the fastest and the
-    slowest pass, in percent of the median. Rates are not multiplied by 100; they hold for one machine, which
-    the protocol describes.
+    For a score of length n, every text has exactly n tokens, special tokens included, so that nothing is padded.
+    The tokens of a prompt's template are not included in n. All texts are different. The time is from strings to
+    vectors in memory and includes tokenisation. No vector is taken from the cache.
 
-    Sentence-T5 measures this in its appendix A.
+    `examples/s` is the median rate of `repeats` passes over the same texts, after `warmup` passes that are not
+    timed. `spread` is the difference between the rates of the fastest and the slowest pass, in percent of the
+    median. Rates are not multiplied by 100. They hold for one machine, which the protocol describes.
+
+    Sentence-T5 measures throughput in its appendix A.
 
     `primary` is the first score.
     """
@@ -48,13 +49,14 @@ class Throughput(Evaluator):
     lengths: tuple[int, ...] = attrs.field(
         default=(128,), validator=and_(min_len(1), deep_iterable(ge(SHORTEST)))
     )
-    """Tokens per text; at least 16 each. The encoder's own `max_length` does not matter here."""
+    """Numbers of tokens per text, each at least 16. The encoder's `max_length` has no effect."""
     batch_sizes: tuple[int, ...] = attrs.field(
         default=(), validator=deep_iterable(ge(1))
     )
-    """Texts per call; the engine may split them into smaller batches. Default: all of `examples`."""
+    """Numbers of texts per call of the encoder. The engine may split them into smaller batches. Default: all
+    texts in one call."""
     examples: int = attrs.field(default=256, validator=and_(ge(1), le(len(WORDS) ** 3)))
-    """Texts per pass, rounded up to whole batches."""
+    """Number of texts per pass, rounded up to whole batches."""
     repeats: int = attrs.field(default=3, validator=ge(1))
     """Number of timed passes."""
     warmup: int = attrs.field(default=1, validator=ge(0))
@@ -71,17 +73,20 @@ class Throughput(Evaluator):
             yield f"`batch_sizes` has {max(self.batch_sizes)}; at most {largest:,} texts are different"
 
     def prepare(self) -> DrivesEncoder:
-        """Return an evaluation that encodes and times texts; its texts for a tokenizer have all the words."""
+        """Return an evaluation that times the encoding of texts.
+
+        The texts that a tokenizer may be trained on contain all words of the timed texts.
+        """
         return DrivesEncoder(
             self._evaluate, lambda: texts_of(len(WORDS), max(self.lengths))
         )
 
     def _evaluate(self, encoder: TextEncoder) -> Evaluation:
-        """Encode texts and time it.
+        """Time passes over texts of each length, in batches of each size.
 
         Raises:
             RunError: if the encoder's truncation length cannot be set.
-            ModelError: if it has too few positions for the length.
+            ModelError: if the encoder has too few positions for a length.
         """
         cases = list(product(self.lengths, self.batch_sizes or (None,)))
         passes = self.warmup + self.repeats
@@ -90,9 +95,10 @@ class Throughput(Evaluator):
             at_length = encoder.at_length(length)
             if at_length is None:
                 raise RunError(
-                    f"`{self.name}` needs an encoder that cuts texts at so many tokens, and this one has no "
-                    "length (`at_length`); measure it as an encoder of a recipe"
+                    f"`{self.name}` needs an encoder whose truncation length can be set (`at_length`), but that "
+                    "of this encoder cannot be set; measure it as an encoder of a recipe"
                 )
+
             batches = self._batches(length, size)
             examples = sum(map(len, batches))
             rates = []
@@ -105,7 +111,8 @@ class Throughput(Evaluator):
                 encoder.progress("throughput", passes_done, len(cases) * passes)
                 if done >= self.warmup:
                     rates.append(examples / seconds)
-            # Place of the score in a plot over lengths or batches.
+
+            # Names of the protocol's numbers that place the score in a plot over lengths or batch sizes.
             coordinates = ["length"]
             task = f"length-{length}"
             if size is not None:
@@ -130,7 +137,7 @@ class Throughput(Evaluator):
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     def _batches(self, length: int, size: int | None) -> list[list[str]]:
-        """Return different texts of a length, in batches of `size`."""
+        """Return batches of `size` texts of a length; all texts are different."""
         size = size or self.examples
         count = -(-self.examples // size)
         texts = texts_of(count * size, length)
@@ -138,14 +145,15 @@ class Throughput(Evaluator):
 
 
 def texts_of(count: int, length: int) -> list[str]:
-    """Return different texts of `length` words, and so of at least as many tokens.
+    """Return `count` different texts of `length` words each, which have at least `length` tokens.
 
-    They differ from the first word on, since a prefix shared by all texts may be computed once.
+    Texts differ from the first word on, since an engine may compute a prefix once that all texts share.
     """
     words = len(WORDS)
     rest = [WORDS[place % words] for place in range(3, length)]
     texts = []
     for row in range(count):
-        start = [WORDS[row // words**place % words] for place in range(3)]
-        texts.append(" ".join(start + rest))
+        # The first three words are the digits of the row's number in base `words`, the last digit first.
+        first_three = [WORDS[row // words**place % words] for place in range(3)]
+        texts.append(" ".join(first_three + rest))
     return texts

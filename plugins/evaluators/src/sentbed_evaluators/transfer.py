@@ -45,20 +45,22 @@ from sentbed_evaluators.transfer_files import (
 )
 
 PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-"""The seven tasks reported in papers, in their order."""
+"""The seven tasks that papers report, in the order in which papers print them."""
 
 
 @attrs.frozen
 class SentEvalTransfer(FileSuite):
     """Accuracy x 100 of a linear classifier on frozen embeddings, as SentEval trains it.
 
-    MR, CR, SUBJ and MPQA are scored by nested cross-validation; TREC and MRPC pick the penalty by
-    cross-validation on their training set and are scored on their test set; SST2 and SST5 have a development
-    set. MRPC's features are [|u-v|, u*v], and it also has an `f1`. `dev-accuracy` is the accuracy that the
-    choice of the penalty is based on.
+    MR, CR, SUBJ and MPQA are scored by nested cross-validation. TREC and MRPC are scored on their test set, and
+    cross-validation on their training set chooses the penalty. SST2 and SST5 are scored on their test set, and
+    their development set chooses the penalty. MRPC's features are [|u-v|, u*v], and it also has the score `f1`.
+    `dev-accuracy` is the accuracy by which the penalty was chosen.
 
-    Source: Conneau & Kiela (2018), with the settings of SimCSE's evaluation. `primary` is the mean accuracy;
-    with all seven tasks of the papers it is also the score `AVG`.
+    `primary` is the mean accuracy over the tasks. If all seven tasks of the papers ran, their mean is the score
+    `AVG`.
+
+    Source: Conneau & Kiela (2018), with the settings of SimCSE's evaluation.
     """
 
     name: ClassVar[str] = "senteval-transfer"
@@ -68,40 +70,41 @@ class SentEvalTransfer(FileSuite):
     """Tasks in the order of the report, among `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC` and `MRPC`.
     Default: the seven of the papers."""
     protocol: Literal["senteval", "logistic"] = "senteval"
-    """`senteval`: SentEval's classifier in PyTorch, early stopping included, which all papers here use;
-    `logistic`: logistic regression to convergence (scikit-learn), with SentEval's grid of C."""
+    """`senteval` is SentEval's classifier in PyTorch with its early stopping, as in the published scores.
+    `logistic` is logistic regression to convergence, by scikit-learn, with the values of C that SentEval
+    tries."""
     mode: Literal["test", "fast"] = "test"
-    """`test`, as published: 10 folds, Adam, batches of 64, tenacity 5, an evaluation every 4 epochs;
+    """`test` is the published setting: 10 folds, Adam, batches of 64, tenacity 5, an evaluation every 4 epochs.
     `fast`: 5 folds, RMSprop, batches of 128, tenacity 3, an evaluation every 2 epochs."""
     part: Literal["all", "train", "held-out"] = "all"
-    """`all`, as published; `train`: the accuracy of the best penalty without any test sentence, for a search
-    or a validation; `held-out`: the accuracy on the examples that `train` leaves out. Of MR, CR, SUBJ and MPQA,
-    which have no split, the first fold is held out, and `train` cross-validates on the others. TREC and MRPC are
-    cross-validated on their training set, and SST2 and SST5 scored on their development set."""
+    """The examples to use. `all` is the published setting. `train` uses no test sentence, for a search or a
+    validation: its score is the accuracy of the chosen penalty in a cross-validation on the training set or, for
+    SST2 and SST5, on the development set. `held-out` scores on the examples that `train` leaves out. MR, CR, SUBJ
+    and MPQA have no test set; their first fold is held out, and `train` uses the other folds."""
     seed: int = 1111
     """Seed of folds, initial weights and order of the batches; SentEval's is 1111."""
     data_dir: FilePath | None = None
     """SentEval's `downstream` directory or one above it; default: `SENTBED_DATA`."""
     check_sizes: bool = True
-    """Whether to refuse a task whose files have other numbers of examples than published."""
+    """Whether other numbers of examples than published are an error."""
     skip_missing: bool = False
-    """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
-    there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
-    of the row."""
+    """Whether tasks with missing files are left out; if false, a missing file is an error. At least one task must
+    have its files. Scores name the tasks that were left out, and the report marks a mean over the other tasks as
+    incomplete."""
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether no test sentence is used."""
+        """The evaluator's traits. It is for development if no test sentence is used."""
         return EvaluatorTraits(
             cites=("conneau2018senteval",), development=self.part == "train"
         )
 
     def task_files(self) -> TaskFiles:
-        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        """Return the files of all tasks of the suite; raises `DataError` if no file of any task is found."""
         return find_files(self.data_dir)
 
     def prepare_tasks(self) -> Prepared:
-        """Read every task; raises `DataError` with file and line."""
+        """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
         tasks = read_tasks(self.tasks, self.data_dir, self.check_sizes)
         if self.part != "all":
             classifier = Classifier(self.protocol, self.mode, self.seed)
@@ -113,9 +116,9 @@ class SentEvalTransfer(FileSuite):
         )
 
     def _score(self, tasks: Sequence[TransferTask], vectors: Vectors) -> Evaluation:
-        """Train the classifiers of every task and score them.
+        """Train and score the classifiers of every task.
 
-        Raises `RunError`, with the sentence, if an embedding is not finite or zero.
+        Raises `RunError`, with the sentence, if an embedding is zero or not finite.
         """
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
         scores = list(transfer_scores(vectors, tasks, classifier))
@@ -128,18 +131,18 @@ class SentEvalTransfer(FileSuite):
 
 @attrs.frozen(eq=False)
 class TransferTask:
-    """The examples of a task."""
+    """The examples of a task, by split."""
 
     name: str
     splits: Mapping[str, Split]
     data: str
-    """Hash of its files."""
+    """Hash of the task's files."""
     part: str = "all"
-    """Part of the task in `splits`; see `SentEvalTransfer.part`."""
+    """Which part of the task `splits` has; see `SentEvalTransfer.part`."""
 
     @property
     def scored_on(self) -> str:
-        """Name of the split whose examples are scored; in a cross-validation, all of its examples are."""
+        """Name of the split whose examples are scored; a cross-validation scores each of them once."""
         for split in ("all", "test", "dev"):
             if split in self.splits:
                 return split
@@ -154,7 +157,7 @@ class TransferTask:
 def read_tasks(
     tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True
 ) -> list[TransferTask]:
-    """Read each task; raises `DataError` with file and line."""
+    """Read each task; raises `DataError`, with file and line, if data is missing or malformed."""
     files = find_files(data_dir)
     transfer_tasks = []
     for task in tasks:
@@ -166,7 +169,10 @@ def read_tasks(
 def part_of(
     task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier
 ) -> TransferTask:
-    """Return a part of a task: `train` without its test examples, or with those that `train` leaves out."""
+    """Return a task for `SentEvalTransfer.part`: `train` has no test examples, `held-out` has both sets.
+
+    A task without a test set is split first: the classifier's first outer fold becomes its test set.
+    """
     splits = dict(task.splits)
     if "all" in splits:
         whole = splits.pop("all")
@@ -178,7 +184,7 @@ def part_of(
 
 
 def _rows_of(split: Split, rows: Sequence[int]) -> Split:
-    """Return some rows of a split."""
+    """Return the given rows of a split, as a split."""
     sentences = []
     for side in split.sentences:
         sentences.append(tuple(side[row] for row in rows))
@@ -186,7 +192,7 @@ def _rows_of(split: Split, rows: Sequence[int]) -> Split:
 
 
 def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
-    """Return the texts to encode: a list for each split."""
+    """Return the texts to encode, as a list `TASK SPLIT` for each split of each task."""
     lists = {}
     for task in tasks:
         for name, split in task.splits.items():
@@ -198,9 +204,9 @@ def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
 def transfer_scores(
     vectors: Vectors, tasks: Sequence[TransferTask], classifier: Classifier
 ) -> Iterator[Score]:
-    """Yield the scores of each task: `accuracy`, `f1` for MRPC, `dev-accuracy`.
+    """Yield the scores of each task: `accuracy`, then for MRPC `f1`, then `dev-accuracy`.
 
-    Raises `RunError` if an embedding is not finite or zero.
+    Raises `RunError` if an embedding is zero or not finite.
     """
     for task in tasks:
         examples = {}
@@ -208,13 +214,13 @@ def transfer_scores(
             examples[name] = examples_of(vectors, f"{task.name} {name}", split)
         progress = part_progress(vectors, task.name)
         outcome, chosen_on = _trained(task, examples, classifier, progress)
-        test = task.scored_on
-        scored_on = {"all": "nested cross-validation", "train": chosen_on}
+        scored_on = task.scored_on
+        descriptions = {"all": "nested cross-validation", "train": chosen_on}
         protocol: dict[str, Any] = {
             "id": f"senteval-transfer{classifier.suffix}",
             "classifier": classifier.describe(),
             "features": "u",
-            "split": scored_on.get(test, test),
+            "split": descriptions.get(scored_on, scored_on),
             "examples": {name: len(rows) for name, rows in examples.items()},
             "text": "as in the file, white space as one space",
             "data": task.data,
@@ -223,7 +229,7 @@ def transfer_scores(
             protocol["id"] += f"-{task.part}"
         if TRANSFER[task.name].pairs:
             protocol["features"] = FORMULAS["senteval"]
-        yield from _scores(task.name, examples[test], outcome, protocol)
+        yield from _scores(task.name, examples[scored_on], outcome, protocol)
         yield Score(
             task.name,
             "dev-accuracy",
@@ -239,7 +245,7 @@ def _trained(
     classifier: Classifier,
     progress: Progress,
 ) -> tuple[Outcome, str]:
-    """Return the outcome of a task, and on which examples its penalty was chosen."""
+    """Train the classifiers of a task; return the outcome, and a description of how the penalty was chosen."""
     classes = TRANSFER[task.name].classes
     if "all" in examples:
         outcome = classifier.nested(examples["all"], classes, progress)
@@ -256,7 +262,7 @@ def _trained(
 
 
 def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
-    """Return the examples of a split: vectors, or the features of pairs."""
+    """Return the examples of a split, whose features are the vectors of sentences, or features of pairs."""
     import numpy as np
 
     features = nonzero(vectors, name)
@@ -269,7 +275,7 @@ def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
 def _scores(
     task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any]
 ) -> Iterator[Score]:
-    """Yield the accuracy and, for a task of pairs, F1."""
+    """Yield the accuracy and, for a task of pairs, F1 x 100."""
     import numpy as np
 
     score = accuracy(task, outcome, test.labels, protocol)
@@ -284,7 +290,7 @@ def _scores(
     f1 = float(f1_score(gold, predicted, zero_division=0))
     note = ""
     if not predicted.any():
-        note = "the classifier found no positive pair"
+        note = "the classifier predicts no positive pair"
     yield attrs.evolve(
         score,
         metric="f1",

@@ -1,4 +1,4 @@
-"""The files of SentEval's transfer tasks, read as SentEval does."""
+"""The files of SentEval's transfer tasks: where they are, and a strict reader with SentEval's rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed_evaluators.senteval_sts_files import ROOTS
 from sentbed_evaluators.text_lines import lines
 
 Row: TypeAlias = tuple[tuple[str, ...], int]
-"""The sentences of an example, and its class."""
+"""The one or two sentences of an example, and its class number."""
 
 _HOW_TO_GET = "`sentbed data get senteval` downloads it"
 
@@ -25,16 +25,16 @@ QUESTION_TYPES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 @attrs.frozen
 class TaskLayout:
-    """The files, the published sizes and the reader of a task."""
+    """The files, the published sizes, the number of classes and the reader of a task."""
 
     folder: str
     files: Mapping[str, tuple[str, ...]]
-    """Split -> its files; a task that is cross-validated as a whole has the single split `all`."""
+    """Files of each split. A task without a test set has the single split `all`."""
     sizes: Mapping[str, int]
-    """Split -> number of examples, as published."""
+    """Published number of examples of each split."""
     classes: int
     read: Callable[[Path, int], Iterator[Row]]
-    """Takes a file and its index in the split; yields rows."""
+    """Function that yields the rows of a file; its second argument is the index of the file in the split."""
     pairs: bool = False
 
 
@@ -43,7 +43,7 @@ class Split:
     """The examples of one split, in the order in which SentEval gives them to the classifier."""
 
     sentences: tuple[tuple[str, ...], ...]
-    """First sentences and, for pairs, second sentences."""
+    """One tuple of all sentences; for pairs, one of all first and one of all second sentences."""
     labels: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -56,12 +56,14 @@ def _words(text: str) -> str:
 
 
 def _one_class_per_file(file: Path, place: int) -> Iterator[Row]:
-    # The first file holds class 1. Empty lines count: CR has four of them.
+    """Yield the rows of a file of MR, CR, SUBJ or MPQA, which has the sentences of one class."""
+    # The first file has the sentences of class 1. Empty lines are sentences, too: CR has four of them.
     for _, line in lines(file, "latin-1"):
         yield (_words(line),), 1 - place
 
 
 def _sst2(file: Path, place: int) -> Iterator[Row]:
+    """Yield the rows of a file of SST2: sentence, tab, label."""
     for number, line in lines(file):
         fields = line.strip().split("\t")
         if len(fields) < 2:
@@ -74,12 +76,14 @@ def _sst2(file: Path, place: int) -> Iterator[Row]:
 
 
 def _sst5(file: Path, place: int) -> Iterator[Row]:
+    """Yield the rows of a file of SST5: label, space, sentence."""
     for number, line in lines(file):
         label, _, sentence = line.strip().partition(" ")
         yield (_words(sentence),), _label(label, 5, file, number)
 
 
 def _trec(file: Path, place: int) -> Iterator[Row]:
+    """Yield the rows of a file of TREC: coarse class, colon, fine class, space, question."""
     for number, line in lines(file, "latin-1"):
         coarse, colon, rest = line.strip().partition(":")
         _, space, sentence = rest.partition(" ")
@@ -94,6 +98,7 @@ def _trec(file: Path, place: int) -> Iterator[Row]:
 
 
 def _mrpc(file: Path, place: int) -> Iterator[Row]:
+    """Yield the rows of a file of MRPC: label, two ids and two sentences, separated by tabs."""
     # The first line is a header.
     for number, line in islice(lines(file), 1, None):
         fields = line.strip().split("\t")
@@ -108,7 +113,7 @@ def _mrpc(file: Path, place: int) -> Iterator[Row]:
 
 
 def _label(text: str, classes: int, file: Path, number: int) -> int:
-    """Return the number of a class; raises `DataError` with file and line."""
+    """Return a label as class number; raises `DataError`, with file and line, unless it is below `classes`."""
     if text not in map(str, range(classes)):
         raise DataError(
             f"found the label {text!r}, expected one of 0 to {classes - 1}; repair the line",
@@ -119,6 +124,7 @@ def _label(text: str, classes: int, file: Path, number: int) -> int:
 
 
 def _binary(folder: str, files: tuple[str, str], size: int) -> TaskLayout:
+    """Return the layout of a task with a file of positive and a file of negative sentences, without splits."""
     return TaskLayout(folder, {"all": files}, {"all": size}, 2, _one_class_per_file)
 
 
@@ -151,11 +157,11 @@ TRANSFER: dict[str, TaskLayout] = {
         pairs=True,
     ),
 }
-"""Tasks by name, with the sizes published with SentEval (Conneau & Kiela, 2018)."""
+"""The layout of each task, with the sizes that SentEval published (Conneau & Kiela, 2018)."""
 
 
 def find_files(data_dir: str | None) -> TaskFiles:
-    """Return the files of all tasks below `downstream`; raises `DataError` if it has no transfer task."""
+    """Return the files of all tasks; raises `DataError` if the data directory has no file of any task."""
     folders = (task.folder for task in TRANSFER.values())
     what = "transfer task of SentEval's"
     root = find_root(data_dir, ROOTS, folders, what, "senteval")
@@ -169,10 +175,11 @@ def find_files(data_dir: str | None) -> TaskFiles:
 def read_transfer(
     files: TaskFiles, name: str, check_sizes: bool = True
 ) -> tuple[dict[str, Split], str]:
-    """Return the splits of a task, sorted as SentEval sorts them, and a hash of its files.
+    """Return the splits of a task, sorted as SentEval sorts them, and a hash of the task's files.
 
-    Raises `DataError` with file and line; with `check_sizes`, also if a split has another number of
-    examples than published.
+    Raises:
+        DataError: if a file is missing or malformed, or a split has no example or examples of one class only;
+            with `check_sizes`, also if a split has another number of examples than published.
     """
     task = TRANSFER[name]
     data = digest(files[name])
@@ -208,7 +215,10 @@ def _problems(
 
 
 def _sorted(rows: Sequence[Row]) -> Split:
-    """Sort by the number of words of each sentence, then by class; the folds depend on this order."""
+    """Return the rows as a split, sorted by the number of words of each sentence, then by class.
+
+    The folds of a cross-validation depend on this order.
+    """
 
     def order(row: Row) -> tuple[list[int], int]:
         sentences, label = row

@@ -25,39 +25,43 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FITTED = "whitening"
-"""Name of the list of texts of `path`."""
+"""Name of the list that has the texts of `path`."""
 
 
 @attrs.frozen
 class Whitening:
-    """`whitening`: map vectors to mean 0 and covariance 1 before they are scored.
+    """`whitening`: map vectors to mean 0 and identity covariance before they are scored.
 
-    With the mean m and the covariance S = U diag(l) U^T (l descending) of the vectors of some texts, a vector
-    x becomes (x - m) U diag(l)^-1/2, of which the first `width` components are kept. It is fitted in float64,
-    whenever the evaluator scores, on texts without labels, which the encoder's part of each score's protocol
-    names: scores with and without whitening are compared as scores of different encoders are.
+    From the vectors of some texts, the mean m and the covariance S = U diag(l) U^T (l descending) are computed,
+    in float64 and without labels. A vector x becomes (x - m) U diag(l)^-1/2, of which the first `width`
+    components are kept. The whitening is fitted whenever the evaluator scores.
 
-    Components along which the vectors do not vary are left out. Vectors that are all equal become zeros.
+    The protocol of a score describes the fitted texts as a part of the encoder: a score with whitening and one
+    without it are compared like scores of two encoders.
+
+    Components along which the vectors do not vary are left out. If all vectors are equal, they become zeros.
 
     Source: Su et al. (2021), algorithm 1.
     """
 
     path: FilePath | None = None
-    """Text file to fit on, one sentence per line; default: the texts of each task, both sides, which are the
-    test set's (the paper's target setting). The sentences of NLI in a file are its NLI setting."""
+    """Text file with one sentence per line, on which the whitening is fitted. Default: each task is whitened by
+    the vectors of its own texts, both sides, which is the paper's setting `target`. For the paper's setting
+    `NLI`, name a file of NLI sentences."""
     width: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of components to keep: 256 of 768 for base models in the paper; default: all along which the
-    vectors vary."""
+    """Number of components to keep; for base models, the paper keeps 256 of 768. Default: all components along
+    which the vectors vary."""
 
     def problems(self) -> Iterator[str]:
-        """Yield problems that are seen without reading the file."""
+        """Yield problems that can be found without reading the file."""
         if self.path is not None:
             yield from text_file_problems(self.path)
 
     def applied(self, prepared: Prepared) -> Prepared:
-        """Return an evaluation of whitened vectors; raises `DataError` if the file cannot be read.
+        """Return an evaluation that whitens the vectors before it scores them.
 
-        Each of its scores must be of a single list: the only one, or the one with the task's name.
+        Each score must depend on one list of texts: the only list, or the list with the name of the score's task.
+        Raises `DataError` if the file cannot be read.
         """
         lists, source = prepared.lists, None
         if self.path is not None:
@@ -72,7 +76,10 @@ class Whitening:
     def _score(
         self, prepared: Prepared, source: Mapping[str, Any] | None, vectors: Vectors
     ) -> Evaluation:
-        """Whiten and score; raises `RunError` if an embedding is not finite, or `width` is too large."""
+        """Whiten the vectors and score them.
+
+        Raises `RunError` if an embedding is not finite, or the vectors vary along fewer than `width` directions.
+        """
         fit_of_file = None
         if source is not None:
             texts = vectors.lists[_FITTED].both
@@ -100,47 +107,50 @@ class Whitening:
 
 
 def whitened(prepared: Prepared, whitening: Whitening | None) -> Prepared:
-    """Return an evaluation of whitened vectors, or `prepared` itself without `whitening`; raises `DataError`."""
+    """Return an evaluation of whitened vectors; if `whitening` is None, return `prepared`.
+
+    Raises `DataError` if the file of the whitening cannot be read.
+    """
     return prepared if whitening is None else whitening.applied(prepared)
 
 
 def citations(whitening: Whitening | None) -> tuple[str, ...]:
-    """Return the papers to cite for the whitening."""
+    """Return the keys of the papers to cite for a whitening; empty if there is none."""
     return () if whitening is None else ("su2021whitening",)
 
 
 def outputs_read(whitening: Whitening | None) -> frozenset[Output]:
-    """Return the outputs of poolers that an evaluator of similarities can read; only vectors can be whitened."""
+    """Return the outputs of poolers that an evaluator can read: with a whitening, only vectors."""
     return ALL_OUTPUTS if whitening is None else frozenset({"vector"})
 
 
 @attrs.frozen(eq=False)
 class Fit:
-    """A whitening and a description of the texts that it was fitted on."""
+    """A fitted whitening, and a description of the texts on which it was fitted."""
 
     mean: NDArray[np.float64]
     """`(width of a vector,)`."""
     kernel: NDArray[np.float64]
     """`(width of a vector, components)`."""
     source: Mapping[str, Any]
-    """Description of the texts, for the protocol."""
+    """Description of the texts, for the protocol of a score."""
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The entry of a score's protocol."""
+        """Description of the whitening, for the protocol of a score."""
         return {**self.source, "width": self.kernel.shape[1]}
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class _Whitened(Vectors):
-    """The whitened vectors of each list."""
+    """The vectors of each list, whitened when they are read."""
 
     original: Vectors
     width: int | None
     fit_of_file: Fit | None
-    """The whitening fitted on a file; None if each list is fitted on itself."""
+    """The whitening that was fitted on a file; None if one is fitted on each list."""
     fits: dict[str, Fit] = attrs.field(factory=dict)
-    """List -> the whitening that was used for it."""
+    """The whitening that was used for each list, by the name of the list."""
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
         import numpy as np
@@ -163,10 +173,10 @@ class _Whitened(Vectors):
 def fit_whitening(
     vectors: NDArray[np.float32], width: int | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean `(width of a vector,)` and kernel `(width of a vector, width)` of a whitening.
+    """Return the mean `(dimension,)` and the kernel `(dimension, width)` of the whitening of vectors.
 
-    For equal vectors the kernel is a column of zeros. Raises `RunError` if the vectors vary along fewer than
-    `width` directions.
+    If all vectors are equal, the kernel is a column of zeros. Raises `RunError` if the vectors vary along fewer
+    than `width` directions.
     """
     import numpy as np
 

@@ -85,19 +85,6 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
     assert score.items.x.tolist() == is_right
 
 
-def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
-    data, cache, table_encoder
-):
-    class Same:
-        def encode(self, texts):
-            return np.tile(np.array([0.1, 0.2, 0.7], np.float32), (len(texts), 1))
-
-    evaluator = SentBench(paradigms=("contrast",), tasks=("CQA",), data_dir=str(data))
-    (score,) = evaluate(evaluator, Same()).scores
-    assert (score.value, score.protocol["test"]) == (0.0, 11)
-    assert score.note == "11 ties, which count as wrong"
-
-
 @pytest.mark.parametrize(
     ("features", "formula"),
     [
@@ -401,14 +388,11 @@ def test_progress_is_told_by_task(data, cache, encoder, recorder):
 
 
 @pytest.mark.parametrize("paradigm", ["pair", "contrast"])
-def test_a_vector_that_is_zero_or_not_a_number_is_named(
-    paradigm, data, cache, table_encoder
-):
+def test_a_zero_vector_is_named(paradigm, data, cache, table_encoder):
     evaluator = SentBench(paradigms=(paradigm,), tasks=("ROC",), data_dir=str(data))
+    encoder = table_encoder({"ending 3 wrong": [0.0] * 5})
     with pytest.raises(RunError, match="'ending 3 wrong' is a zero vector"):
-        evaluate(evaluator, table_encoder({"ending 3 wrong": [0.0] * 5}))
-    with pytest.raises(RunError, match="'ending 3 wrong' has NaN"):
-        evaluate(evaluator, table_encoder({"ending 3 wrong": [float("nan")] * 5}))
+        evaluate(evaluator, encoder)
 
 
 def test_a_broken_file_is_found_before_anything_is_encoded(data, cache, encoder):

@@ -142,7 +142,9 @@ class Overlap:
         """Return which items of a task are seen."""
         import numpy as np
 
-        exactly, seen, wholly = np.zeros((3, len(task.texts)), bool)
+        exactly = np.zeros(len(task.texts), bool)
+        seen = np.zeros_like(exactly)
+        wholly = np.zeros_like(exactly)
         for number, texts in enumerate(task.texts):
             places = list(texts)
             exactly[number] = self._exactly[places].any()

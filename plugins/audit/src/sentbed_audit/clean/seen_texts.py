@@ -53,17 +53,23 @@ class SeenTexts:
 
         hashes = WordHashes(texts)
         self._lengths = hashes.lengths
-        self._text_of = hashes.text_of
+        self._text_of_word = hashes.text_of
         self._is_long = hashes.lengths >= FEWEST_WORDS
-        changeable = np.flatnonzero(self._is_long[hashes.text_of])
-        self._changed_text = hashes.text_of[changeable]
-        self._first, runs = hashes.runs(RUN)
+        words_of_long_texts = np.flatnonzero(self._is_long[hashes.text_of])
+        self._text_of_changed_word = hashes.text_of[words_of_long_texts]
+        self._first_words_of_runs, runs = hashes.runs(RUN)
 
         self._whole = _Marks(hashes.whole)
-        self._with_added_word = _Marks(hashes.whole)
-        self._with_gap = _Marks(hashes.masked()[changeable])
-        self._less_a_word = _Marks(hashes.removed()[changeable])
+        """Marked if a training text has the same words."""
+        self._whole_in_longer = _Marks(hashes.whole)
+        """Marked if a training text has the same words and one more."""
+        self._with_gap = _Marks(hashes.masked()[words_of_long_texts])
+        """Marked if a training text has the same words, except the word of the gap."""
+        self._without_word = _Marks(hashes.removed()[words_of_long_texts])
+        """Marked if a training text has the same words without this one."""
         self._runs = _Marks(runs)
+        """Marked if a training text has the same run of words."""
+
         self.read = 0
         """Number of training texts that were read."""
 
@@ -73,11 +79,14 @@ class SeenTexts:
             hashes = WordHashes(block)
             self.read += len(block)
             self._whole.mark(hashes.whole[hashes.lengths > 0])
-            self._less_a_word.mark(hashes.whole)
-            is_long = hashes.lengths[hashes.text_of] >= FEWEST_WORDS
-            self._with_gap.mark(hashes.masked()[is_long])
-            self._with_added_word.mark(hashes.removed()[is_long])
-            self._runs.mark(hashes.runs(RUN)[1])
+            self._without_word.mark(hashes.whole)
+
+            is_of_long_text = hashes.lengths[hashes.text_of] >= FEWEST_WORDS
+            self._with_gap.mark(hashes.masked()[is_of_long_text])
+            self._whole_in_longer.mark(hashes.removed()[is_of_long_text])
+
+            _, runs = hashes.runs(RUN)
+            self._runs.mark(runs)
 
     @property
     def is_short(self) -> NDArray[np.bool_]:
@@ -93,24 +102,26 @@ class SeenTexts:
         """Return whether each text is seen, exactly or nearly, `(texts,)`."""
         import numpy as np
 
-        is_near = self.exactly | (self._with_added_word.marked & self._is_long)
-        is_changed = self._with_gap.marked | self._less_a_word.marked
-        is_near[self._changed_text[is_changed]] = True
-        share = self._covered() / np.maximum(self._lengths, 1)
-        result: NDArray[np.bool_] = is_near | ((share >= near) & (self._lengths >= RUN))
-        return result
+        is_seen = self.exactly | (self._whole_in_longer.marked & self._is_long)
+        is_seen_if_changed = self._with_gap.marked | self._without_word.marked
+        is_seen[self._text_of_changed_word[is_seen_if_changed]] = True
 
-    def _covered(self) -> NDArray[np.int64]:
+        share = self._words_in_runs() / np.maximum(self._lengths, 1)
+        is_seen |= (share >= near) & (self._lengths >= RUN)
+        return is_seen
+
+    def _words_in_runs(self) -> NDArray[np.int64]:
         """Return the number of each text's words that are in seen runs, `(texts,)`."""
         import numpy as np
 
         # Each run adds 1 at its first word and -1 after its last: the running sum is above 0 within runs.
-        first = self._first[self._runs.marked]
-        size = len(self._text_of) + 1
-        edges = np.bincount(first, minlength=size)
-        edges -= np.bincount(first + RUN, minlength=size)
-        is_covered = np.cumsum(edges)[:-1] > 0
-        return np.bincount(self._text_of[is_covered], minlength=len(self._lengths))
+        first_words = self._first_words_of_runs[self._runs.marked]
+        size = len(self._text_of_word) + 1
+        edges = np.bincount(first_words, minlength=size)
+        edges -= np.bincount(first_words + RUN, minlength=size)
+        is_in_run = np.cumsum(edges)[:-1] > 0
+        texts = self._text_of_word[is_in_run]
+        return np.bincount(texts, minlength=len(self._lengths))
 
 
 class _Marks:

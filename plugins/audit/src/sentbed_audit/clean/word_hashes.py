@@ -84,6 +84,7 @@ class WordHashes:
         word = np.arange(len(self.place))
         before = self._sums[word] - self._sums[self._starts[self.text_of]]
         after = self._sums[self._ends[self.text_of]] - self._sums[word + 1]
+        # Without the word, the words after it have a power of B that is lower by one.
         removed: Hashes = before + after * np.uint64(_INVERSE)
         return removed
 
@@ -93,6 +94,7 @@ class WordHashes:
 
         first = np.flatnonzero(self.place + length <= self.lengths[self.text_of])
         sums = self._sums[first + length] - self._sums[first]
+        # Divided by the power of B at its place, a run has the same hash at every place.
         return first, sums * self._inverse_powers[self.place[first]]
 
 

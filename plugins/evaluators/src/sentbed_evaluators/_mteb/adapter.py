@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 _TRAINS_ON_VECTORS = ("Classification", "MultilabelClassification", "Regression")
 _PROBES = ["a", "The quick brown fox jumps over the lazy dog.", "one two three " * 1000]
-"""Texts that are short, plain, and longer than any encoder's limit, which shows the truncation."""
+"""A short text, an ordinary one, and one longer than any encoder's limit, whose vector depends on the limit."""
 
 
 class MTEBModel:
     """An encoder with the interface that mteb 2 expects (`mteb.EncoderProtocol`).
 
-    What mteb tells about the texts (task, its type, query or document, instruction) chooses among the
-    `task_prompts` of an encoder of sentbed. Vectors are compared by the encoder's similarity, or by cosine.
+    mteb passes the name and type of a task, its instruction, and whether texts are queries or documents. The
+    encoder chooses a prompt among its `task_prompts` by them. Vectors are compared by the encoder's similarity
+    or, if it names none, by the cosine.
     """
 
     def __init__(self, encoder: Encoder | TextEncoder, meta: ModelMeta) -> None:
@@ -43,7 +44,7 @@ class MTEBModel:
 
     @property
     def mteb_model_meta(self) -> ModelMeta:
-        """Name, revision and size for mteb's results."""
+        """The encoder's name, revision and size, which mteb writes into its results."""
         return self._meta
 
     def encode(
@@ -58,19 +59,22 @@ class MTEBModel:
     ) -> NDArray[np.float32]:
         """Return one vector per text, `(n, width)`, in mteb's order.
 
-        The batches are gathered first, so that the encoder can sort all texts by length and encode each once.
-        If a classifier is trained on the vectors, none may be zero.
+        All batches are read before any text is encoded, so that the encoder can sort the texts by length and
+        encode equal texts once.
+
+        Raises:
+            RunError: if a vector is not finite, or if it is zero and the task trains a classifier or a
+                regression on the vectors.
         """
         texts = _texts(inputs, task_metadata.name)
-        vectors = self._encoder.for_task(text_task(task_metadata, prompt_type)).encode(
-            texts
-        )
+        encoder = self._encoder.for_task(text_task(task_metadata, prompt_type))
+        vectors = encoder.encode(texts)
         if task_metadata.type in _TRAINS_ON_VECTORS:
             return require_nonzero(vectors, texts)
         return require_finite(vectors, texts)
 
     def similarity(self, embeddings1: Array, embeddings2: Array) -> Array:
-        """Return the similarities of all pairs of rows, `(n, m)`, by default cosines."""
+        """Return the similarities of all pairs of rows, `(n, m)`: cosines, unless the encoder names another."""
         similarity = self._encoder.similarity
         if similarity is None:
             return cos_sim(embeddings1, embeddings2)
@@ -79,7 +83,7 @@ class MTEBModel:
         return similarities
 
     def similarity_pairwise(self, embeddings1: Array, embeddings2: Array) -> Array:
-        """Return the similarities of corresponding rows, `(n,)`, by default cosines."""
+        """Return the similarities of corresponding rows, `(n,)`: cosines, unless the encoder names another."""
         similarity = self._encoder.similarity
         if similarity is None:
             return pairwise_cos_sim(embeddings1, embeddings2)
@@ -94,7 +98,10 @@ def _normalized(similarity: Similarity, *sides: Array) -> list[torch.Tensor]:
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:
-    """Return what mteb tells about the texts; the instruction is the task's, or else the task type's."""
+    """Return the task, its type, the side and the instruction of texts, as the encoder's `for_task` needs them.
+
+    A task without an instruction has that of its type.
+    """
     side: Literal["", "query", "document"] = ""
     if prompt_type is not None:
         side = prompt_type.value
@@ -150,9 +157,9 @@ def _texts(inputs: Iterable[Any], task: str) -> list[str]:
 def _revision(encoder: Encoder | TextEncoder) -> str:
     """Return a hash that is equal for two encoders only if they give the same vectors.
 
-    mteb caches results by name and revision: with equal revisions, one encoder would get another's results. The
-    hash is over everything that determines the vectors, if the encoder can report it; else over the vectors of
-    `_PROBES` and the prompts of tasks.
+    mteb caches results by name and revision: if two encoders had the same revision, one would get the other's
+    results. If the encoder can report everything that determines its vectors, the hash is over that report.
+    Otherwise it is over the vectors of `_PROBES` and the prompts for tasks.
     """
     prompts = ""
     if isinstance(encoder, Encoder):

@@ -1,4 +1,4 @@
-"""mteb's tasks: finding them, loading their data, and scoring an encoder on them."""
+"""Tasks of mteb: finding them by name, loading their data, and scoring an encoder on them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _Results: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """mteb's results of a task: split -> the results of each subset."""
 
 _ROWS = 4096
-"""Texts per batch from mteb. All batches are joined before they are encoded, so it affects only overhead."""
+"""Texts per batch from mteb. `MTEBModel` joins all batches before it encodes, so the size affects only
+overhead."""
 
 _BY_COSINE = "cosine_"
-"""Beginning of the name of a score by cosine; without it, the score is by the model's similarity."""
+"""Prefix of mteb's names of scores by cosine; the name without it is the score by the model's similarity."""
 
 
 @attrs.frozen
 class Filters:
-    """The part of a task to score; empty filters select all of it."""
+    """The languages, subsets and splits to score; an empty field selects all."""
 
     languages: tuple[str, ...] = ()
     subsets: tuple[str, ...] = ()
@@ -39,15 +40,22 @@ class Filters:
 
 
 def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
-    """Return the tasks by name, or by `module:Class`; raises `DataError` with the names to choose from."""
+    """Return the tasks of these names, restricted to `filters`; a name is one of mteb's, or `module:Class`.
+
+    Raises:
+        DataError: if there is no such task or subset, a task cannot be restricted so, or it has other data than
+            texts.
+    """
     tasks = []
-    subsets: set[str] = set()
     for name in names:
         task = _task_of_module(name) if ":" in name else _task_of_mteb(name)
         tasks.append(task)
+
+    subsets: set[str] = set()
     for task in tasks:
-        _filter(task, filters)
+        _restrict(task, filters)
         subsets.update(task.metadata.hf_subsets_to_langscripts)
+
     for subset in filters.subsets:
         if subset not in subsets:
             raise DataError(
@@ -56,29 +64,33 @@ def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
     return _of_texts(tasks)
 
 
-def _filter(task: AbsTask, filters: Filters) -> None:
-    """Leave only the chosen part of a task; raises `DataError` if that is impossible."""
+def _restrict(task: AbsTask, filters: Filters) -> None:
+    """Restrict a task to some languages, subsets and splits.
+
+    Raises `DataError` if no subset is left, or the task is a mean of others, which cannot be restricted.
+    """
     about = task.metadata
     if task.is_aggregate and filters != Filters():
-        parts = listed([part.metadata.name for part in _parts(task)])
         raise DataError(
-            f"`languages`, `subsets` and `splits` cannot change the task `{about.name}`, which "
-            f"is the mean of others; remove them, or name its tasks: {parts}"
+            f"`languages`, `subsets` and `splits` cannot change the task `{about.name}`, which is "
+            f"the mean of others; remove them, or name its tasks: {listed(_names(_parts(task)))}"
         )
     languages, subsets = filters.languages or None, filters.subsets or None
     try:
         task.filter_languages(languages, hf_subsets=subsets)
     except ValueError as error:
         raise DataError(
-            f"of the task `{about.name}` nothing is left by `languages` "
-            f"{list(filters.languages)} and `subsets` {list(filters.subsets)} ({error}); its subsets are "
-            f"{listed(about.hf_subsets_to_langscripts)}"
+            f"`languages` {list(filters.languages)} and `subsets` {list(filters.subsets)} leave nothing of the "
+            f"task `{about.name}` ({error}); its subsets are {listed(about.hf_subsets_to_langscripts)}"
         ) from error
     task.filter_eval_splits(filters.splits or None)
 
 
 def find_benchmark(name: str) -> list[AbsTask]:
-    """Return the tasks of one of mteb's benchmarks; raises `DataError` with the closest name."""
+    """Return the tasks of one of mteb's benchmarks.
+
+    Raises `DataError` if mteb has no benchmark of this name, or a task has other data than texts.
+    """
     try:
         return _of_texts(list(mteb.get_benchmark(name).tasks))
     except KeyError as error:
@@ -95,8 +107,9 @@ def _task_of_mteb(name: str) -> AbsTask:
         tasks = mteb.get_tasks(
             exclude_superseded=False, exclude_private=False, exclude_beta=False
         )
-        names = [task.metadata.name for task in tasks]
-        raise DataError(f"mteb has no task `{name}`.{_closest(name, names)}") from error
+        raise DataError(
+            f"mteb has no task `{name}`.{_closest(name, _names(tasks))}"
+        ) from error
 
 
 def _task_of_module(name: str) -> AbsTask:
@@ -114,7 +127,7 @@ def _task_of_module(name: str) -> AbsTask:
 
 
 def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
-    """Return the tasks; raises `DataError` if one needs something other than texts."""
+    """Return the tasks; raises `DataError` if one has images, audio or other data than texts."""
     for task in tasks:
         if others := sorted(set(task.metadata.modalities) - {"text"}):
             raise DataError(
@@ -125,9 +138,9 @@ def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
 
 
 def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
-    """Load the data of all tasks; return task -> error of those whose data is unavailable.
+    """Load the data of all tasks. Return the tasks whose data is unavailable, each with the error.
 
-    Raises `DataError` if a task has data, but not the requested split.
+    Raises `DataError` if the data of a task lacks one of the splits in `filters`.
     """
     missing = {}
     for task in tasks:
@@ -140,6 +153,7 @@ def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
             path = part.metadata.dataset["path"]
             missing[task.metadata.name] = f"{path}: {_reason(error)}"
             continue
+
         for split, part in product(filters.splits, _parts(task)):
             splits = _splits(part)
             if split not in splits:
@@ -158,8 +172,13 @@ def unload(tasks: Sequence[AbsTask]) -> None:
 
 
 def _parts(task: AbsTask) -> Sequence[AbsTask]:
-    """Return the tasks that an aggregate averages; for any other task, itself."""
+    """Return the tasks that an aggregate task averages; any other task is its only part."""
     return task.metadata.tasks if task.is_aggregate else [task]  # type: ignore[attr-defined]
+
+
+def _names(tasks: Sequence[AbsTask]) -> list[str]:
+    """Return the names of tasks."""
+    return [task.metadata.name for task in tasks]
 
 
 def _splits(task: AbsTask) -> list[str]:
@@ -181,7 +200,7 @@ def score_tasks(
     """Return each task's scores, its main score first.
 
     Raises:
-        RunError: if an embedding is not finite, or mteb cannot evaluate a task.
+        RunError: if an embedding is not finite (or zero, for a classifier), or mteb cannot evaluate a task.
     """
     model = MTEBModel(encoder, model_meta("sentbed/encoder", "the encoder of this run"))
     scores = []
@@ -203,6 +222,7 @@ def score_tasks(
                 f"mteb {mteb.__version__} cannot evaluate the task `{task.metadata.name}`: {_reason(error)}; "
                 f"leave it out, or try another version of mteb"
             ) from error
+
         results = result.task_results[0].scores
         metric = _metric(task, results, encoder.similarity)
         scores.append(list(_scores(task, results, metric)))
@@ -211,7 +231,11 @@ def score_tasks(
 
 
 def _metric(task: AbsTask, results: _Results, similarity: Similarity | None) -> str:
-    """Return the name of a task's main score; the one by the encoder's similarity, if mteb has both."""
+    """Return the name of a task's main score.
+
+    If that is a score by cosine, and the encoder names another similarity, it is mteb's score by that similarity
+    instead, where mteb has one.
+    """
     main: str = task.metadata.main_score
     if is_cosine(similarity) or not main.startswith(_BY_COSINE):
         return main
@@ -221,38 +245,44 @@ def _metric(task: AbsTask, results: _Results, similarity: Similarity | None) -> 
 
 
 def _scores(task: AbsTask, results: _Results, metric: str) -> Iterator[Score]:
-    """Yield a task's score, then those of its splits and subsets if it has several."""
+    """Yield a task's main score, then the main score of each split and subset if there are several."""
     key = metric
     if metric == task.metadata.main_score:
         key = "main_score"
     about = task.metadata
-    sources = [part.metadata.dataset for part in _parts(task)]
+    datasets, dataset_revisions = [], []
+    for part in _parts(task):
+        datasets.append(part.metadata.dataset["path"])
+        dataset_revisions.append(part.metadata.dataset["revision"])
+
     shared = {
         "id": "mteb",
         "mteb": mteb.__version__,
         "type": str(about.type),
-        "dataset": _single([source["path"] for source in sources]),
-        "revision": _single([source["revision"] for source in sources]),
+        "dataset": _single(datasets),
+        "revision": _single(dataset_revisions),
         "similarity": "cosine",
         "seed": task.seed,
     }
     if task.is_aggregate:
-        shared["of"] = [part.metadata.name for part in _parts(task)]
+        shared["of"] = _names(_parts(task))
 
     values: list[float] = []
-    parts: list[dict[str, Any]] = []
-    # Dicts keep the order of the results, which sets do not.
+    values_protocols: list[dict[str, Any]] = []
+    # A dict keeps the order of the results, which a set does not.
     subsets: dict[str, None] = {}
     languages: set[str] = set()
-    for split, of_split in results.items():
-        for result in of_split:
-            subset = result["hf_subset"]
+    for split, results_of_split in results.items():
+        for result in results_of_split:
             values.append(100 * float(result[key]))
+            subsets[result["hf_subset"]] = None
             languages.update(result["languages"])
-            subsets[subset] = None
-            part_languages = sorted(result["languages"])
-            parts.append(
-                {"split": split, "subset": subset, "languages": part_languages}
+            values_protocols.append(
+                {
+                    "split": split,
+                    "subset": result["hf_subset"],
+                    "languages": sorted(result["languages"]),
+                }
             )
 
     whole = {
@@ -261,22 +291,23 @@ def _scores(task: AbsTask, results: _Results, metric: str) -> Iterator[Score]:
         "subset": _single(list(subsets)),
         "languages": sorted(languages),
     }
-    if len(parts) == 1:
+    if len(values) == 1:
         yield _score(about.name, metric, values[0], whole)
         return
+
     mean = sum(values) / len(values)
     yield _score(about.name, metric, mean, {**whole, "aggregation": "mean"})
-    for value, part in zip(values, parts, strict=True):
+    for value, protocol in zip(values, values_protocols, strict=True):
         name = metric
         if len(results) > 1:
-            name += f"-{part['split']}"
+            name += f"-{protocol['split']}"
         if len(subsets) > 1:
-            name += f"-{part['subset']}"
-        yield _score(about.name, name, value, {**shared, **part})
+            name += f"-{protocol['subset']}"
+        yield _score(about.name, name, value, {**shared, **protocol})
 
 
 def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:
-    """Return a score, with 0 in the place of NaN."""
+    """Return a score; if the value is NaN, the score is 0 and has a note."""
     note = ""
     if math.isnan(value):
         # An encoder may collapse during training: that gives the lowest useful score, not an error.
@@ -286,18 +317,18 @@ def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Sc
 
 
 def _single(values: Sequence[str]) -> Any:
-    """Return the only value, or the list of several."""
+    """Return the value if there is only one, otherwise the list of all values."""
     return values[0] if len(values) == 1 else list(values)
 
 
 def _closest(name: str, names: Sequence[str]) -> str:
     # All of mteb's names would make a message of a thousand lines.
-    """Return the sentence that suggests the name that is most like `name`."""
+    """Return a sentence that suggests the most similar of the names, or says where mteb lists them."""
     folded = {candidate.casefold(): candidate for candidate in names}
     close = get_close_matches(name.casefold(), folded, n=1)
     if close:
         return f" Did you mean `{folded[close[0]]}`?"
-    return " `mteb.get_tasks()` and `mteb.get_benchmarks()` list what there is."
+    return " `mteb.get_tasks()` and `mteb.get_benchmarks()` list the names."
 
 
 def _reason(error: Exception) -> str:

@@ -1,1 +1,1 @@
-"""Modules that need torch; imported when a classifier is trained."""
+"""Modules that import torch; imported only when one of their functions is needed."""

@@ -1,10 +1,10 @@
 """Many logistic regressions trained at once, each as SentEval trains it.
 
 SentEval fits one classifier after the other: 410 for a nested cross-validation of 10 folds and 4 penalties.
-Their batches differ only in their rows. Here they take every step together, by one batched matrix product
-with the weights of all penalties stacked in its rows. Each fit is unchanged: initial weights, order of the
-batches, optimiser, evaluations on the development rows and early stopping are those of SentEval's
-`PyTorchClassifier`.
+The fits differ only in the rows of their batches and in the penalty. Here all of them take each step together,
+in one batched matrix product: one matrix per task, in which the weights of all penalties are stacked. The result
+of each fit is the same as alone: initial weights, order of the batches, optimiser, evaluations on the
+development rows and early stopping are those of SentEval's `PyTorchClassifier`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ from sentbed_evaluators.classifier_dataclasses import (
 EVALUATED_ROWS = 4096
 """Number of development rows that are evaluated by one matrix product."""
 
-BATCH_NUMBERS = 1 << 22
-"""Largest number of features in the joined batches of one step: more save calls, fewer stay in the cache."""
+FEATURES_PER_STEP = 1 << 22
+"""Largest number of features, over the batches of all tasks, in one step.
+
+More of them need fewer calls of torch; fewer of them stay in the processor's cache.
+"""
 
 
 def fit(
@@ -40,30 +43,31 @@ def fit(
     device: str,
     done: Done,
 ) -> list[Fitted]:
-    """Train the classifiers of all tasks on `device`, or on the CPU if the features do not fit there.
+    """Train the classifiers of all tasks on `device`, or on the CPU if the device has no room for the features.
 
-    Tasks with equally many training rows are trained together, because SentEval gives them the same
-    permutations.
+    Tasks with the same number of training rows are trained together, since SentEval puts their rows into the
+    same random order.
     """
     try:
         data = _Data.of(train, development, device)
     except torch.OutOfMemoryError:
         data = _Data.of(train, development, "cpu")
 
-    groups: dict[tuple[int, int, int], list[int]] = {}
-    for number, task in enumerate(tasks):
-        key = len(task.train), task.drawn, len(task.penalties)
-        groups.setdefault(key, []).append(number)
+    tasks_by_shape: dict[tuple[int, int, int], list[Task]] = {}
+    for task in tasks:
+        shape = len(task.train), task.held_out_permutation, len(task.penalties)
+        tasks_by_shape.setdefault(shape, []).append(task)
 
-    fitted: dict[int, Fitted] = {}
-    most = max(1, BATCH_NUMBERS // (training.batch_size * train.features.shape[1]))
-    for numbers in groups.values():
-        for start in range(0, len(numbers), most):
-            part = numbers[start : start + most]
-            tasks_of_part = [tasks[number] for number in part]
-            group = _TaskGroup(data, classes, tasks_of_part, training)
-            fitted |= zip(part, group.run(done), strict=True)
-    return [fitted[number] for number in range(len(tasks))]
+    fitted_by_task: dict[int, Fitted] = {}
+    features_per_batch = training.batch_size * train.features.shape[1]
+    largest_group = max(1, FEATURES_PER_STEP // features_per_batch)
+    for tasks_of_shape in tasks_by_shape.values():
+        for start in range(0, len(tasks_of_shape), largest_group):
+            tasks_of_group = tasks_of_shape[start : start + largest_group]
+            group = _TaskGroup(data, classes, tasks_of_group, training)
+            for task, fitted in zip(tasks_of_group, group.run(done), strict=True):
+                fitted_by_task[id(task)] = fitted
+    return [fitted_by_task[id(task)] for task in tasks]
 
 
 @attrs.frozen(eq=False)
@@ -77,80 +81,115 @@ class _Data:
 
     @classmethod
     def of(cls, train: Examples, development: Examples, device: str) -> _Data:
-        """Return the examples as tensors on `device`; equal ones are there once."""
+        """Return the examples as tensors on `device`; if both are the same examples, they are copied once."""
         features, labels = _on_device(train, device)
         if development is train:
             return cls(features, labels, features, labels)
         return cls(features, labels, *_on_device(development, device))
 
 
+class _EarlyStopping:
+    """The best weights of each classifier so far, and which classifiers are still trained.
+
+    All tensors have the tasks of a group as first dimension, and are `(tasks, penalties)` unless stated
+    otherwise.
+    """
+
+    def __init__(self, weights: torch.Tensor, classes: int, tenacity: int) -> None:
+        tasks, outputs, _ = weights.shape
+        shape = (tasks, outputs // classes)
+        device = weights.device
+        self.classes, self.tenacity = classes, tenacity
+        self.best_weights = weights.clone()
+        """`(tasks, penalties * classes, width + 1)`."""
+        self.best_correct = torch.full(shape, -1, device=device)
+        """Number of development rows that the best weights classify correctly."""
+        self.misses = torch.zeros(shape, dtype=torch.long, device=device)
+        """Number of evaluations without improvement."""
+        self.is_running = torch.ones(shape, dtype=torch.bool, device=device)
+
+    def update(
+        self, active: torch.Tensor, weights: torch.Tensor, correct: torch.Tensor
+    ) -> int:
+        """Take in the weights of the tasks `active` and their numbers of correct rows.
+
+        Return the number of classifiers whose training ends now.
+        """
+        is_running = self.is_running[active]
+        best_correct = self.best_correct[active]
+        is_better = is_running & (correct > best_correct)
+        self.best_correct[active] = torch.where(is_better, correct, best_correct)
+
+        is_better_row = is_better.repeat_interleave(self.classes, 1)[..., None]
+        best_weights = self.best_weights[active]
+        self.best_weights[active] = torch.where(is_better_row, weights, best_weights)
+
+        is_miss = is_running & ~is_better
+        ends = is_miss & (self.misses[active] >= self.tenacity)
+        self.misses[active] += is_miss.long()
+        self.is_running[active] = is_running & ~ends
+        return int(ends.sum())
+
+    def fitted(self) -> list[Fitted]:
+        """Return the best classifiers of each task."""
+        shape = (*self.best_correct.shape, self.classes, -1)
+        weights = self.best_weights.view(shape).transpose(2, 3).cpu().numpy()
+        correct = self.best_correct.cpu().numpy()
+        return list(map(Fitted, weights, correct))
+
+
 class _TaskGroup:
-    """Tasks with equally many training rows, trained in step."""
+    """Tasks with the same number of training rows, which take each training step together."""
 
     def __init__(
         self, data: _Data, classes: int, tasks: Sequence[Task], training: Training
     ) -> None:
         device, width = data.features.device, data.features.shape[1]
         self.data, self.classes, self.training = data, classes, training
+
         self.generator = np.random.RandomState(training.seed)
-        if tasks[0].drawn:
-            self.generator.permutation(tasks[0].drawn)
+        held_out_permutation = tasks[0].held_out_permutation
+        if held_out_permutation:
+            self.generator.permutation(held_out_permutation)
+
         train = np.stack([task.train for task in tasks])
         self.train = torch.from_numpy(train).to(device)
         self.development = []
         for task in tasks:
             self.development.append(torch.from_numpy(task.development).to(device))
+
         penalties = torch.tensor([task.penalties for task in tasks], device=device)
         self.penalties = penalties.repeat_interleave(classes, 1)[..., None]
-        first = _initial_weights(width, classes, training.seed).to(device)
-        self.weights = first.repeat(len(tasks), penalties.shape[1], 1)
+        initial = _initial_weights(width, classes, training.seed).to(device)
+        self.weights = initial.repeat(len(tasks), penalties.shape[1], 1)
         zeros = torch.zeros_like(self.weights)
         self.moments = [zeros, zeros.clone()]
         self.steps = 0
 
     def run(self, done: Done) -> list[Fitted]:
         """Train until every classifier has stopped; return the best weights of each."""
-        tasks, outputs, _ = self.weights.shape
-        shape = (tasks, outputs // self.classes)
-        device = self.weights.device
-        best = torch.full(shape, -1, device=device)
-        best_weights = self.weights.clone()
-        misses = torch.zeros(shape, dtype=torch.long, device=device)
-        running = torch.ones(shape, dtype=torch.bool, device=device)
-        active = torch.arange(tasks, device=device)
+        tenacity = self.training.tenacity
+        stopping = _EarlyStopping(self.weights, self.classes, tenacity)
+        active = torch.arange(len(self.weights), device=self.weights.device)
         epochs = 0
         while len(active) and epochs <= self.training.max_epoch:
             for _ in range(self.training.epoch_size):
                 self.epoch()
             epochs += self.training.epoch_size
 
-            correct = self.correct()
-            better = running[active] & (correct > best[active])
-            best[active] = torch.where(better, correct, best[active])
-            is_better = better.repeat_interleave(self.classes, 1)[..., None]
-            best_weights[active] = torch.where(
-                is_better, self.weights, best_weights[active]
-            )
+            ended = stopping.update(active, self.weights, self.correct())
+            done(ended)
 
-            worse = running[active] & ~better
-            ended = worse & (misses[active] >= self.training.tenacity)
-            misses[active] += worse.long()
-            running[active] &= ~ended
-            done(int(ended.sum()))
-
-            is_active = running[active].any(dim=1)
+            is_active = stopping.is_running[active].any(dim=1)
             if not bool(is_active.all()):
                 active = active[is_active]
                 self.keep(is_active)
 
-        done(int(running.sum()))
-        by_penalty = best_weights.view(*shape, self.classes, -1)
-        weights = by_penalty.transpose(2, 3).cpu().numpy()
-        correct_of_best = best.cpu().numpy()
-        return list(map(Fitted, weights, correct_of_best))
+        done(int(stopping.is_running.sum()))
+        return stopping.fitted()
 
     def keep(self, is_active: torch.Tensor) -> None:
-        """Drop the tasks whose classifiers have all stopped."""
+        """Keep the active tasks only: those with a classifier that has not stopped."""
         self.development = list(compress(self.development, is_active.tolist()))
         self.train = self.train[is_active]
         self.penalties = self.penalties[is_active]
@@ -165,7 +204,7 @@ class _TaskGroup:
             self.step(rows[:, start : start + self.training.batch_size])
 
     def step(self, rows: torch.Tensor) -> None:
-        """Take one step on rows `(tasks, batch)`: mean cross-entropy plus weight decay."""
+        """Take one training step on rows `(tasks, batch)`; the loss is mean cross-entropy plus weight decay."""
         tasks, batch = rows.shape
         flat_rows = rows.reshape(-1)
         inputs = self.data.features.index_select(0, flat_rows).view(tasks, batch, -1)
@@ -182,7 +221,7 @@ class _TaskGroup:
         self.update(gradient)
 
     def update(self, gradient: torch.Tensor) -> None:
-        """Apply Adam or RMSprop with torch's defaults."""
+        """Update the weights by Adam or RMSprop, with torch's default learning rate and coefficients."""
         self.steps += 1
         first, second = self.moments
         if self.training.optimizer == "rmsprop":
@@ -197,31 +236,36 @@ class _TaskGroup:
         self.weights.addcdiv_(first, denominator, value=-rate)
 
     def correct(self) -> torch.Tensor:
-        """Return how many development rows each classifier gets right, `(tasks, penalties)`."""
+        """Return the number of development rows that each classifier gets right, `(tasks, penalties)`."""
         features = self.data.development_features
         labels = self.data.development_labels
         counts = []
-        for weights, rows in zip(self.weights, self.development, strict=True):
+        for task_weights, rows in zip(self.weights, self.development, strict=True):
+            bias, weights = task_weights[:, -1:], task_weights[:, :-1]
             penalties = len(weights) // self.classes
-            right = torch.zeros(penalties, dtype=torch.long, device=weights.device)
+            count = torch.zeros(penalties, dtype=torch.long, device=weights.device)
             for part in torch.split(rows, EVALUATED_ROWS):
-                logits = torch.addmm(weights[:, -1:], weights[:, :-1], features[part].T)
+                logits = torch.addmm(bias, weights, features[part].T)
                 by_class = logits.view(penalties, self.classes, len(part))
-                right += (by_class.argmax(1) == labels[part]).sum(1)
-            counts.append(right)
+                is_correct = by_class.argmax(1) == labels[part]
+                count += is_correct.sum(1)
+            counts.append(count)
         return torch.stack(counts)
 
 
 def _on_device(examples: Examples, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return features and labels on a device."""
-    # A user's own encoder may return another type or layout.
+    """Return features and labels as tensors on a device."""
+    # A user's own encoder may return another type or memory layout.
     features = np.require(examples.features, np.float32, ["C", "W"])
     labels = np.require(examples.labels, np.int64, ["C", "W"])
     return torch.from_numpy(features).to(device), torch.from_numpy(labels).to(device)
 
 
 def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of the cross-entropy by the logits, `(tasks, penalties, classes, batch)`."""
+    """Return the gradient of the cross-entropy with respect to the logits, in their shape.
+
+    The shape is `(tasks, penalties, classes, batch)`.
+    """
     if logits.shape[2] == 2:
         # Faster than a softmax over two classes.
         error = torch.sigmoid(logits[:, :, 1] - logits[:, :, 0]).sub_(labels)
@@ -234,7 +278,7 @@ def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def _initial_weights(width: int, classes: int, seed: int) -> torch.Tensor:
-    """Return the initial weights of torch's linear layer after this seed, `(1, classes, width + 1)`."""
+    """Return the weights with which torch initialises a linear layer under a seed, `(1, classes, width + 1)`."""
     with torch.random.fork_rng(devices=[]):
         # Not `torch.manual_seed`, which would also reseed a GPU's generator for dropout.
         torch.default_generator.manual_seed(seed)

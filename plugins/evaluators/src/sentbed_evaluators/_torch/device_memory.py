@@ -11,11 +11,11 @@ class DeviceMemory:
     """Memory of all GPUs that the process sees, in GiB."""
 
     peak: float
-    """Sum over the GPUs of the most memory that has been allocated."""
+    """Peak of the allocated memory on each GPU, summed over the GPUs."""
     allocated: float
-    """Memory that is allocated now."""
+    """Memory that is allocated now, summed over the GPUs."""
     devices: int
-    """Number of GPUs on which something has been allocated."""
+    """Number of GPUs on which the process has allocated memory at any time."""
 
 
 def measure() -> DeviceMemory:

@@ -1,4 +1,4 @@
-"""Operations and memory of forward passes, counted while PyTorch runs them."""
+"""Floating-point operations and peak memory of forward passes, counted while PyTorch runs them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from torch.utils.flop_counter import flop_registry
 
 
 @attrs.frozen
-class Counted:
-    """The operations and the peak memory of passes."""
+class PassCost:
+    """The floating-point operations and the peak memory of forward passes."""
 
     operations: int
-    """Floating-point operations of matrix products, convolutions and attention, two per multiply-add."""
-    peak: int
-    """Largest total size in bytes of tensors, made by the passes, that lived at one time."""
+    """Number of operations in matrix products, convolutions and attention, two per multiply-add."""
+    peak_bytes: int
+    """Largest total size, at any time, of the tensors that the passes had allocated and not yet freed."""
 
 
-def counted(passes: Callable[[], object]) -> Counted:
-    """Run `passes` in this thread; return its operations and peak memory."""
-    with _Counting() as counting:
+def pass_cost(passes: Callable[[], object]) -> PassCost:
+    """Call `passes`, and return the cost of what it computes in this thread."""
+    with _CostCounter() as counter:
         passes()
-    return Counted(counting.operations, counting.peak)
+    return PassCost(counter.operations, counter.peak)
 
 
 def parameters(module: Any) -> int:
-    """Return the number of parameters of a module; shared ones count once, and those in 4 bits as numbers."""
+    """Return the number of parameters of a module.
+
+    A shared parameter counts once. Of 4-bit parameters, the weights are counted, not the bytes that store them.
+    """
     return sum(math.prod(_shape(parameter)) for parameter in module.parameters())
 
 
@@ -42,7 +45,7 @@ def weight_bytes(module: Any) -> int:
 
 
 def _shape(parameter: Any) -> tuple[int, ...]:
-    # bitsandbytes holds two weights in a byte, and their shape beside them.
+    # bitsandbytes stores two 4-bit weights in a byte, and the shape of the weights in `quant_state`.
     state = getattr(parameter, "quant_state", None)
     if state is not None:
         return tuple(state.shape)
@@ -60,19 +63,23 @@ def _attention(
     return 2 * texts * heads * length * key.shape[-2] * (width + value.shape[-1])
 
 
-_COUNTS: Mapping[Any, Callable[..., int]] = {
+_COUNTS: dict[Any, Callable[..., int]] = {
     **flop_registry,
-    # Operations on a processor that PyTorch's own counter does not know; the first needs oneDNN.
-    **({torch.ops.mkldnn._linear_pointwise: _linear} if torch._C._has_mkldnn else {}),
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
 }
-"""Operation -> function of its arguments and result that returns its number of floating-point operations."""
+"""Operation -> function that returns its floating-point operations, from its arguments and its result.
+
+PyTorch's own `flop_registry` lacks some operations of a CPU.
+"""
+
+if torch._C._has_mkldnn:
+    _COUNTS[torch.ops.mkldnn._linear_pointwise] = _linear
 
 
-class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
-    """Counts operations, and adds up the sizes of storages from their allocation until they are freed.
+class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
+    """Counts operations, and sums the sizes of all storages that are allocated and not yet freed.
 
-    PyTorch's own counter puts hooks on modules, which keep a compiler from running them.
+    PyTorch's own counter is not used: it puts hooks on modules, and a compiler cannot run modules with hooks.
     """
 
     def __init__(self) -> None:
@@ -101,32 +108,33 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
         for key, tensor in _storages(result).items():
             # Views and results in place have the storage of an argument.
             if key and key not in arguments and key not in self.storages:
-                self._hold(tensor, key)
+                self._add_storage(tensor, key)
         return result
 
-    def _hold(self, tensor: torch.Tensor, key: int) -> None:
+    def _add_storage(self, tensor: torch.Tensor, key: int) -> None:
+        """Add a storage's size until it is freed."""
         size = tensor.untyped_storage().nbytes()
         self.storages.add(key)
         self.size += size
         self.peak = max(self.peak, self.size)
-        weakref.finalize(tensor.untyped_storage(), self._free, key, size)
+        weakref.finalize(tensor.untyped_storage(), self._remove_storage, key, size)
 
-    def _free(self, key: int, size: int) -> None:
+    def _remove_storage(self, key: int, size: int) -> None:
         self.storages.discard(key)
         self.size -= size
 
 
 def _storages(tree: object) -> dict[int, torch.Tensor]:
-    """Return number of the storage -> last tensor with it, for the tensors in a tree."""
+    """Return the tensors in a tree by the address of their storage; if several share one, only the last."""
     storages = {}
     for leaf in tree_leaves(tree):
         if isinstance(leaf, torch.Tensor):
-            storages[_storage(leaf)] = leaf
+            storages[_storage_address(leaf)] = leaf
     return storages
 
 
-def _storage(tensor: torch.Tensor) -> int:
-    """Return the number of a tensor's storage; 0 if it has none, such as weights packed by oneDNN."""
+def _storage_address(tensor: torch.Tensor) -> int:
+    """Return the address of a tensor's storage; 0 if it has none, such as weights packed by oneDNN."""
     if tensor.is_mkldnn:
         return 0
     return int(tensor.untyped_storage()._cdata)

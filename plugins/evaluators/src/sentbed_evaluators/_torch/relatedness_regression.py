@@ -9,24 +9,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-Stop = Callable[[NDArray[np.float64]], float]
-"""Takes the expected grades of the development pairs, `(n,)`; returns the number that the best weights
-maximise."""
+DevelopmentScore = Callable[[NDArray[np.float64]], float]
+"""Function that scores the expected grades of the development pairs, `(n,)`; higher is better."""
 
 BATCH_SIZE = 64
+
 EPOCH_SIZE = 50
 """Epochs between two evaluations on the development pairs."""
+
 MAX_EPOCH = 1000
+
 TENACITY = 3
-"""Evaluations without improvement that are allowed, in total; the next one ends the training."""
+"""Evaluations without improvement that are allowed, in total; the next one without it ends the training."""
 
 
 class RelatednessRegression:
-    """A linear layer and a softmax; the output is the expected grade, from 1 to the number of grades.
+    """A linear layer and a softmax over the grades 1, 2, ...; the output is the expected grade.
 
-    Trained by Adam at 1e-3 on the mean squared error between the probabilities and their targets, in batches
-    of 64, without weight decay. It is SentEval's `RelatednessPytorch` in every detail: the order of the
-    batches is drawn by NumPy under the seed, the initial weights by PyTorch.
+    The loss is the mean squared error between the probabilities and their targets. The optimiser is Adam with
+    learning rate 1e-3, batches of 64 and no weight decay. Everything is as in SentEval's `RelatednessPytorch`:
+    NumPy draws the order of the batches and PyTorch the initial weights, under the same seed.
     """
 
     def __init__(self, width: int, grades: int, seed: int, device: str) -> None:
@@ -45,31 +47,34 @@ class RelatednessRegression:
         features: NDArray[np.float32],
         targets: NDArray[np.float32],
         development: NDArray[np.float32],
-        stop: Stop,
+        development_score: DevelopmentScore,
         progress: Callable[[int, int], None] | None = None,
     ) -> float:
         """Train on features `(n, width)` and targets `(n, grades)`, and keep the best weights.
 
-        Every 50 epochs, `stop` is computed for the features `development`. The weights with the highest value
-        are kept, and the value is returned. `progress` is called with the number of trained epochs and the
-        largest number.
+        Every 50 epochs, the grades of the features `development` are predicted and scored. The weights with the
+        highest score are kept, and that score is returned. `progress` is called with the number of epochs so far
+        and the largest possible number.
         """
         inputs = torch.from_numpy(features).to(self.device)
         outputs = torch.from_numpy(targets).to(self.device)
         best, best_model = -1.0, self.model
         epochs, misses, stopped = 0, 0, False
+
         while not stopped and epochs <= MAX_EPOCH:
             for _ in range(EPOCH_SIZE):
                 self._epoch(inputs, outputs)
             epochs += EPOCH_SIZE
             if progress is not None:
                 progress(epochs, MAX_EPOCH + EPOCH_SIZE)
-            value = stop(self.predict(development))
-            if value > best:
-                best, best_model = value, copy.deepcopy(self.model)
+
+            score = development_score(self.predict(development))
+            if score > best:
+                best, best_model = score, copy.deepcopy(self.model)
             else:
                 stopped = misses >= TENACITY
                 misses += 1
+
         self.model = best_model
         return best
 

@@ -1,4 +1,4 @@
-"""Search by a similarity that has only functions of tensors, in blocks."""
+"""Search for the most similar documents, for a similarity that is a function of tensors; in blocks."""
 
 from __future__ import annotations
 
@@ -29,27 +29,28 @@ def best_documents(
 ) -> Places:
     """Return the places of the `k` documents most similar to each query, the best first.
 
-    `documents` yields consecutive blocks, and the result is `(queries, min(k, documents))`. Similarities are
-    of float32; of equal ones, the earlier document is first.
+    `documents` yields consecutive blocks. The result is `(queries, min(k, documents))`. Similarities are float32
+    numbers. Of documents with equal similarity, the earlier one is first.
     """
     count = len(queries)
     places, values = np.empty((count, 0), np.int64), np.empty((count, 0), np.float32)
-    seen = 0
+    documents_so_far = 0
     for block in documents:
         places_in_block, values_of_block = _best_of_block(similarity, queries, block, k)
-        places = np.concatenate([places, places_in_block + seen], axis=1)
+        places_of_block = places_in_block + documents_so_far
+        places = np.concatenate([places, places_of_block], axis=1)
         values = np.concatenate([values, values_of_block], axis=1)
         places, values = _highest(places, values, k)
-        seen += len(block)
+        documents_so_far += len(block)
     return places
 
 
 def _best_of_block(
     similarity: Similarity, queries: Encoded, documents: Encoded, k: int
 ) -> tuple[Places, NDArray[np.float32]]:
-    """Return places in a block of the documents most similar to each query, and their similarities."""
+    """Return the places, in a block, of the `k` documents most similar to each query, and the similarities."""
     lengths = _lengths(documents)
-    # Documents of similar length are in one part, so that padding adds little.
+    # A part has documents of similar length, so that little is padded.
     order = np.argsort(lengths, kind="stable")
     cuts = _cuts(lengths[order], int(_lengths(queries).max()))
     parts = []
@@ -79,14 +80,20 @@ def _best_of_block(
 def _highest(
     places: Places, values: NDArray[np.float32], k: int
 ) -> tuple[Places, NDArray[np.float32]]:
-    """Return the `k` highest values of each row, descending, with their places; of ties the lower place."""
+    """Return the places and values of the `k` highest values in each row, the highest first.
+
+    Of equal values, the one with the lower place is first.
+    """
     order = np.lexsort((places, -values), axis=1)[:, :k]
     highest = np.take_along_axis(values, order, axis=1)
     return np.take_along_axis(places, order, axis=1), highest
 
 
 def _cuts(lengths: Places, query_length: int) -> list[int]:
-    """Return where documents, in ascending order of length, are cut into blocks of at most `PRODUCTS`."""
+    """Return the places at which documents, sorted by length, are cut into parts.
+
+    A block of queries and a part have at most `PRODUCTS` products of vectors.
+    """
     cuts = []
     start = 0
     for place, length in enumerate(lengths.tolist()):

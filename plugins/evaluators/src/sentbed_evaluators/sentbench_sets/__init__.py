@@ -1,4 +1,4 @@
-"""The pair and contrast sets of SentBench: built from each source's own files and kept in the cache."""
+"""The pair and contrast sets of SentBench: built from the files of their sources, and stored in the cache."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Building of SentBench's sets from the rows of a source.
+"""Building of SentBench's pair and contrast sets from the rows of a source.
 
-A pair set has two texts and whether they belong together; a contrast set has a text, one that belongs to it
-and one that does not. All draws come from `random.Random` with an integer seed, and rows are ordered by
-BLAKE2 digests: the same rows and seed give the same sets, whatever the version of NumPy and the seed of
-Python's own hashes.
+An entry of a pair set is two texts, and whether they belong together. An entry of a contrast set is a text, a
+text that belongs to it, and a text that does not. All draws come from `random.Random` with an integer seed, and
+rows are ordered by BLAKE2 digests. The same rows and seed therefore give the same sets, whatever the version of
+NumPy and the seed of Python's own hashes.
 
-StyleTransfer has lines that are the same in both forms. They are kept, and become positive pairs of two equal
-texts (1,197 of 20,822 with seed 0): without them there are fewer pairs than Table 1 of the SentBench paper
-reports. About 100 of its short lines are in both `train` and `test`, in different pairs.
+StyleTransfer has lines that are equal in both forms. They are kept, and become positive pairs of two equal texts
+(1,197 of 20,822 with seed 0); without them, there are fewer pairs than Table 1 of the SentBench paper reports.
+About 100 short lines of StyleTransfer are in both `train` and `test`, in different pairs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from sentbed_evaluators.sentbench_sets.sources import SOURCES, Sizes
 SPLITS = ("train", "valid", "test")
 
 Pair: TypeAlias = tuple[str, str, int]
-"""Two texts, and 1 if they belong together, else 0."""
+"""Two texts and a label: 1 if they belong together, else 0."""
 Triple: TypeAlias = tuple[str, str, str]
-"""A text, one that belongs to it and one that does not."""
+"""A text, a text that belongs to it, and a text that does not."""
 
 _T = TypeVar("_T")
 
 _DRAWS = 32
-"""Number of random draws before all candidates are tried in order; the first draw nearly always works."""
+"""Number of random candidates that are tried before all candidates are tried in order. The first one is nearly
+always suitable."""
 
 
 class TooFewRowsError(ValueError):
@@ -50,9 +51,13 @@ def build_sets(
     seed: int,
     limit: int | None = None,
 ) -> tuple[dict[str, list[Pair]], list[Triple]]:
-    """Return a task's pairs by split, and its triples, in the paper's sizes or fewer if there are too few rows.
+    """Return a task's pairs by split, and its triples.
 
-    `limit` is the largest number of pairs in each split, and of triples. Raises `TooFewRowsError`.
+    Their numbers are those of the paper, or smaller if the source has too few rows. `limit` is the largest number
+    of pairs in each split, and the largest number of triples.
+
+    Raises:
+        TooFewRowsError: if a split would have pairs of one label only, or there would be no triple.
     """
     source = SOURCES[task]
     sizes = source.sizes
@@ -78,19 +83,20 @@ def build_sets(
 
 
 def _has_contrast(row: Row) -> bool:
-    """Whether a row's text differs from the one that belongs to it: equal texts have equal vectors."""
+    """Whether a row can be in a contrast set: its text must differ from the text that belongs to it."""
     return isinstance(row, Labelled) or row.right != row.text
 
 
 def choose(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
-    """Return `count` rows (all if there are fewer), in a pseudo-random order by `seed`.
+    """Return `count` rows, or all if there are fewer, in a pseudo-random order that depends on `seed`.
 
-    A row that repeats an earlier one is chosen only when the distinct rows run out. Rows chosen more than
-    once are put first, so that their copies are in the training split. Memory grows with `count`, plus one
-    number per row.
+    A row that repeats an earlier row is chosen only if there are not enough distinct rows. Rows that are chosen
+    more than once come first, so that all their copies are in the training split. In memory are the chosen rows,
+    and a digest of every row.
     """
+    candidates = _candidates(rows, seed)
     chosen = heapq.nsmallest(
-        count, _with_keys(rows, seed), key=lambda entry: (entry.is_repeat, entry.order)
+        count, candidates, key=lambda entry: (entry.is_repeat, entry.order)
     )
     times = Counter(entry.identity for entry in chosen)
     chosen.sort(key=lambda entry: (times[entry.identity] == 1, entry.order))
@@ -98,20 +104,20 @@ def choose(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
 
 
 @attrs.frozen(eq=False)
-class _RowWithKeys:
-    """A row, and what decides whether and where it is chosen."""
+class _Candidate:
+    """A row that may be chosen, with digests that decide whether it is chosen, and in which place."""
 
     row: Row
     identity: bytes
-    """Digest of its content."""
+    """Digest of the row's content."""
     order: bytes
-    """Digest of its text: its place in the pseudo-random order."""
+    """Digest of the row's text, by which rows are sorted: a pseudo-random order."""
     is_repeat: bool
     """Whether an earlier row has the same content."""
 
 
-def _with_keys(rows: Iterable[Row], seed: int) -> Iterator[_RowWithKeys]:
-    """Yield the rows without blank texts, with their keys."""
+def _candidates(rows: Iterable[Row], seed: int) -> Iterator[_Candidate]:
+    """Yield the rows that have no blank text, with their digests."""
     seen: set[bytes] = set()
     for row in rows:
         is_blank = not row.text.strip()
@@ -120,27 +126,31 @@ def _with_keys(rows: Iterable[Row], seed: int) -> Iterator[_RowWithKeys]:
         if is_blank:
             continue
         identity = _digest(row.identity, seed)
-        yield _RowWithKeys(row, identity, _digest(row.text, seed), identity in seen)
+        yield _Candidate(row, identity, _digest(row.text, seed), identity in seen)
         seen.add(identity)
 
 
 def _digest(text: str, seed: int) -> bytes:
-    """Return the 8-byte digest of a text under a seed."""
+    """Return an 8-byte digest of a text, which depends on the seed."""
     key = str(seed).encode()
     return hashlib.blake2b(text.encode(), digest_size=8, key=key).digest()
 
 
 @attrs.define(eq=False)
 class _Pool:
-    """Rows that may be each other's partners."""
+    """Rows whose texts may be combined into pairs and triples, indexed by what a search for partners needs."""
 
     rows: Sequence[Row]
     rng: random.Random
+
     _texts_of_class: dict[tuple[str, int], list[str]] = attrs.field(init=False)
-    """(numbering, label) -> texts of that class."""
-    _rows_of_numbering: dict[str, list[Labelled]] = attrs.field(init=False)
+    """Texts of the labelled rows of each class; a class is its numbering and its label."""
     _classes_of_text: dict[str, set[tuple[str, int]]] = attrs.field(init=False)
+    """Classes of each text of a labelled row."""
+    _rows_of_numbering: dict[str, list[Labelled]] = attrs.field(init=False)
+
     _right_of_text: dict[str, set[str]] = attrs.field(init=False)
+    """Texts that belong to each text of a row with choices."""
 
     def __attrs_post_init__(self) -> None:
         self._texts_of_class = defaultdict(list)
@@ -157,7 +167,7 @@ class _Pool:
             self._classes_of_text[row.text].add(row_class)
 
     def right(self, row: Row) -> Iterator[str]:
-        """Yield texts that belong to a row's text."""
+        """Yield texts that belong to a row's text, in random order; a text may come more than once."""
         if isinstance(row, Choice):
             yield row.right
             return
@@ -166,7 +176,10 @@ class _Pool:
                 yield text
 
     def wrong(self, row: Row) -> Iterator[str]:
-        """Yield texts that do not belong to a row's text, nor to the same text in another row."""
+        """Yield texts that do not belong to a row's text, in random order; a text may come more than once.
+
+        If other rows have the same text as this row, what belongs to them is left out, too.
+        """
         if isinstance(row, Labelled):
             classes = self._classes_of_text[row.text]
             for other in self._draw(self._rows_of_numbering[row.numbering]):
@@ -174,19 +187,19 @@ class _Pool:
                     yield other.text
             return
 
-        barred = {row.text, *self._right_of_text[row.text]}
+        not_wrong = {row.text, *self._right_of_text[row.text]}
         if row.wrong:
             for text in self._draw(row.wrong):
-                if text.strip() and text not in barred:
+                if text.strip() and text not in not_wrong:
                     yield text
             return
         for choice in self._draw(self.rows):
             assert isinstance(choice, Choice)
-            if choice.right not in barred and choice.text != row.text:
+            if choice.right not in not_wrong and choice.text != row.text:
                 yield choice.right
 
     def _draw(self, candidates: Sequence[_T]) -> Iterator[_T]:
-        """Yield random candidates, then each of them once."""
+        """Yield `_DRAWS` random candidates, then every candidate once."""
         for _ in range(_DRAWS):
             yield candidates[self.rng.randrange(len(candidates))]
         start = self.rng.randrange(len(candidates))
@@ -195,7 +208,7 @@ class _Pool:
 
 
 def scaled(sizes: Sizes, rows: int) -> Sizes:
-    """Return the sizes scaled to `rows` rows, of at most two pairs each, with the same shares."""
+    """Return the sizes, reduced in proportion if `rows` rows with two pairs each are too few for them."""
     pairs = min(sizes.pairs, 2 * rows)
     if pairs == sizes.pairs:
         return sizes
@@ -205,11 +218,11 @@ def scaled(sizes: Sizes, rows: int) -> Sizes:
 
 
 def build_pairs(rows: Sequence[Row], sizes: Sizes, seed: int) -> dict[str, list[Pair]]:
-    """Return the pairs of each split, half of which belong together (one more or less if odd).
+    """Return the pairs of each split; the numbers of matching and other pairs differ by one at most.
 
-    Pair k starts from row `k * len(rows) // pairs`, and its texts belong together if k is even. A row's pairs
-    are therefore consecutive, and two neighbouring splits share at most one row. Partners come from the rows
-    of the same split. No pair of texts is in two splits.
+    The first text of pair k is that of row `k * len(rows) // pairs`, and the two texts belong together if k is
+    even. The pairs of a row are therefore consecutive, and two neighbouring splits share at most one row. The
+    second text comes from the rows of the same split. No pair of texts is in two splits.
     """
     rng = random.Random(seed)
     split_of_pair: dict[tuple[str, str], str] = {}
@@ -217,12 +230,14 @@ def build_pairs(rows: Sequence[Row], sizes: Sizes, seed: int) -> dict[str, list[
     start = 0
     for split in SPLITS:
         end = start + getattr(sizes, split)
-        row_numbers = [k * len(rows) // sizes.pairs for k in range(start, end)]
         pairs: list[Pair] = []
-        if row_numbers:
-            pool = _Pool(rows[row_numbers[0] : row_numbers[-1] + 1], rng)
-            for k, row_number in enumerate(row_numbers, start):
-                row, label = rows[row_number], (k + 1) % 2
+        if end > start:
+            first_row = start * len(rows) // sizes.pairs
+            last_row = (end - 1) * len(rows) // sizes.pairs
+            pool = _Pool(rows[first_row : last_row + 1], rng)
+            for k in range(start, end):
+                row = rows[k * len(rows) // sizes.pairs]
+                label = 1 if k % 2 == 0 else 0
                 pairs += _pair(row, label, split, pool, split_of_pair)
         pairs_by_split[split] = _balanced(pairs, rng)
         start = end
@@ -236,21 +251,24 @@ def _pair(
     pool: _Pool,
     split_of_pair: dict[tuple[str, str], str],
 ) -> Iterator[Pair]:
-    """Yield the pair of a row's text and a partner, if one may be used, and note its split."""
-    is_own_partner = isinstance(row, Choice) and (label == 1 or bool(row.wrong))
+    """Yield a pair with the text of a row, if there is a partner for it, and add the pair to `split_of_pair`.
+
+    The label says whether the texts belong together. A pair that exists already is yielded again only if the row
+    names its partner itself and the pair is in the same split: the source then repeats the row.
+    """
+    names_partner = isinstance(row, Choice) and (label == 1 or bool(row.wrong))
     partners = pool.right(row) if label else pool.wrong(row)
     for text in partners:
         pair = min(row.text, text), max(row.text, text)
-        # A repeated row of the source may give its own pairs again, but only in the same split.
-        is_again = is_own_partner and split_of_pair.get(pair) == split
-        if pair not in split_of_pair or is_again:
+        may_repeat = names_partner and split_of_pair.get(pair) == split
+        if pair not in split_of_pair or may_repeat:
             split_of_pair[pair] = split
             yield row.text, text, label
             return
 
 
 def _balanced(pairs: list[Pair], rng: random.Random) -> list[Pair]:
-    """Return the pairs in random order, without the surplus of the more frequent label."""
+    """Return the pairs in random order; the more frequent label keeps at most one pair more than the other."""
     rng.shuffle(pairs)
     counts = Counter(label for _, _, label in pairs)
     surplus = {0: counts[0] - counts[1] - 1, 1: counts[1] - counts[0] - 1}
@@ -265,7 +283,7 @@ def _balanced(pairs: list[Pair], rng: random.Random) -> list[Pair]:
 
 
 def build_contrast(rows: Sequence[Row], seed: int) -> list[Triple]:
-    """Return triples of different texts, one for each row with partners among `rows`."""
+    """Return a triple of different texts for each row for which `rows` has both a right and a wrong text."""
     pool = _Pool(rows, random.Random(seed))
     triples: list[Triple] = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The cache of built sets: a directory of JSON Lines files and their hashes."""
+"""The cache of the built pair and contrast sets: JSON Lines files, and a file of their hashes, for each task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sentbed_evaluators.sentbench_sets.rows import Row
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, Sizes, SourceFiles
 
 VERSION = 1
-"""Version of the construction, raised by a change that gives other sets for the same files."""
+"""Version of the construction. It is raised when a change gives other sets for the same source files."""
 
 _CONTRAST = "contrast"
 _SUMMARY = "set.json"
@@ -37,18 +37,18 @@ class BuiltSets:
 
     task: str
     pairs: Mapping[str, Sequence[Pair]]
-    """Pairs by split: `train`, `valid`, `test`."""
+    """Pairs of each split: `train`, `valid`, `test`."""
     triples: Sequence[Triple]
     files: Mapping[str, str]
-    """SHA-256 of the built file of each split, and of `contrast`."""
+    """SHA-256 of the built files, by split; that of the triples is `contrast`."""
     source: str
-    """SHA-256 over the source's files."""
+    """SHA-256 over the files of the source."""
     seed: int
     limit: int | None
 
     @property
     def pairs_hash(self) -> str:
-        """SHA-256 over the pair sets."""
+        """SHA-256 over the pairs of all splits."""
         lines = "".join(f"{split} {self.files[split]}\n" for split in SPLITS)
         return hashlib.sha256(lines.encode()).hexdigest()
 
@@ -58,7 +58,7 @@ class BuiltSets:
         return SOURCES[self.task].sizes
 
     def describe(self) -> dict[str, Any]:
-        """Return the sets' part of a score's protocol."""
+        """Return the description of the sets for the protocol of a score."""
         return {
             "builder": VERSION,
             "set_seed": self.seed,
@@ -68,7 +68,7 @@ class BuiltSets:
 
 
 def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> BuiltSets:
-    """Return a task's sets from the cache, building and caching them if they are missing or damaged.
+    """Return a task's sets from the cache. If they are missing or damaged there, build and cache them first.
 
     Raises:
         DataError: if a file of the source cannot be read; with file and line.
@@ -88,7 +88,8 @@ def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> Built
         _build(files, source, seed, limit, directory)
     except RunError as error:
         problem = error
-    # If it failed, another process may have cached the same sets in the meantime.
+
+    # Even if building failed, another process may have cached the same sets in the meantime.
     sets = load()
     if sets is not None:
         return sets
@@ -102,6 +103,10 @@ def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> Built
 def _build(
     files: SourceFiles, source: str, seed: int, limit: int | None, directory: Path
 ) -> None:
+    """Build a task's sets from the files of its source, and write them to `directory`.
+
+    Raises `DataError` if the source is malformed, too small, or changed while it was read.
+    """
     read = SOURCES[files.task].read
     try:
         pairs, triples = build_sets(
@@ -148,7 +153,7 @@ def _save(
 def _load(
     directory: Path, task: str, source: str, seed: int, limit: int | None
 ) -> BuiltSets | None:
-    """Return the sets, or None if they are missing or altered."""
+    """Return the sets in a directory, or None if files are missing or do not have their hash."""
     try:
         files = json.loads((directory / _SUMMARY).read_text(encoding="utf-8"))
         sets: dict[str, list[Any]] = {}

@@ -1,7 +1,7 @@
-"""Readers of the sources of SentBench's sets, in their authors' own formats.
+"""Readers of the six sources of SentBench's pair and contrast sets, in the formats of their authors.
 
-Every reader yields one row at a time, so that a source of any size needs little memory, and raises
-`DataError` with file and line. Texts are as in the file, but for the quoting of CSV.
+Every reader yields one row at a time, so that large sources need little memory. For a malformed line it raises
+`DataError` with file and line. Texts are as in the file; only the quoting of CSV is removed.
 """
 
 from __future__ import annotations
@@ -20,35 +20,44 @@ from sentbed_evaluators.text_lines import column_places, csv_rows, lines
 _EMOTIONS = 28
 _DBPEDIA_CLASSES = 14
 
+_SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
+
+_STORY_SENTENCES = (
+    "InputSentence1",
+    "InputSentence2",
+    "InputSentence3",
+    "InputSentence4",
+)
+_STORY_ENDINGS = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
+_STORY_ANSWER = "AnswerRightEnding"
+
 
 def read_swag(path: Path) -> Iterator[Choice]:
-    """Yield the rows of SWAG's `train.csv` or `val.csv`: a beginning, the right ending, three wrong ones.
+    """Yield the rows of SWAG's `train.csv` or `val.csv`: a beginning, the right ending and three wrong endings.
 
-    The beginning is `startphrase`: `sent1` and the first words of the next sentence (`sent2`).
+    The beginning is the column `startphrase`: a sentence (`sent1`) and the first words of the next one (`sent2`).
     """
-    names = [f"ending{i}" for i in range(4)]
-    for line, row in _named_rows(path, ["startphrase", *names, "label"]):
+    for line, row in _named_rows(path, ["startphrase", *_SWAG_ENDINGS, "label"]):
         label = _whole_number(row["label"], 0, 3, "`label`", path, line)
-        endings = [row[name] for name in names]
+        endings = [row[name] for name in _SWAG_ENDINGS]
         right = endings.pop(label)
         yield Choice(row["startphrase"], right, tuple(endings))
 
 
 def read_rocstories(path: Path) -> Iterator[Choice]:
-    """Yield the rows of a Story Cloze Test: four sentences joined by blanks, right ending, wrong ending."""
-    sentences = [f"InputSentence{i}" for i in range(1, 5)]
-    names = ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2"]
-    key = "AnswerRightEnding"
-    for line, row in _named_rows(path, [*sentences, *names, key]):
-        answer = _whole_number(row[key], 1, 2, f"`{key}`", path, line)
-        endings = [row[name] for name in names]
+    """Yield the rows of a Story Cloze Test: four sentences joined by spaces, the right and the wrong ending."""
+    names = [*_STORY_SENTENCES, *_STORY_ENDINGS, _STORY_ANSWER]
+    for line, row in _named_rows(path, names):
+        place = f"`{_STORY_ANSWER}`"
+        answer = _whole_number(row[_STORY_ANSWER], 1, 2, place, path, line)
+        endings = [row[name] for name in _STORY_ENDINGS]
         right = endings.pop(answer - 1)
-        story = " ".join(row[name] for name in sentences)
+        story = " ".join(row[name] for name in _STORY_SENTENCES)
         yield Choice(story, right, tuple(endings))
 
 
 def read_commonsenseqa(path: Path) -> Iterator[Choice]:
-    """Yield the questions of a CommonsenseQA file: question, right answer, the other answers."""
+    """Yield the rows of a CommonsenseQA file: a question, the right answer and the other answers."""
     for line, entry in read_objects(path):
         stem, choices = _question(entry, path, line)
         key = entry.get("answerKey")
@@ -66,7 +75,7 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
 def _question(
     entry: Mapping[str, Any], path: Path, line: int
 ) -> tuple[str, dict[str, str]]:
-    """Return the question and label -> answer."""
+    """Return the question of an entry, and its answers by label."""
     choices: dict[str, str] = {}
     try:
         stem = entry["question"]["stem"]
@@ -90,7 +99,7 @@ def _question(
 
 
 def read_styletransfer(path: Path) -> Iterator[Choice]:
-    """Yield modern lines with their originals; `path` is the modern file, with the other one beside it."""
+    """Yield modern lines with their originals; `path` is the modern file, and the original file is beside it."""
     other = path.with_name(path.name.replace(".modern.", ".original."))
     for modern, original in zip_longest(lines(path), lines(other)):
         if modern is None or original is None:
@@ -106,7 +115,7 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
 
 
 def read_goemotions(path: Path) -> Iterator[Labelled]:
-    """Yield the rows of a GoEmotions file with exactly one emotion."""
+    """Yield the rows of a GoEmotions file that have exactly one emotion."""
     for line, row in csv_rows(path, lines(path), "\t"):
         if len(row) != 3:
             raise DataError(
@@ -127,13 +136,14 @@ def read_goemotions(path: Path) -> Iterator[Labelled]:
 def read_dbpedia(path: Path) -> Iterator[Labelled]:
     """Yield the texts of a DBpedia file with their classes.
 
-    The native format has class (1 to 14), title and content; the content is the text. Copies without titles,
-    with class and text, number the classes in different ways, from 0 or from 1. So each such file has a
-    numbering of its own, and the native files share one.
+    A file in the native format has three columns: class (1 to 14), title and content. The content is the text.
+    Some copies have two columns, class and text, and number the classes in different ways, from 0 or from 1.
+    Each such copy therefore has a numbering of its own, while all native files have the same numbering.
     """
     columns = 0
     for line, row in csv_rows(path, lines(path)):
-        columns = columns or len(row)
+        if not columns:
+            columns = len(row)
         if len(row) not in (2, 3) or len(row) != columns:
             raise DataError(
                 f"the row has {len(row)} columns, but class, title and content were expected (or class and "
@@ -151,7 +161,7 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
 def _named_rows(
     path: Path, names: list[str]
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield line and column -> field of each row of a CSV file with a header."""
+    """Yield the line number and the fields, by column, of each row of a CSV file with a header."""
     rows = csv_rows(path, lines(path))
     header: Sequence[str] = next(rows, (1, []))[1]
     column_places(names, header, path, "take the file with the answers")
@@ -168,6 +178,7 @@ def _named_rows(
 def _whole_number(
     text: str, low: int, high: int, what: str, path: Path, line: int
 ) -> int:
+    """Return a text as a number from `low` to `high`; raises `DataError`, which calls the text `what`."""
     if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
         raise DataError(
             f"{what} is {text!r}, but a number from {low} to {high} was expected; download the file again",

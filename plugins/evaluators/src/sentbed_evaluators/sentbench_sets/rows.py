@@ -1,4 +1,4 @@
-"""Rows of SentBench's sources, from readers to builders."""
+"""Rows of SentBench's sources, as the readers return them and the builders need them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import attrs
 
 @attrs.frozen
 class Choice:
-    """A text and another one that belongs to it."""
+    """A text, a second text that belongs to it, and often texts that do not."""
 
     text: str
     right: str
     wrong: tuple[str, ...] = ()
-    """Wrong alternatives in the source; if empty, the texts that belong to other rows are wrong."""
+    """Texts that the source gives as wrong alternatives. If there are none, the `right` texts of other rows are
+    wrong."""
 
     @property
     def identity(self) -> str:
@@ -24,12 +25,13 @@ class Choice:
 
 @attrs.frozen
 class Labelled:
-    """A text and its class; it belongs to every text of that class."""
+    """A text and its class. Two texts belong together if they have the same class."""
 
     text: str
     label: int
     numbering: str = ""
-    """The numbering of classes to which `label` belongs; texts of different numberings are never compared."""
+    """Name of the numbering of classes to which `label` belongs. Texts of different numberings are never
+    paired."""
 
     @property
     def identity(self) -> str:

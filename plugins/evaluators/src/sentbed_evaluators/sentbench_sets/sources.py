@@ -1,7 +1,7 @@
 """The six sources of SentBench's pair and contrast sets: the names of their files, and the sizes of the sets.
 
-How the sets are made follows from the sizes in the paper's Table 1, checked against the files or the
-published row counts:
+The paper does not say how the sets are made. It follows from the sizes in its Table 1, compared with the files or
+with published numbers of rows:
 
 - ROCStories: 1,571 rows of the Story Cloze Test (winter 2018 validation). 1,571 triples; 3,142 = 2 x 1,571
   pairs, one right and one wrong per row, split 80/20 % without validation.
@@ -12,10 +12,11 @@ published row counts:
 - SWAG: 73,546 + 20,006 rows with answers. 20,006 triples from `val`; 93,553 pairs, 60/20/20 %: one per row,
   and one more.
 - StyleTransfer: 21,075 aligned lines, of which 431 repeat an earlier one. 41,644 = 2 x 20,822 pairs,
-  60/20/20 %, more than there are different lines, so some repeat. 2,500 triples; the validation and test
-  files have 2,511 different lines whose two forms differ.
-- DBpedia: 70,000 rows in `test.csv`. 69,971 triples, and 27,988 and 27,989 pairs are 20 % of 2 x 69,971. The
-  60 % would be 83,965 pairs for training. Table 1 prints 89,965, possibly a slip, and that number is used.
+  60/20/20 %. These are more than there are different lines, so some lines repeat. 2,500 triples; the validation
+  and test files have 2,511 different lines whose two forms differ.
+- DBpedia: 70,000 rows in `test.csv`. 69,971 triples. The 27,988 and 27,989 pairs for validation and test are 20 %
+  of 2 x 69,971 each; 60 % would be 83,965 pairs for training. Table 1 prints 89,965, possibly by mistake; that
+  number is used.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from sentbed_evaluators.sentbench_sets.rows import Row
 
 @attrs.frozen
 class Sizes:
-    """The numbers of pairs and triples in a source's sets."""
+    """The numbers of pairs in each split, and of triples (`contrast`), that are built from a source."""
 
     train: int
     valid: int
@@ -51,20 +52,20 @@ class Sizes:
 
     @property
     def pairs(self) -> int:
-        """The total number of pairs."""
+        """The number of pairs in all splits."""
         return self.train + self.valid + self.test
 
 
 @attrs.frozen
 class Layout:
-    """One possible layout of a source's files; `*` is a wildcard as in a shell."""
+    """The names of a source's files in one of its forms; `*` in a name is a wildcard, as in a shell."""
 
     pairs: tuple[str, ...]
-    """Files of the pair sets."""
+    """Files from which pairs are built."""
     contrast: tuple[str, ...]
-    """Files of the contrast set, among those of the pair sets."""
+    """Files, some of those in `pairs`, from which triples are built."""
     beside: Mapping[str, str] = attrs.field(factory=dict)
-    """Part of a file's name -> its replacement in the name of a second file that must be beside it."""
+    """Replacements in a file's name that give the name of a second file, which must be in the same folder."""
 
 
 @attrs.frozen
@@ -72,14 +73,16 @@ class Source:
     """A source: its files, its reader and the sizes of its sets."""
 
     data: str
-    """Name of its collection in `sentbed data get`, which lists the possible places of its folder."""
+    """Name of the collection of `sentbed data get` that has the files, and the possible places of their
+    folder."""
     layouts: tuple[Layout, ...]
-    """Possible layouts, of which the first complete one is read."""
+    """Possible layouts; the first one of which all files exist is read."""
     read: Callable[[Path], Iterator[Row]]
     sizes: Sizes
-    """Sizes in the paper (Table 1)."""
+    """Sizes of the sets in the paper (Table 1)."""
     pairs_per_row: int = 2
-    """Pairs per row in the paper; a source with too few rows gives two per row."""
+    """Number of pairs that are built from a row of a complete source. A source with too few rows has two per
+    row."""
 
 
 SOURCES: dict[str, Source] = {
@@ -140,7 +143,7 @@ SOURCES: dict[str, Source] = {
         pairs_per_row=1,
     ),
 }
-"""Task -> its source, in the order of the paper's tables."""
+"""The source of each task, in the order of the paper's tables."""
 
 
 @attrs.frozen
@@ -154,22 +157,22 @@ class SourceFiles:
 
     @property
     def data(self) -> str:
-        """SHA-256 over the files and their names; for a single file, its own SHA-256."""
+        """SHA-256 over the names and contents of the files; for a single file, the SHA-256 of the file."""
         return digest(self.all)
 
 
 def data_directory(data_dir: str | None) -> Path:
-    """Return the directory that holds the sources' folders; raises `DataError` if none is known."""
+    """Return the directory that holds the folders of the sources; raises `DataError` if none is known."""
     return data_directories.data_directory(
         data_dir, known_collection("dbpedia").places[0], "dbpedia"
     )
 
 
 def find_files(base: Path, task: str) -> SourceFiles:
-    """Return a task's files; raises `DataError` with the first missing one and how to get it."""
+    """Return the files of a task's source; raises `DataError`, with the first missing file and how to get it."""
     source = SOURCES[task]
-    known = known_collection(source.data)
-    folders = [base / place for place in known.places]
+    collection = known_collection(source.data)
+    folders = [base / place for place in collection.places]
     present = [folder for folder in folders if folder.is_dir()]
     first_problem = None
     for folder in present or folders[:1]:
@@ -188,12 +191,12 @@ def find_files(base: Path, task: str) -> SourceFiles:
         more = f" and {len(missing) - 1} more"
     raise DataError(
         f"task `{task}` needs `{missing[0]}`{more}, missing in `{folder}`; put the files there "
-        f"({known.remedy}), or leave the task out (`skip_missing = true`)"
+        f"({collection.remedy}), or leave the task out (`skip_missing = true`)"
     )
 
 
 def _files_of_layout(folder: Path, layout: Layout) -> tuple[dict[str, Path], list[str]]:
-    """Return pattern -> file, then the files beside them; and the names of missing files."""
+    """Return the files of a layout, by the pattern or name that finds them, and the names of missing files."""
     files: dict[str, Path] = {}
     beside: dict[str, Path] = {}
     missing = []
