@@ -52,27 +52,16 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
     queries = _read_texts(texts, hashes)
     judgements = _read_judgements(judged, hashes)
 
-    # Documents that are missing from the corpus get numbers after those of the corpus.
-    numbers = {name: number for number, name in enumerate(documents)}
-    missing: dict[str, str] = {}
-    relevant: dict[str, dict[int, int]] = {}
-    for query, (line, grades) in judgements.items():
+    for query, (line, _) in judgements.items():
         if query not in queries:
             raise DataError(
                 f"query `{query}` is not in `{texts}`; take the two files from the same release",
                 judged,
                 line,
             )
-        positives: dict[int, int] = {}
-        for name, grade in grades.items():
-            if grade <= 0:
-                continue
-            if name not in documents:
-                missing.setdefault(name, query)
-            positives[numbers.setdefault(name, len(numbers))] = grade
-        if positives:
-            relevant[query] = positives
 
+    numbers = {name: number for number, name in enumerate(documents)}
+    relevant, missing = _relevant_documents(judgements, numbers)
     lowest = min(chain.from_iterable(relevant.values()), default=len(documents))
     if lowest >= len(documents):
         raise DataError(
@@ -90,7 +79,7 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
         "queries_without_judgement": len(queries.keys() - judgements.keys()),
         "queries_without_relevant": len(judgements) - len(relevant),
         "document_of_same_id": "left out",
-        "data": [hashes[path] for path in (corpus, texts, judged)],
+        "data": [hashes[corpus], hashes[texts], hashes[judged]],
     }
     note = ""
     if missing:
@@ -108,6 +97,27 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
         protocol,
         note,
     )
+
+
+def _relevant_documents(
+    judgements: Mapping[str, tuple[int, Mapping[str, int]]], numbers: dict[str, int]
+) -> tuple[dict[str, dict[int, int]], dict[str, str]]:
+    """Return the grades of the relevant documents (by number) of each query that has any.
+
+    `numbers` has the numbers of the documents. A relevant document that is missing there gets the next number.
+    The second result has a query for each such document.
+    """
+    relevant: dict[str, dict[int, int]] = {}
+    missing: dict[str, str] = {}
+    for query, (_, grades) in judgements.items():
+        for name, grade in grades.items():
+            if grade <= 0:
+                continue
+            if name not in numbers:
+                numbers[name] = len(numbers)
+                missing[name] = query
+            relevant.setdefault(query, {})[numbers[name]] = grade
+    return relevant, missing
 
 
 def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:

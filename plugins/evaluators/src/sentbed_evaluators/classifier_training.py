@@ -29,7 +29,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 Rows: TypeAlias = "NDArray[np.int64]"
 
-PENALTIES = tuple(10.0**power for power in range(-5, -1))
+PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
 """L2 penalties to try with `senteval`, as weight decay."""
 
 STRENGTHS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def make_label_pairs(directory: Path) -> Mapping[str, bytes]:
 
     (task,) = read_tasks(["MR"], str(directory.parent))
     train = part_of(task, "train", Classifier()).splits["train"]
-    by_class: dict[int, list[str]] = {label: [] for label in WORDS}
+    by_class: defaultdict[int, list[str]] = defaultdict(list)
     for sentence, label in zip(train.sentences[0], train.labels, strict=True):
         # In the template, the sentence stands in double quotes.
         by_class[label].append(sentence.replace('"', "'"))

@@ -64,7 +64,9 @@ def find_files(data_dir: str | None) -> TaskFiles:
     names = [file for file, _ in TASKS.values()]
     what, collection = "probing data of SentEval", "senteval-probing"
     root = find_root(data_dir, (*ROOTS, "../probing"), names, what, collection)
-    files = {task: (root / file,) for task, (file, _) in TASKS.items()}
+    files = {}
+    for task, (file, _) in TASKS.items():
+        files[task] = (root / file,)
     return TaskFiles(collection, root, files)
 
 

@@ -128,7 +128,11 @@ def _binary(folder: str, files: tuple[str, str], size: int) -> TaskLayout:
     return TaskLayout(folder, {"all": files}, {"all": size}, 2, _one_class_per_file)
 
 
-_SST = {split: (f"sentiment-{split}",) for split in ("train", "dev", "test")}
+_SST = {
+    "train": ("sentiment-train",),
+    "dev": ("sentiment-dev",),
+    "test": ("sentiment-test",),
+}
 
 TRANSFER: dict[str, TaskLayout] = {
     "MR": _binary("MR", ("rt-polarity.pos", "rt-polarity.neg"), 10_662),
