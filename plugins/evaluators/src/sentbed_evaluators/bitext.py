@@ -202,7 +202,7 @@ class Bitext(Evaluator):
 def _best_margin(neighbours: Neighbours, others: Neighbours) -> list[int]:
     """Return, for each row, its neighbour with the highest ratio margin; of equal margins, the nearer one.
 
-    `others` has the neighbours of the rows of the other side.
+    `others` are the neighbours of the rows in the other file.
     """
     import numpy as np
 

@@ -80,8 +80,8 @@ class Geometry(Evaluator):
     s_1^2 / sum s_i^2, where s_i are the singular values of the embedding matrix, neither centred nor normalised;
     it is 1 if all vectors are on one line.
 
-    Confidence intervals exist for alignment only, by resampling of its pairs. In a resample of sentences, which
-    the other measures would need, a sentence that is drawn twice would form a pair with itself.
+    Confidence intervals exist for alignment only: its pairs can be resampled. For the other measures, sentences
+    would have to be resampled, and a sentence that is drawn twice would form a pair with itself.
 
     `primary` is -(alignment + uniformity) under the first of `protocols`; if only one of the two is measured, it
     is minus that one, and if neither is, minus the mean cosine.

@@ -17,8 +17,8 @@ class Memory(Evaluator):
     """Memory in GiB that a run has used up to its evaluation, training included.
 
     `device-peak` is the peak of the memory that PyTorch has allocated on the GPUs of the process. `device-held`
-    is the memory that is allocated there now: after training, that of the weights, and of gradients and moments
-    if they are still kept. On a CPU, there is no device memory: both scores are left out, and a note says so.
+    is the memory that is allocated there now: after a training, the weights, and the gradients and moments that
+    have not been freed. On a CPU, there is no device memory: both scores are left out, and a note says so.
     `process-peak` is the largest resident set of the process in the machine's memory. If a run has several
     processes, the first one is measured. Put this evaluator last in `[[evaluate]]`, so that the memory of the
     other evaluations is included.

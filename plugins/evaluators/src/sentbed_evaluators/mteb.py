@@ -40,7 +40,7 @@ _NOISY_LOGGERS = (
     "httpx",
     "filelock",
 )
-"""Loggers that are silenced: those of mteb, and those of its dependencies that write most."""
+"""Loggers that are silenced: mteb's loggers, and the loggers of its noisiest dependencies."""
 
 
 TASK_TYPES = (

@@ -162,7 +162,7 @@ class FileSuite(TaskSuite):
 def with_skipped(
     prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]
 ) -> Prepared:
-    """Return an evaluation whose scores name skipped tasks: those that `skipped` returns for a score.
+    """Return an evaluation in which each score names its skipped tasks, which `skipped` returns for the score.
 
     The score `AVG` names none, since it exists only if no task of its mean was skipped.
     """

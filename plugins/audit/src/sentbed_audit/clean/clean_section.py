@@ -34,7 +34,7 @@ COLUMNS = (
 def clean_scores(
     overlap: Overlap, scores: Iterable[Score]
 ) -> tuple[list[CleanScore], list[Score]]:
-    """Return the clean scores of all scores whose items have known texts, and the other scores.
+    """Return clean scores for the scores whose items have known texts, and the list of all other scores.
 
     Raises:
         RunError: if a score cannot be computed from its items.

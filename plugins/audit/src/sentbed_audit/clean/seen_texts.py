@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from sentbed_audit.clean.word_hashes import Hashes
 
 FEWEST_WORDS = 7
-"""Minimum number of words of a text that counts as nearly seen if a training text differs by one word. Shorter
-texts differ by one word from other texts by chance: of SICK's sentences with 6 words, 0.5 % differ by one word
-from some caption of another collection; of those with 7 words, 0.07 % do."""
+"""Minimum number of words of a text that counts as nearly seen if a training text differs by one word.
+
+Shorter texts differ by one word from some unrelated text by chance. Among SICK's sentences with 6 words, 0.5 %
+do so from a caption of an unrelated collection; among those with 7 words, 0.07 %.
+"""
 
 RUN = 8
 """Number of words in a run that a text can share with training texts. In Llama 2's measure, a run has more than

@@ -43,8 +43,8 @@ def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
     """Return the tasks of these names, restricted to `filters`; a name is one of mteb's, or `module:Class`.
 
     Raises:
-        DataError: if there is no such task or subset, a task cannot be restricted so, or it has other data than
-            texts.
+        DataError: if a task or subset does not exist, no part of a task is left, or a task has images, audio or
+            other data than texts.
     """
     tasks = []
     for name in names:
