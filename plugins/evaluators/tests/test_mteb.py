@@ -321,7 +321,11 @@ def test_data_that_cannot_be_had_may_be_left_out(local, encoder):
             "mteb has no task `stsbenchmrk`. Did you mean `STSBenchmark`?",
             marks=pytest.mark.slow,  # mteb looks through the names of all its tasks
         ),
-        ({"tasks": ("qqqqqqqq",)}, "mteb has no task `qqqqqqqq`. `mteb.get_tasks()`"),
+        pytest.param(
+            {"tasks": ("qqqqqqqq",)},
+            "mteb has no task `qqqqqqqq`. `mteb.get_tasks()`",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             {"benchmark": "mteb(eng,v2)"},
             "no benchmark `mteb(eng,v2)`. Did you mean `MTEB(eng, v2)`?",

@@ -349,6 +349,7 @@ def _ranking_section(
 
 
 def _tasks_trained_on(tasks: Sequence[str] | None) -> str:
+    """Return the number of tasks that a model declares as training data, as text."""
     return "not declared" if tasks is None else str(len(tasks))
 
 

@@ -57,6 +57,7 @@ def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Sc
 
 
 def _version(versions: Any, task: str) -> str:
+    """Return the version of a task, as text; empty if it is unknown."""
     if not isinstance(versions, Mapping) or task not in versions:
         return ""
     return str(versions[task])

@@ -45,6 +45,7 @@ def study_rows(directory: Path) -> Iterator[ScoreRow]:
 
 
 def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRow:
+    """Return a score in the form of all results."""
     protocol = evaluation_protocol(score)
     return ScoreRow(
         model=model,

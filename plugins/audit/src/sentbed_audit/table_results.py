@@ -30,6 +30,7 @@ def is_score_table(text: str) -> bool:
 
 
 def _columns(header: Iterable[str]) -> list[str]:
+    """Return the names of columns in lower case and without surrounding white space."""
     return [name.strip().lower() for name in header]
 
 
@@ -49,6 +50,8 @@ def table_rows(text: str, file: str) -> Iterator[ScoreRow]:
 
 
 def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
+    """Return the score of a line; raises `ValueError` if the score or the seed is no number."""
+
     def text(column: str, default: str = "") -> str:
         return (line.get(column) or default).strip()
 

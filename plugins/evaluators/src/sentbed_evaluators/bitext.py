@@ -171,9 +171,11 @@ class Bitext(Evaluator):
 
     @property
     def _task(self) -> str:
+        """The name of the task in scores."""
         return self.task or self._files(1).task
 
     def _files(self, pairs: int) -> ParallelFiles:
+        """Return the two files, with their first `pairs` lines as aligned pairs."""
         return ParallelFiles(
             *self.parallel, pairs, pairs, seed=0, encoding=self.encoding
         )

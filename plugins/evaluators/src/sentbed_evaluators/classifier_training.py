@@ -369,6 +369,7 @@ class _Fits:
 
 
 def _percent(right: NDArray[np.bool_]) -> float:
+    """Return the share of true values x 100, two decimals."""
     return round(100 * float(right.mean()), 2)
 
 

@@ -145,4 +145,5 @@ def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _is_constant(similarities: NDArray[np.float64]) -> bool:
+    """Whether similarities differ by rounding errors only."""
     return float(similarities.max() - similarities.min()) <= _ROUNDING_RANGE

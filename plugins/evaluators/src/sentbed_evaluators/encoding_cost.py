@@ -201,6 +201,7 @@ def _by_prompt(
 
 
 def _encode(parts: Sequence[tuple[TextEncoder, Sequence[str]]]) -> None:
+    """Encode the texts of each prompt, as vectors of texts or of tokens."""
     for encoder, texts in parts:
         if encoder.output == "tokens":
             encoder.encode_tokens(texts)

@@ -238,9 +238,11 @@ class Geometry(Evaluator):
         yield score("top-singular-share", top_singular_share(vectors), protocol)
 
     def _file(self, path: FilePath) -> PairFile:
+        """Return the file of scored pairs, with its layout."""
         return PairFile(path, self.columns, self.header, self.separator, self.encoding)
 
     def _parallel(self, files: tuple[FilePath, FilePath]) -> ParallelFiles:
+        """Return the two line-aligned files, and which pairs are formed from them."""
         return ParallelFiles(
             *files, self.pairs, self.positives, self.seed, self.encoding
         )
@@ -269,6 +271,7 @@ class Geometry(Evaluator):
 def _protocol(
     pairs: GeometryPairs, name: str, formula: str, normalised: str
 ) -> dict[str, Any]:
+    """Return the protocol of a score: its convention, its formula and the description of the pairs."""
     return {
         "id": name,
         "formula": formula,

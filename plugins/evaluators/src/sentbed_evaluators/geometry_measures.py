@@ -88,11 +88,13 @@ def top_singular_share(vectors: Rows) -> float:
 
 
 def _blocks(vectors: Rows) -> Iterator[Rows]:
+    """Yield the rows in blocks."""
     for start in range(0, len(vectors), _BLOCK):
         yield vectors[start : start + _BLOCK]
 
 
 def _normalise(rows: Rows) -> NDArray[np.float64]:
+    """Return the rows in float64, divided by their L2 norm."""
     import numpy as np
 
     wide: NDArray[np.float64] = rows.astype(np.float64)

@@ -91,6 +91,7 @@ def known_collections() -> tuple[KnownData, ...]:
 
 
 def _senteval() -> KnownData:
+    """Return SentEval's STS, SICK and transfer tasks."""
     known_files = _files("senteval")
     return KnownData(
         name="senteval",
@@ -105,6 +106,7 @@ def _senteval() -> KnownData:
 
 
 def _probing() -> KnownData:
+    """Return SentEval's probing tasks."""
     # Balancing the classes made files a few rows longer or shorter; a larger gap means truncation.
     rows = sum(probing_files.SPLITS.values())
     rows -= len(probing_files.SPLITS) * probing_files.TOLERANCE
@@ -123,6 +125,7 @@ def _probing() -> KnownData:
 
 
 def _glue() -> KnownData:
+    """Return GLUE's nine tasks."""
     known_files = _files("glue")
     mrpc = tuple(path for path in known_files if path.startswith("MRPC/"))
     originals = (
@@ -193,10 +196,12 @@ def split_mrpc(directory: Path) -> Mapping[str, bytes]:
 
 
 def _lines(file: Path) -> list[bytes]:
+    """Return the lines of a file as bytes, with their ends."""
     return file.read_bytes().splitlines(keepends=True)
 
 
 def _sentbench() -> tuple[KnownData, ...]:
+    """Return the six sources of SentBench's pair and contrast sets."""
     swag = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
     emotions = "https://raw.githubusercontent.com/google-research/google-research/master/goemotions/data"
     style = "https://raw.githubusercontent.com/harsh19/Shakespearizing-Modern-English/master/data"
@@ -261,6 +266,7 @@ def _source(
     licence: str = "",
     advice: str = "",
 ) -> KnownData:
+    """Return a source of SentBench; `page` is its web page, `url` the folder that has its files."""
     return KnownData(
         name=name,
         summary=f"{summary}; sentbench",
@@ -297,6 +303,7 @@ def _files(collection: str, url: str | None = None) -> dict[str, KnownFile]:
 
 
 def _others(path: str) -> tuple[str, ...]:
+    """Return the other paths at which a file is accepted."""
     if path.startswith("STS/STSBenchmark/"):
         return (path.removeprefix("STS/"),)
     return (_SPRING,) if path.startswith("cloze_test_val") else ()

@@ -49,6 +49,7 @@ class Memory(Evaluator):
         return Evaluation(scores, primary=scores[0].value)
 
     def _scores(self, encoder: TextEncoder) -> Iterator[Score]:
+        """Yield the scores that this device and system can report."""
         protocol: dict[str, Any] = {
             "id": self.name,
             "unit": "GiB",

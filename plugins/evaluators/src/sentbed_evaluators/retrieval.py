@@ -215,6 +215,7 @@ class Retrieval(Evaluator):
         return PairFile(self.path, (*self.columns, self.label), *layout)
 
     def _read(self) -> Collection:
+        """Read the folder or the file of pairs; raises `DataError` if `check` finds a problem, too."""
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)

@@ -123,6 +123,7 @@ class STS(Evaluator):
 
     @property
     def _task(self) -> str:
+        """The name of the task in scores."""
         return self.task or locate(self.path).stem
 
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:

@@ -143,6 +143,7 @@ def described(encoder: Encoder | TextEncoder, name: str) -> ModelMeta:
 
 
 def _texts(inputs: Iterable[Any], task: str) -> list[str]:
+    """Return the texts of all batches; raises `DataError` if mteb's batches have other data than texts."""
     texts: list[str] = []
     for batch in inputs:
         if "text" not in batch:

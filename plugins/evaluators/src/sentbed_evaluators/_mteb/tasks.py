@@ -101,6 +101,7 @@ def find_benchmark(name: str) -> list[AbsTask]:
 
 
 def _task_of_mteb(name: str) -> AbsTask:
+    """Return mteb's task of this name; raises `DataError` if there is none."""
     try:
         return mteb.get_task(name)
     except KeyError as error:
@@ -113,6 +114,7 @@ def _task_of_mteb(name: str) -> AbsTask:
 
 
 def _task_of_module(name: str) -> AbsTask:
+    """Return an instance of the class `module:Class`; raises `DataError` if it is no task."""
     module, _, attribute = name.partition(":")
     try:
         cls = getattr(importlib.import_module(module), attribute)

@@ -45,6 +45,7 @@ def weight_bytes(module: Any) -> int:
 
 
 def _shape(parameter: Any) -> tuple[int, ...]:
+    """Return the shape of a parameter; of a 4-bit parameter, the shape of its weights."""
     # bitsandbytes stores two 4-bit weights in a byte, and the shape of the weights in `quant_state`.
     state = getattr(parameter, "quant_state", None)
     if state is not None:
@@ -53,12 +54,14 @@ def _shape(parameter: Any) -> tuple[int, ...]:
 
 
 def _linear(x: torch.Tensor, *_: Any, out_val: torch.Tensor, **__: Any) -> int:
+    """Return the operations of a linear layer with inputs `x` and outputs `out_val`."""
     return 2 * out_val.numel() * x.shape[-1]
 
 
 def _attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
 ) -> int:
+    """Return the operations of attention: query times key, and the weights times value."""
     texts, heads, length, width = query.shape
     return 2 * texts * heads * length * key.shape[-2] * (width + value.shape[-1])
 
@@ -120,6 +123,7 @@ class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         weakref.finalize(tensor.untyped_storage(), self._remove_storage, key, size)
 
     def _remove_storage(self, key: int, size: int) -> None:
+        """Subtract the size of a storage that is freed."""
         self.storages.discard(key)
         self.size -= size
 

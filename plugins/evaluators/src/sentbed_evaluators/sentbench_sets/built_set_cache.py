@@ -132,6 +132,7 @@ def _build(
 def _rows(
     read: Callable[[Path], Iterator[Row]], files: Sequence[Path]
 ) -> Iterator[Row]:
+    """Yield the rows of all files."""
     for file in files:
         yield from read(file)
 
@@ -139,6 +140,7 @@ def _rows(
 def _save(
     place: Path, pairs: Mapping[str, Sequence[Pair]], triples: Sequence[Triple]
 ) -> None:
+    """Write pairs, triples and the hashes of their files into the directory `place`."""
     sets: dict[str, Sequence[Any]] = {**pairs, _CONTRAST: triples}
     for name, entries in sets.items():
         with (place / f"{name}.jsonl").open(
