@@ -53,9 +53,9 @@ from sentbed_report.study.study_record import STUDY
 
 from sentbed_studies.added_evaluations import (
     add_evaluations,
-    kept_runs,
-    keys_of,
-    only_starts,
+    drop_evaluations_at_end,
+    keys_json,
+    run_states,
 )
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, prompt_slug, slug
@@ -192,7 +192,7 @@ def run_study(  # noqa: PLR0913 - keywords
     work = whole.of(study.only(only).cells) if only else whole
 
     to_train_again = []
-    for run in kept_runs(directory, work):
+    for run in run_states(directory, work):
         if run.is_to_be_trained_again:
             to_train_again.append(run.task)
 
@@ -593,7 +593,7 @@ def _run(
     recipe = job.recipe
     files = {}
     if isinstance(job.run, Task):
-        files[KEYS] = keys_of(job.run.content, job.run.evaluations)
+        files[KEYS] = keys_json(job.run.content, job.run.evaluations)
     if recipe.table(Search) is not None:
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
@@ -648,7 +648,7 @@ def _resume(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
     elif makes_other_evaluations:
         # The evaluations of the study are added after it has finished; they do not affect its weights.
         begun = _written_recipe(run, job, plugins)
-        recipe = attrs.evolve(recipe, evaluate=only_starts(run, begun))
+        recipe = attrs.evolve(recipe, evaluate=drop_evaluations_at_end(run, begun))
     resume(
         run, recipe, plugins, allow_changes=makes_other_evaluations, stages=job.stages
     )

@@ -15,7 +15,7 @@ from sentbed_report.formatting import count
 from sentbed_report.study.decisions import read_decisions
 from sentbed_report.study_page.decisions_section import outcome
 
-from sentbed_studies.added_evaluations import KeptRun, kept_runs
+from sentbed_studies.added_evaluations import RunState, run_states
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import (
@@ -28,7 +28,7 @@ from sentbed_studies.sampled_cells import runs_of
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, time_left
-from sentbed_studies.unused_results import kept_lines
+from sentbed_studies.unused_results import run_state_lines
 from sentbed_studies.write_study_directory import needed
 
 MEMORY_SHARE = 0.8
@@ -48,7 +48,7 @@ class StudyPlan:
     work: Work
     """Work of the selected cells."""
     left: TimeLeft
-    kept: Sequence[KeptRun] = ()
+    kept: Sequence[RunState] = ()
     """State of each run of `work` in the directory."""
     needless: Sequence[Task] = ()
     """Runs of `work` that early stopping has left out."""
@@ -67,7 +67,7 @@ class StudyPlan:
                 yield f"  decided: {outcome(decisions)}"
 
         kept = [run for run in self.kept if run.task not in self.needless]
-        for line in kept_lines(kept, self.directory):
+        for line in run_state_lines(kept, self.directory):
             yield f"  {line}"
 
         yield from self._shared_work()
@@ -176,7 +176,7 @@ def plan_study(
     whole = work = plan_work(study.cells, keys, share)
     if only:
         work = whole.of(study.only(only).cells)
-    kept = kept_runs(directory, work)
+    kept = run_states(directory, work)
     waiting = [run.task for run in kept if not run.is_done]
     needless: Sequence[Task] = ()
     confirmation = None

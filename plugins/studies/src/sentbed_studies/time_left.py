@@ -16,7 +16,7 @@ from sentbed_report.study.read_cell_run import REPORT
 from sentbed_workbench.plan_records import StagePlan, number_of_looks
 from sentbed_workbench.resource_plan import Planner
 
-from sentbed_studies.added_evaluations import KeptRun, kept_runs
+from sentbed_studies.added_evaluations import RunState, run_states
 from sentbed_studies.confirmation import Confirmation
 from sentbed_studies.shared_work_plan import Prefix, Task, Work
 from sentbed_studies.write_study_directory import needed
@@ -211,7 +211,7 @@ def time_left(
     directory: Path,
     planner: Planner | None = None,
     *,
-    kept: Sequence[KeptRun] | None = None,
+    kept: Sequence[RunState] | None = None,
     number_of_runs: int | None = None,
     confirmation: Confirmation | None = None,
 ) -> TimeLeft:
@@ -226,7 +226,7 @@ def time_left(
         confirmation: Runs with fresh seeds that follow.
     """
     if kept is None:
-        kept = kept_runs(directory, work)
+        kept = run_states(directory, work)
     plans = _Plans(planner or Planner())
     planned = plans.of_work(work)
     alone = plans.of_cells_alone(work)

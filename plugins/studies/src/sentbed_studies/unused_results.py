@@ -24,7 +24,7 @@ from sentbed_report.study.read_cell_run import (
 )
 from sentbed_report.study.read_study_directory import is_finished
 
-from sentbed_studies.added_evaluations import KeptRun
+from sentbed_studies.added_evaluations import RunState
 from sentbed_studies.cell_keys import Content, EvaluationKey, directory_of
 from sentbed_studies.shared_work_plan import Task
 
@@ -42,14 +42,14 @@ HASH = re.compile(r'"[0-9a-f]{64}"')
 """File hash in JSON."""
 
 
-def kept_lines(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
+def run_state_lines(runs: Sequence[RunState], study: Path) -> Iterator[str]:
     """Yield lines on the runs in a study's directory: which are evaluated, trained again, or not used."""
     yield from _added(runs)
     yield from _left_out(runs, study)
     yield from _under_other_keys(runs, study)
 
 
-def _added(runs: Sequence[KeptRun]) -> Iterator[str]:
+def _added(runs: Sequence[RunState]) -> Iterator[str]:
     """Yield how many finished runs lack evaluations, and whether they must be trained again for these."""
     added: Counter[str] = Counter()
     trained_again = 0
@@ -78,7 +78,7 @@ def _names(evaluations: Iterable[EvaluationKey]) -> str:
     return ", ".join(names)
 
 
-def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
+def _left_out(runs: Sequence[RunState], study: Path) -> Iterator[str]:
     """Yield how many finished runs have scores that the current recipe does not use, and why."""
     changed: Counter[tuple[str, ...]] = Counter()
     dropped = 0
@@ -151,7 +151,7 @@ def _as_content(evaluation: Content) -> Content:
     }
 
 
-def _under_other_keys(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
+def _under_other_keys(runs: Sequence[RunState], study: Path) -> Iterator[str]:
     """Yield how many cells have a finished run with another key, grouped by the differences."""
     groups: Counter[tuple[str, ...]] = Counter()
     for run in runs:
