@@ -18,7 +18,8 @@ from sentbed._cli import main as cli
 from sentbed._recipe.checks import check
 from sentbed._recipe.prompts import TEMPLATES, Demonstration
 from sentbed.protocols import DrivesEncoder
-from sentbed_studies.demonstration_search import JOURNAL, search
+from sentbed_studies.demonstration_journal import JOURNAL
+from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_workbench.vector_cache import VectorCache
 from toy_plugin import SEARCH, Gap, Nearness
@@ -795,7 +796,7 @@ def test_a_journal_that_is_no_file_or_too_large_is_refused(look, tmp_path, monke
         look()
     (tmp_path / "out" / JOURNAL).unlink()
     look("search.limit=1")
-    monkeypatch.setattr("sentbed_studies.demonstration_search.LARGEST", 99)
+    monkeypatch.setattr("sentbed_studies.demonstration_journal.LARGEST", 99)
     with pytest.raises(
         RunError, match="cannot be read: the file has more than 99 bytes"
     ):

@@ -1,4 +1,8 @@
-"""Early stopping of cells while a study runs: `[study.stop]`."""
+"""Early stopping of cells while a study runs: `[study.stop]`.
+
+At a look, all cells that are still run have the same first seeds. They are compared by their deciding scores, and
+a cell that is shown to be worse than another (a claim) gets no further seeds.
+"""
 
 from __future__ import annotations
 
@@ -36,27 +40,27 @@ def parts_between_looks(
     needless: Callable[[Task], object],
     begun: int = 0,
 ) -> Iterator[Work]:
-    """Yield the work until each look, of the cells that are still run; make the look when it is done.
+    """Yield for each look the runs that it needs; make the look when the caller asks for the next ones.
 
-    The caller runs the yielded work before it takes the next. After an interruption, looks are made again,
-    with the same result, as they depend on the scores alone.
+    The caller must have done the yielded runs before it asks for more. After an interruption, looks are made
+    again, with the same result, since they depend on the scores alone.
 
     Args:
         study: The study.
-        work: Runs of all cells that are compared. If it lacks cells of the study, which were left out by
-            scores, claims on these count for the correction too.
+        work: Runs of all cells that are compared. If a sampler has chosen these cells by their scores, the
+            other cells of the study count for the correction, too.
         stop: The study's `[study.stop]`.
         directory: The study's directory.
         say: Gets a line for each cell that is stopped.
         needless: Called with each run that will not be done.
-        begun: Number of seeds with which all cells have been run already.
+        begun: Number of seeds with which all cells have been run before the first look.
 
     Raises:
-        RunError: if no run of a look has a score that decides, a run cannot be read, or the disk is full.
+        RunError: if no cell of a look has a deciding score, if a run cannot be read, or if the disk is full.
     """
     seeds = study.seeds
     rule = rule_of(study, stop)
-    earlier = _earlier(directory, rule)
+    earlier = _rules_so_far(directory, rule)
     test = _sequential_test(study, work, stop, rule, earlier)
     evidence = DecidingEvidence(
         directory,
@@ -65,12 +69,12 @@ def parts_between_looks(
         prompts_are_sample=study.table.prompt_factor == "random",
     )
     decisions = Decisions(rule, at_work=test.at_work, earlier=earlier)
-    done = begun
+    seeds_done = begun
     left_out: set[Task] = set()
     for number_of_seeds in rule.looks:
         run_seeds, later_seeds = seeds[:number_of_seeds], seeds[number_of_seeds:]
-        new_seeds = run_seeds[done:]
-        done = number_of_seeds
+        new_seeds = run_seeds[seeds_done:]
+        seeds_done = number_of_seeds
         at_work = set(test.at_work)
         cells = []
         for cell in study.cells:
@@ -78,11 +82,11 @@ def parts_between_looks(
                 cells.append(cell)
         yield work.of(cells)
 
-        facts = evidence.of(test.at_work, run_seeds)
-        if not facts.values:
+        scores = evidence.of(test.at_work, run_seeds)
+        if not scores.values:
             tasks = [task for task in work.tasks if task.cell.seed in run_seeds]
-            _require_scores(facts.left, evidence, tasks)
-        claims = test.look(facts.values, facts.items, facts.prompts)
+            _require_scores(scores.left, evidence, tasks)
+        claims = test.look(scores.values, scores.items, scores.prompts)
         has_ended = not later_seeds or len(test.at_work) < 2
 
         stopped = {claim.cell for claim in claims}
@@ -99,15 +103,15 @@ def parts_between_looks(
             claims=tuple(test.claims),
             looks=(*decisions.looks, number_of_seeds),
             at_work=test.at_work,
-            left=facts.left,
-            over_items=facts.items is not None,
+            left=scores.left,
+            over_items=scores.items is not None,
             ended=has_ended,
         )
         stored = read_decisions(directory)
         if decisions != stored and not _is_beginning(decisions, stored):
             write_decisions(directory, decisions)
 
-        digits = score_digits(chain.from_iterable(facts.values.values()))
+        digits = score_digits(chain.from_iterable(scores.values.values()))
         for claim in claims:
             say(
                 f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
@@ -139,7 +143,10 @@ def _sequential_test(
 def _require_scores(
     left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
 ) -> None:
-    """Raise `RunError` if all runs of a look, in which no cell has a deciding score, have finished."""
+    """Raise `RunError` if the runs `tasks` have finished, as another look would not have scores either.
+
+    `left` maps each cell to the reason why it cannot be compared.
+    """
     if not all(task.is_done(evidence.directory) for task in tasks):
         return
     name, reason = next(iter(left.items()))
@@ -168,9 +175,9 @@ def rule_of(study: Study, stop: Stop) -> Rule:
 
 
 def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
-    """Return for each seed of a rule what its scores and their test depend on: seed, prompts and their factor.
+    """Return for each seed of a rule what identifies its runs in a plan of looks (`spending.Plan`).
 
-    Without prompts it is the seed alone.
+    That is the seed and, in a study with prompts, the prompts and whether they are random or fixed.
     """
     if not rule.prompts:
         return rule.seeds
@@ -181,10 +188,10 @@ def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
 def needless_runs(
     study: Study, waiting: Sequence[Task], directory: Path
 ) -> tuple[Task, ...]:
-    """Return the `waiting` runs that earlier decisions by the same rule have left out.
+    """Return those of the `waiting` runs that earlier decisions by the same rule have left out.
 
-    If a run that a decision was based on is waiting again, as the recipe has changed, the runs of its cell
-    are needed.
+    If the recipe has changed, a run on which the decision on a cell was based may be waiting again. Then no
+    run of this cell is left out.
 
     Raises:
         RunError: if the decisions cannot be read.
@@ -210,7 +217,7 @@ def needless_runs(
 
 
 def _is_beginning(decisions: Decisions, stored: Decisions | None) -> bool:
-    """Whether `stored` has the same looks and claims and further looks, so that it must not be replaced."""
+    """Whether `stored` begins with the same looks and claims and has more looks, so that it must be kept."""
     if stored is None or stored.rule != decisions.rule:
         return False
     looks, claims = decisions.looks, decisions.claims
@@ -220,18 +227,18 @@ def _is_beginning(decisions: Decisions, stored: Decisions | None) -> bool:
 
 
 def score_of(decide: Decide) -> str:
-    """Return a description of the score that decides."""
+    """Return the score that decides in words, such as `the mean of STSB-dev (sts)`."""
     data = "test" if decide.test_data else "development"
     tasks = ", ".join(decide.tasks) or f"all tasks on {data} data"
     evaluator = f" ({decide.evaluator})" if decide.evaluator else ""
     return f"the mean of {tasks}{evaluator}"
 
 
-def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
-    """Return all rules by which the study has decided, in order of time; empty if `rule` is the only one.
+def _rules_so_far(directory: Path, rule: Rule) -> tuple[Rule, ...]:
+    """Return all rules by which the study has decided, in order of first use; empty if `rule` is the only one.
 
-    If the study has returned to an earlier rule, `rule` has the place of its first use, by which its share of
-    the error rate is determined.
+    The order determines each rule's share of the error rate. A rule to which the study has returned has the
+    place of its first use.
     """
     decisions = read_decisions(directory)
     if decisions is None:
