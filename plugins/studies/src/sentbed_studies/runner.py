@@ -590,7 +590,7 @@ def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
 
 
 def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
-    """Return the recipe in a directory, with the runtime of the job.
+    """Return the recipe in a directory, with the runtime and trackers of the job's recipe.
 
     Somebody else may have written the directory. Code of its encoders is run only if the recipe of the job
     allows this.

@@ -20,13 +20,16 @@ def write_reports(
     say: Callable[[str], None] | None = None,
     data: StudyData | None = None,
 ) -> Path:
-    """Write tables and reports of the results so far; return the path of `report.html`.
+    """Write the tables, exports and report of the results so far; return the path of `report.html`.
 
-    `data` is the result of `read_data`; it is read by default. `say` gets a sentence on each axis that
-    changes no score, and on the chosen cell if the study has `[study.decide]`.
+    Args:
+        directory: Directory of the study.
+        say: Gets a sentence on each axis that changes no score, and on the chosen cell if the study has
+            `[study.decide]`.
+        data: Results of the study; by default they are read from `directory`.
 
     Raises:
-        RunError: if the directory is not a study, a link leads out of it, or a file cannot be written.
+        RunError: if the directory is not a study's, if a link leads out of it, or if a file cannot be written.
     """
     require_links_within(directory)
     if data is None:
@@ -34,6 +37,7 @@ def write_reports(
     summaries = summarise(data)
     selection = select(data, summaries)
     write_exports(directory, data, summaries, selection)
+
     if say is not None:
         for axis in axes_without_effect(data):
             say(
