@@ -533,7 +533,10 @@ def unknown_labels(
 
 
 def label_of(axis: Axis, text: str) -> str:
-    """Return the label whose number is the number in `text`, if there is only one; otherwise `text`."""
+    """Return the label that a user means by `text`.
+
+    If `text` is not a label, but the number of exactly one label, return this label; otherwise return `text`.
+    """
     if text in axis.labels or axis.numbers is None:
         return text
     try:

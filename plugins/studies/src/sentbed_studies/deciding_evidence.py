@@ -267,7 +267,7 @@ def item_variances(
     components: ComponentStore,
     cells: Sequence[str],
 ) -> tuple[Floats, Floats]:
-    """Return the variance over the items of the difference of each pair of cells, and its degrees of freedom.
+    """Return the variance of each pair's difference that is due to the items, and its degrees of freedom.
 
     Both arrays are `(cells, cells)`. `scores` maps each cell to its score under each seed. As in the tables of
     the report, an item that several tasks have in common counts once, and the interaction of seeds and items

@@ -130,7 +130,7 @@ def search(
 
 @attrs.frozen(eq=False)
 class _PromptEvaluator:
-    """Evaluates an encoder with one prompt after the other."""
+    """Evaluates an encoder with other prompts than its own."""
 
     name: str
     """Name of the encoder in the recipe."""
@@ -196,8 +196,8 @@ def _score_prompts(
 def _prompts(encoder: EncoderRecipe, config: Search) -> dict[str, tuple[Prompt, ...]]:
     """Return the prompts to score: text of the encoder's templates -> its prompts.
 
-    The first ones have no demonstration. Then follow those of each candidate: all prompts of the encoder get
-    its demonstrations. Candidates with equal text are scored once.
+    The first prompts have no demonstration. The prompts of each candidate follow: every prompt of the encoder
+    gets the demonstrations of the candidate. Candidates with equal text are scored once.
     """
     bare = tuple(attrs.evolve(prompt, demonstration=None) for prompt in encoder.prompts)
     candidates = candidate_prompts(config.candidates, bare, encoder.pooler)

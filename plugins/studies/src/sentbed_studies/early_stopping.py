@@ -6,7 +6,7 @@ a cell that is shown to be worse than another (a claim) gets no further seeds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import (
+    Claim,
     Decisions,
     Rule,
     read_decisions,
@@ -26,9 +27,9 @@ from sentbed_report.study.decisions import (
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import Task, Work
-from sentbed_studies.spending import shares
+from sentbed_studies.spending import Plan, shares
 from sentbed_studies.stop_config import Stop
-from sentbed_studies.study import Study
+from sentbed_studies.study import Cell, Study
 
 
 def parts_between_looks(
@@ -40,10 +41,10 @@ def parts_between_looks(
     needless: Callable[[Task], object],
     begun: int = 0,
 ) -> Iterator[Work]:
-    """Yield for each look the runs that it needs; make the look when the caller asks for the next ones.
+    """Yield the runs that each look needs; make the look when the caller asks for the next runs.
 
     The caller must have done the yielded runs before it asks for more. After an interruption, looks are made
-    again, with the same result, since they depend on the scores alone.
+    again with the same result, since they depend on the scores alone.
 
     Args:
         study: The study.
@@ -75,12 +76,7 @@ def parts_between_looks(
         run_seeds, later_seeds = seeds[:number_of_seeds], seeds[number_of_seeds:]
         new_seeds = run_seeds[seeds_done:]
         seeds_done = number_of_seeds
-        at_work = set(test.at_work)
-        cells = []
-        for cell in study.cells:
-            if cell.name in at_work and cell.seed in new_seeds:
-                cells.append(cell)
-        yield work.of(cells)
+        yield work.of(_cells_to_run(study, set(test.at_work), new_seeds))
 
         scores = evidence.of(test.at_work, run_seeds)
         if not scores.values:
@@ -107,27 +103,50 @@ def parts_between_looks(
             over_items=scores.items is not None,
             ended=has_ended,
         )
-        stored = read_decisions(directory)
-        if decisions != stored and not _is_beginning(decisions, stored):
-            write_decisions(directory, decisions)
+        _store(directory, decisions)
 
         digits = score_digits(chain.from_iterable(scores.values.values()))
         for claim in claims:
-            say(
-                f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
-                f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"
-            )
+            say(_claim_in_words(claim, digits))
         if has_ended:
             return
+
+
+def _cells_to_run(
+    study: Study, names: Collection[str], seeds: Collection[int]
+) -> list[Cell]:
+    """Return the cells of a study with these names and seeds."""
+    cells = []
+    for cell in study.cells:
+        if cell.name in names and cell.seed in seeds:
+            cells.append(cell)
+    return cells
+
+
+def _store(directory: Path, decisions: Decisions) -> None:
+    """Write the decisions, unless another process has stored them already, perhaps with further looks."""
+    stored = read_decisions(directory)
+    if decisions != stored and not _is_beginning(decisions, stored):
+        write_decisions(directory, decisions)
+
+
+def _claim_in_words(claim: Claim, digits: int) -> str:
+    """Return which cell is stopped and why, with `digits` decimals."""
+    seeds = count(claim.seeds, "seed")
+    difference = number(claim.difference, digits)
+    at_least = number(claim.at_least, digits)
+    return (
+        f"{claim.cell}: stopped after {seeds}: worse than {claim.than} by {difference}, "
+        f"at least {at_least}"
+    )
 
 
 def _sequential_test(
     study: Study, work: Work, stop: Stop, rule: Rule, earlier: Sequence[Rule]
 ) -> SequentialTest:
     """Return the test of the cells in `work`, before the first look."""
-    compared = {task.cell.name for task in work.tasks}
-    plans = [(_runs_of_seeds(before), before.looks) for before in earlier]
     baseline = study.baseline if stop.worse_than == "baseline" else None
+    compared = {task.cell.name for task in work.tasks}
     return SequentialTest(
         tuple(name for name in study.names if name in compared),
         rule.looks,
@@ -136,7 +155,7 @@ def _sequential_test(
         baseline,
         among=len(study.names),
         promise=stop.promise,
-        shares=shares((_runs_of_seeds(rule), rule.looks), plans),
+        shares=shares(_plan_of(rule), list(map(_plan_of, earlier))),
     )
 
 
@@ -174,15 +193,16 @@ def rule_of(study: Study, stop: Stop) -> Rule:
     )
 
 
-def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
-    """Return for each seed of a rule what identifies its runs in a plan of looks (`spending.Plan`).
+def _plan_of(rule: Rule) -> Plan:
+    """Return the plan of looks by a rule.
 
-    That is the seed and, in a study with prompts, the prompts and whether they are random or fixed.
+    In a study with prompts, each seed stands with the prompts, and with whether they are random or fixed.
     """
     if not rule.prompts:
-        return rule.seeds
+        return rule.seeds, rule.looks
     prompts = frozenset(rule.prompts)
-    return tuple((seed, prompts, rule.prompt_factor) for seed in rule.seeds)
+    seeds = [(seed, prompts, rule.prompt_factor) for seed in rule.seeds]
+    return tuple(seeds), rule.looks
 
 
 def needless_runs(

@@ -82,45 +82,59 @@ def refused_overrides(
     """
     names_of = _names_function(document)
     for override in _overrides(document):
-        labels_of_axis: dict[str, dict[str, None]] = {}
-        values = []
-        example = ""
         distinct = _distinct_settings(override, combinations, names_of)
-        for setters, settings in distinct.items():
-            for axis, label, _ in setters:
-                labels_of_axis.setdefault(axis, {})[label] = None
-            try:
-                changed = set_values(document.plain or document, settings, "")
-                value = _value(changed, override.names)
-            except RecipeError:
-                # A path of the axis does not exist, which is reported as a problem of the cell.
-                continue
-            if value is _NO_ELEMENT:
-                continue
-            values.append(value)
-            for setter in setters:
-                example = example or _override_of_label(override, setter)
+        message = _conflict(override, distinct, document)
+        if message:
+            yield Problem(message, override.path)
 
-        are_equal = bool(values) and all(value == values[0] for value in values)
-        if not labels_of_axis or are_equal:
+
+def _conflict(
+    override: Override,
+    distinct: Mapping[tuple[_Setter, ...], Mapping[str, Any]],
+    document: Document,
+) -> str:
+    """Return the message for an override that conflicts with axes; empty if it does not conflict.
+
+    `distinct` is the result of `_distinct_settings`.
+    """
+    labels_of_axis: dict[str, dict[str, None]] = {}
+    values = []
+    example = ""
+    for setters, settings in distinct.items():
+        for axis, label, _ in setters:
+            labels_of_axis.setdefault(axis, {})[label] = None
+        try:
+            changed = set_values(document.plain or document, settings, "")
+            value = _value(changed, override.names)
+        except RecipeError:
+            # A path of the axis does not exist, which is reported as a problem of the cell.
             continue
+        if value is _NO_ELEMENT:
+            continue
+        values.append(value)
+        for setter in setters:
+            example = example or _override_of_label(override, setter)
 
-        names = []
-        for axis, labels in labels_of_axis.items():
-            names.append(f"the axis `{axis}` ({', '.join(labels)})")
-        axes = " and ".join(names)
-        if values:
-            message = (
-                f"found the override `{override.path}`, but its value is that of {axes}, and not the same in "
-                f"all cells; set it in the axis (`--set {example or 'study.axes...'}`), or ask for cells in "
-                "which it is (`--only AXIS=LABEL`)"
-            )
-        else:
-            message = (
-                f"found the override `{override.path}`, but no cell that is asked for has such a value: "
-                f"{axes} takes it out; remove the override, or ask for other cells"
-            )
-        yield Problem(message, override.path)
+    if not labels_of_axis:
+        return ""
+
+    names = []
+    for axis, labels in labels_of_axis.items():
+        names.append(f"the axis `{axis}` ({', '.join(labels)})")
+    axes = " and ".join(names)
+    if not values:
+        return (
+            f"found the override `{override.path}`, but no cell that is asked for has such a value: "
+            f"{axes} takes it out; remove the override, or ask for other cells"
+        )
+
+    if all(value == values[0] for value in values):
+        return ""
+    return (
+        f"found the override `{override.path}`, but its value is that of {axes}, and not the same in all "
+        f"cells; set it in the axis (`--set {example or 'study.axes...'}`), or ask for cells in which it is "
+        "(`--only AXIS=LABEL`)"
+    )
 
 
 def _distinct_settings(

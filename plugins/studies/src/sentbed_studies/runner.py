@@ -424,7 +424,7 @@ class _Runner:
             self.left.ended(task.directory)
 
     def do(self, bundles: Sequence[Bundle]) -> None:
-        """Do all jobs. If other processes work on some of them, wait until one of these ends, and try again."""
+        """Do all jobs. While other processes are doing all jobs that are left, wait; then try them again."""
         while bundles:
             bundles = self._do_free(bundles)
             locks = []

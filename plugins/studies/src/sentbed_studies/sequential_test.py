@@ -214,8 +214,8 @@ class SequentialTest:
         if not is_tested.any():
             return _PairVariances(variances / count, np.full_like(variances, degrees))
 
-        # Only tested pairs count. If cells are compared with the baseline, all these pairs have its variance,
-        # which may be larger than that of other cells.
+        # Only tested pairs count. If cells are compared with a baseline that varies more than they do, every
+        # tested pair varies more, but few of all pairs do.
         common = Source(
             float(variances[is_tested].mean()),
             degrees * _effective_cells_less_one(scores),
@@ -239,7 +239,7 @@ def _best(cells: NDArray[np.intp], differences: Floats) -> int:
 
 
 def _estimate(difference: float, sources: Sequence[Source]) -> EstimatedDifference:
-    """Return a difference with those of its sources that have a variance above 0."""
+    """Return an estimated difference; sources without variance are left out."""
     varying = tuple(source for source in sources if source.variance > _NO_SPREAD)
     return EstimatedDifference(difference, varying)
 

@@ -249,9 +249,10 @@ class SharedCache(VectorCache):
     def _encode_together(
         self, shared: SharedBackbone, texts: Sequence[str], progress: Progress | None
     ) -> NDArray[np.float32] | None:
-        """Compute the vectors of all encoders on a backbone in one pass; store them, and return the first ones.
+        """Compute the vectors of all encoders on a backbone in one pass; return those of the run's encoder.
 
-        Return None if the vectors of the other encoders are stored already or too large, or if the pass fails.
+        The vectors of the other encoders are stored. Return None if they all are stored already or too large, or
+        if the pass fails.
         """
         import numpy as np
 

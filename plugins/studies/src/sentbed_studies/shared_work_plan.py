@@ -40,7 +40,7 @@ class Prefix:
     """Recipe of the first cell with these stages. It has all stages of the cell, since a tokenizer may be trained
     on texts of later stages."""
     count: int
-    """Number of shared stages: the first ones of the recipe."""
+    """Number of shared stages, which are the first stages of the recipe."""
     above: Prefix | None
     """Shorter prefix from which this prefix continues, if there is one."""
 
@@ -239,7 +239,7 @@ def _texts(recipe: Recipe) -> list[Any]:
 
 
 def _as_trained(recipe: Recipe) -> Recipe:
-    """Return a recipe without those settings of its encoders that do not affect training.
+    """Return a recipe without the settings of encoders that do not affect training.
 
     These are the prompts of tasks; `dimensions` of the head, unless the encoder is frozen, since a frozen
     encoder encodes during training; and the prompt of an encoder that no stage uses, unless tokenizers are

@@ -385,16 +385,7 @@ def cell_document(
 
     The position of a value that an axis sets is that of the axis in the recipe's file, for messages.
     """
-    places = {}
-    for path, axis in combination.axes.items():
-        key_path: KeyPath = ("study", "axes", axis, combination.labels[axis])
-        if key_path not in document.places:
-            key_path = ("study", "axes", axis, "values")
-        places[path] = document.place(key_path)
-
-    for path, place in combination.prompt_places.items():
-        places[path] = document.place(place)
-
+    places = _places_of_settings(document, combination)
     data = {key: value for key, value in document.data.items() if key != "study"}
     cell = attrs.evolve(document, data=data)
     settings = dict(combination.settings)
@@ -420,6 +411,22 @@ def cell_document(
                 break
         cell = placed(cell, keys, *places[path])
     return with_overrides(document, cell, combination), problems
+
+
+def _places_of_settings(
+    document: Document, combination: Combination
+) -> dict[str, tuple[str | None, int | None]]:
+    """Return path that an axis or prompt sets -> position (file and line) of the label or prompt that sets it."""
+    places = {}
+    for path, axis in combination.axes.items():
+        key_path: KeyPath = ("study", "axes", axis, combination.labels[axis])
+        if key_path not in document.places:
+            key_path = ("study", "axes", axis, "values")
+        places[path] = document.place(key_path)
+
+    for path, key_path in combination.prompt_places.items():
+        places[path] = document.place(key_path)
+    return places
 
 
 def placed(

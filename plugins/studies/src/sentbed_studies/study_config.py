@@ -43,10 +43,10 @@ class StudyTable(RecipeTable):
     )
     """Seeds (`run.seed`) with which every cell is run; by default the seed of the recipe."""
     prompts: tuple[str | Mapping[str, Any], ...] = ()
-    """Prompts. Every cell is run with each prompt under each seed. A prompt is a template or the name of one; or
-    it is a table with a `label` and keys of an encoder's `prompt` (`template`, `demonstration`, `file`, ...), or
-    with a `label` and paths (`{ "encoder.prompt.template" = "..." }`). A table with `file` and without `line`
-    stands for a prompt per line of the file. By default, cells have the prompt of the recipe."""
+    """Prompts. Every cell is run with each prompt under each seed. A prompt is a template or the name of a
+    template; or it is a table with a `label` and keys of an encoder's `prompt` (`template`, `demonstration`,
+    `file`, ...), or with a `label` and paths (`{ "encoder.prompt.template" = "..." }`). A table with `file` and
+    without `line` stands for a prompt per line of the file. By default, cells have the prompt of the recipe."""
     prompt_factor: PromptFactor = "random"
     """How prompts count in tests. `random`: they are a sample of the prompts that might be used, and tests
     generalise over prompts as over seeds and items. `fixed`: only these prompts are of interest, and scores are

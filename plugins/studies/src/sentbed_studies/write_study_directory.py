@@ -57,8 +57,8 @@ def at_work(
     lock = directory / LOCKS / f"{same_recipe}{uuid.uuid4().hex}.lock"
     try:
         with locked(lock):
-            # The own lock is held before others are looked for: of two processes that begin at the same time, at
-            # least one sees the other.
+            # This process holds its lock before it looks for others: of two processes that begin at the same
+            # time, at least one sees the other.
             for other in lock.parent.glob(f"{AT_WORK}-*.lock"):
                 if not other.name.startswith(same_recipe) and is_locked(other):
                     raise RunError(
@@ -211,8 +211,8 @@ def _recipe(study: Study, directory: Path) -> str:
     """Return the recipe with extended recipes and overrides applied, after a comment that names its files."""
     document = study.document
     names = [document.file]
-    for file, _ in document.places.values():
-        names.append(file)
+    for file_of_value, _ in document.places.values():
+        names.append(file_of_value)
     files: dict[Path, None] = {}
     for name in names:
         if name:
