@@ -23,7 +23,10 @@ from sentbed_studies.study_command import (
 )
 
 if TYPE_CHECKING:
+    from sentbed.tools import Plugins
+
     from sentbed_studies.study import Entries, Study
+    from sentbed_studies.study_plan import StudyPlan
 
 
 @click.command()
@@ -86,18 +89,8 @@ def reproduce(
         sys.exit(code)
 
     from sentbed.tools import load_plugins
-    from sentbed_report.study.read_study_directory import read_data
 
     from sentbed_studies.paper_recipe_files import find_papers, find_table
-    from sentbed_studies.published_number_verdicts import (
-        comparison,
-        missed,
-        numbers_of,
-        published_of,
-    )
-    from sentbed_studies.study import read_study
-    from sentbed_studies.study_plan import plan_study
-    from sentbed_studies.study_reports import write_reports
 
     papers = find_papers(recipes)
     paper, _, table = paper_and_table.partition(":")
@@ -110,6 +103,34 @@ def reproduce(
         only = (*only, f"size={size}")
     labels = entries(only)
     file = find_table(papers, paper, table)
+    plan = _plan_table(file, labels, overrides, plugins, out, workers, dry_run)
+    if dry_run:
+        return
+
+    if not keep_going:
+        plan.require_usable_data()
+    result = run_plan(
+        plan, plugins, only=labels, keep_going=keep_going, retrain=retrain
+    )
+    has_missed = _print_comparison(plan.directory)
+    if result.failed or has_missed:
+        sys.exit(FAILED)
+
+
+def _plan_table(
+    file: Path,
+    labels: Entries,
+    overrides: Sequence[str],
+    plugins: Plugins,
+    out: str | None,
+    workers: int | None,
+    dry_run: bool,
+) -> StudyPlan:
+    """Read the recipe of a table; print its published numbers and the plan of its runs, and return the plan."""
+    from sentbed_studies.published_number_verdicts import published_of
+    from sentbed_studies.study import read_study
+    from sentbed_studies.study_plan import plan_study
+
     if dry_run:
         # With `only=()`, missing files are remarks: numbers and times can be printed without them.
         study = read_study(file, overrides, plugins, only=())
@@ -124,15 +145,22 @@ def reproduce(
     plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():
         echo(line, err=not dry_run)
+    return plan
 
-    if dry_run:
-        return
 
-    if not keep_going:
-        plan.require_usable_data()
-    result = run_plan(
-        plan, plugins, only=labels, keep_going=keep_going, retrain=retrain
+def _print_comparison(directory: Path) -> bool:
+    """Write the report of a study, and print our numbers, the paper's and the path of the report.
+
+    Return whether a number was not reproduced.
+    """
+    from sentbed_report.study.read_study_directory import read_data
+
+    from sentbed_studies.published_number_verdicts import (
+        comparison,
+        missed,
+        numbers_of,
     )
+    from sentbed_studies.study_reports import write_reports
 
     data = read_data(directory)
     report = write_reports(directory, data=data)
@@ -141,8 +169,7 @@ def reproduce(
         echo(line)
 
     echo(report)
-    if result.failed or missed(numbers):
-        sys.exit(FAILED)
+    return missed(numbers)
 
 
 def _print_numbers_and_missing(study: Study, labels: Entries) -> None:

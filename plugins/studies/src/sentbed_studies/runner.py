@@ -70,7 +70,7 @@ from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Cell, Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.time_left import TimeLeft
-from sentbed_studies.write_study_directory import at_work, needed, note_confirmation
+from sentbed_studies.write_study_directory import at_work, note_confirmation
 
 Keep: TypeAlias = Literal["scores", "best", "all"]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
@@ -300,7 +300,7 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> None:
             unstarted.append(task)
 
     by_depth: dict[int, list[Bundle]] = {}
-    for prefix in needed(runner.directory, work, unstarted):
+    for prefix in work.prefixes_to_run(runner.directory, unstarted):
         # Trackers record only cells.
         recipe = attrs.evolve(_single_run(prefix.recipe), tracker=())
         by_depth.setdefault(prefix.depth, []).append(Bundle((Job(prefix, recipe),)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
 from sentbed.tools import Recipe, first_stages
-from sentbed_report.study.read_cell_run import missing_evaluations
+from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
 
 from sentbed_studies.cell_keys import (
@@ -136,6 +136,22 @@ class Work:
         if not tasks:
             return self
         return self.of([task.cell for task in self.tasks if task not in tasks])
+
+    def prefixes_to_run(self, study: Path, unstarted: Iterable[Task]) -> list[Prefix]:
+        """Return the shared stages that must be run before the `unstarted` tasks, shorter prefixes first.
+
+        `study` is the directory of the study.
+        """
+        keys = set()
+        for task in unstarted:
+            for prefix in chain(task.above):
+                status = manifest_status(study / prefix.directory)
+                if status != "finished":
+                    keys.add(prefix.key)
+                if status is not None:
+                    # The run of this prefix has begun, so it no longer needs the shorter ones.
+                    break
+        return [prefix for prefix in self.prefixes if prefix.key in keys]
 
     def sharing(self, prefix: Prefix) -> int:
         """Return the number of runs that begin with the stages of a prefix."""

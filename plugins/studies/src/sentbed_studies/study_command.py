@@ -118,8 +118,7 @@ def run(
 
     from sentbed_studies.study import read_study, require_cells_of_labels
     from sentbed_studies.study_plan import plan_study
-    from sentbed_studies.study_reports import write_reports
-    from sentbed_studies.write_study_directory import is_older
+    from sentbed_studies.study_reports import is_older, write_reports
 
     plugins = load_plugins()
     cells = entries(only)

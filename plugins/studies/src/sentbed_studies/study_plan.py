@@ -29,7 +29,6 @@ from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, time_left
 from sentbed_studies.unused_results import run_state_lines
-from sentbed_studies.write_study_directory import needed
 
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that the cells that run at a time may use."""
@@ -118,7 +117,7 @@ class StudyPlan:
             if state.status is None and state.task not in self.needless:
                 unstarted.append(state.task)
 
-        for prefix in needed(self.directory, work, unstarted):
+        for prefix in work.prefixes_to_run(self.directory, unstarted):
             runs = count(work.sharing(prefix), "run")
             yield f"  shared: {prefix}, trained once for {at_most}{runs}"
 

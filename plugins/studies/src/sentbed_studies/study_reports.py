@@ -1,18 +1,26 @@
-"""Writes the tables, exports and report of a study."""
+"""Tables, exports and report of a study: writes them, and tells whether the report is up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sentbed.helpers import require_links_within
+from sentbed.tools import MANIFEST
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.exports import write_exports
+from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_record import STUDY
 from sentbed_report.study_page.study_report import write_study_report
+
+if TYPE_CHECKING:
+    from sentbed_studies.shared_work_plan import Work
 
 
 def write_reports(
@@ -47,3 +55,19 @@ def write_reports(
         if selection is not None:
             say(selection.sentence)
     return write_study_report(directory, data, summaries, selection)
+
+
+def is_older(report: Path, directory: Path, work: Work) -> bool:
+    """Whether the report of the study in `directory` is missing, or older than one of the study's files.
+
+    These are the manifests of runs and of added evaluations, `study.json` and the decisions.
+    """
+    files = [directory / STUDY, *directory.glob(DECISIONS)]
+    for task in work.tasks:
+        run = directory / task.directory
+        files += [run / MANIFEST, *(run / ADDED).glob(f"*/{MANIFEST}")]
+    try:
+        written = report.stat().st_mtime_ns
+        return any(file.stat().st_mtime_ns > written for file in files)
+    except OSError:
+        return True

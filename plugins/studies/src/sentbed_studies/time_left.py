@@ -19,7 +19,6 @@ from sentbed_workbench.resource_plan import Planner
 from sentbed_studies.added_evaluations import RunState, run_states
 from sentbed_studies.confirmation import Confirmation
 from sentbed_studies.shared_work_plan import Prefix, Task, Work
-from sentbed_studies.write_study_directory import needed
 
 Range: TypeAlias = tuple[float, float]
 """Minimum and maximum seconds."""
@@ -191,7 +190,7 @@ class TimeLeft:
         """Return the corrected seconds that all workers together need for runs; None if unknown."""
         total = _sum(self._corrected(seconds_of_runs))
         workers = max(1, min(self.workers, len(seconds_of_runs)))
-        return _times(total, 1 / workers)
+        return _multiplied(total, 1 / workers)
 
     def _representative(self) -> Mapping[Path, float]:
         """Return the finished runs by which plans are corrected: run directory -> measured seconds.
@@ -246,7 +245,7 @@ def time_left(
     whole, whole_alone, mean_cell = _sum(planned.values()), _sum(alone), _mean(alone)
 
     unstarted = [state.task for state in states if state.status is None]
-    to_train = needed(directory, work, unstarted)
+    to_train = work.prefixes_to_run(directory, unstarted)
     for prefix in work.prefixes:
         if prefix not in to_train:
             del planned[prefix.directory]
@@ -299,10 +298,10 @@ def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
     left.unchosen = [_mean(seconds_of_cells)] * max(0, number_of_runs - finished)
     # Only shared stages are left in `pending`. It is unknown which of them the chosen cells will need.
     for run, seconds in left.pending.items():
-        left.pending[run] = _times(seconds, share_of_runs)
+        left.pending[run] = _multiplied(seconds, share_of_runs)
 
-    left.whole = _times(left.whole, share_of_runs)
-    left.alone = _times(left.alone, share_of_runs)
+    left.whole = _multiplied(left.whole, share_of_runs)
+    left.alone = _multiplied(left.alone, share_of_runs)
 
 
 def _sum(ranges: Iterable[Range | None]) -> Range | None:
@@ -316,7 +315,7 @@ def _sum(ranges: Iterable[Range | None]) -> Range | None:
     return low, high
 
 
-def _times(seconds: Range | None, factor: float) -> Range | None:
+def _multiplied(seconds: Range | None, factor: float) -> Range | None:
     if seconds is None:
         return None
     return factor * seconds[0], factor * seconds[1]
@@ -326,7 +325,7 @@ def _mean(ranges: Sequence[Range | None]) -> Range | None:
     """Return the mean of the minima and that of the maxima; None if a range is unknown, or if there is none."""
     if not ranges:
         return None
-    return _times(_sum(ranges), 1 / len(ranges))
+    return _multiplied(_sum(ranges), 1 / len(ranges))
 
 
 def _middle(planned: Range) -> float:
@@ -430,7 +429,9 @@ class _Plans:
                 continue
             name = validation.encoder or recipe.trained(stage)[0]
             for seconds in self._of_evaluation(recipe, validation, name):
-                yield _times(seconds, number_of_looks(validation.every, planned.steps))
+                yield _multiplied(
+                    seconds, number_of_looks(validation.every, planned.steps)
+                )
 
     def _of_evaluations(self, recipe: Recipe, begun: int) -> Iterator[Range]:
         """Yield the seconds of each evaluation before and after the stages."""

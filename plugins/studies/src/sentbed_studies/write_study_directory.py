@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,11 @@ import attrs
 import tomli_w
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
+from sentbed.tools import Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
-from sentbed_report.study.decisions import DECISIONS
-from sentbed_report.study.read_cell_run import ADDED, manifest_status
 from sentbed_report.study.read_study_directory import LOCKS, RECIPE
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study.study_record import (
-    STUDY,
     CellRecord,
     ConfirmationRecord,
     RunRecord,
@@ -31,7 +28,7 @@ from sentbed_report.study.study_record import (
     write_study_record,
 )
 
-from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain
+from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 
@@ -271,36 +268,3 @@ def _recipe_to_compare(recipe: Recipe) -> Any:
     table = unstructure(recipe.without(StudyTable), base)
     table["run"].pop("seed")
     return table
-
-
-def is_older(report: Path, place: Path, work: Work) -> bool:
-    """Whether the report of the study in `place` is missing, or older than one of the study's files.
-
-    These are the manifests of runs and of added evaluations, `study.json` and the decisions.
-    """
-    files = [place / STUDY, *place.glob(DECISIONS)]
-    for task in work.tasks:
-        run = place / task.directory
-        files += [run / MANIFEST, *(run / ADDED).glob(f"*/{MANIFEST}")]
-    try:
-        written = report.stat().st_mtime_ns
-        return any(file.stat().st_mtime_ns > written for file in files)
-    except OSError:
-        return True
-
-
-def needed(place: Path, work: Work, unstarted: Iterable[Task]) -> list[Prefix]:
-    """Return the shared stages that must be run before the `unstarted` runs of `work`, shorter prefixes first.
-
-    `place` is the directory of the study.
-    """
-    keys = set()
-    for task in unstarted:
-        for prefix in chain(task.above):
-            status = manifest_status(place / prefix.directory)
-            if status != "finished":
-                keys.add(prefix.key)
-            if status is not None:
-                # The run of this prefix has begun, so it no longer needs the shorter ones.
-                break
-    return [prefix for prefix in work.prefixes if prefix.key in keys]
