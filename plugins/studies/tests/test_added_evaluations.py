@@ -85,7 +85,7 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def run_with_gap(run, finished, directory):
+def run_with_gap(installed_toy, quick, run, finished, directory):
     """A study that has run with the evaluator `gap`; the scores of each run."""
     if finished.exists():
         shutil.copytree(finished, directory)

@@ -46,6 +46,12 @@ def begun(tmp_path_factory):
     return tmp_path_factory.mktemp("begun") / "study"
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Where the first test leaves a finished study, of which all is kept, for the others."""
+    return tmp_path_factory.mktemp("finished") / "study"
+
+
 @pytest.fixture
 def one_cell(study, begun, directory):
     """Directory of a study of which one cell has run."""
@@ -132,16 +138,18 @@ def weights(directory):
     ],
 )
 def test_what_is_to_be_kept_stays_and_scores_in_any_case(
-    keep, kept, study, directory, tmp_path
+    keep, kept, study, directory, finished, tmp_path
 ):
-    run_study(keeping(study, "all"), tmp_path / "all")
+    if not finished.exists():
+        run_study(keeping(study, "all"), finished)
     run_study(keeping(study, keep), directory)
     assert weights(directory) == kept
-    assert scores_of(directory) == scores_of(tmp_path / "all")
+    assert scores_of(directory) == scores_of(finished)
     # Also of runs that had finished before.
-    run_study(keeping(study, keep), tmp_path / "all")
-    assert weights(tmp_path / "all") == kept
-    assert scores_of(directory) == scores_of(tmp_path / "all")
+    before = shutil.copytree(finished, tmp_path / "before")
+    run_study(keeping(study, keep), before)
+    assert weights(before) == kept
+    assert scores_of(before) == scores_of(finished)
 
 
 def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(study, directory):

@@ -63,7 +63,7 @@ from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.early_stopping import parts_between_looks
-from sentbed_studies.sampled_cells import first_batch, runs_of, sampled_parts
+from sentbed_studies.sampled_cells import first_batch, number_of_runs, sampled_parts
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.stop_config import Stop
@@ -210,7 +210,7 @@ def run_study(  # noqa: PLR0913 - keywords
         for task in to_train_again:
             _remove(directory / task.directory)
 
-        total = runs_of(study, work)
+        total = number_of_runs(study, work)
         stop = study.table.stop
         if only:
             # Cells that are named explicitly are run with all their seeds.

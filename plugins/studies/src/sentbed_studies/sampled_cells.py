@@ -34,7 +34,7 @@ def sampled(
     Raises:
         PluginError: if the sampler does not return as many cells as requested, or returns a cell again.
     """
-    names, cells = study.names, points(study)
+    names, cells = study.names, cells_for_sampler(study)
     sampler = sampling.sampler
     batch = sampling.batch if sampler.learns else sampling.cells
     # Index of each cell that has been chosen -> its score, if there is one.
@@ -78,7 +78,7 @@ def _chosen(
     return chosen
 
 
-def points(study: Study) -> list[Mapping[str, Any]]:
+def cells_for_sampler(study: Study) -> list[Mapping[str, Any]]:
     """Return the cells of a study as its sampler gets them: each maps the axes to labels or numbers.
 
     An axis has numbers if every one of its labels has a number.
@@ -161,7 +161,7 @@ def first_batch(study: Study) -> tuple[str, ...]:
     return next(sampled(study, sampling, lambda _: None))
 
 
-def runs_of(study: Study, work: Work) -> int:
+def number_of_runs(study: Study, work: Work) -> int:
     """Return the number of runs of a study. With a sampler, only the cells that it chooses count."""
     sampling = study.table.sampler
     if sampling is None:

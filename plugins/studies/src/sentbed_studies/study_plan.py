@@ -24,7 +24,7 @@ from sentbed_studies.confirmation import (
     fresh_seeds_in_words,
 )
 from sentbed_studies.early_stopping import needless_runs
-from sentbed_studies.sampled_cells import runs_of
+from sentbed_studies.sampled_cells import number_of_runs
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, time_left
@@ -80,7 +80,7 @@ class StudyPlan:
     def _sizes(self) -> str:
         """Return a line with the numbers of cells, prompts, seeds and runs, and of finished runs."""
         sampling = self.study.table.sampler
-        runs = runs_of(self.study, self.work)
+        runs = number_of_runs(self.study, self.work)
         finished = 0
         without_evaluations = 0
         for state in self.states:
@@ -201,7 +201,7 @@ def plan_study(
             to_do,
             directory,
             states=[state for state in states if state.task not in needless],
-            number_of_runs=runs_of(study, work) - len(needless),
+            number_of_runs=number_of_runs(study, work) - len(needless),
             confirmation=confirmation,
         )
         if workers is not None:
