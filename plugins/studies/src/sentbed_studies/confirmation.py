@@ -34,7 +34,7 @@ class Confirmation:
 
 
 def fresh_seeds_in_words(study: Study) -> str:
-    """Return a text such as `3 fresh seeds under each of 4 prompts`: the runs of the chosen cell."""
+    """Return in words how the chosen cell is run, such as `3 fresh seeds under each of 4 prompts`."""
     decide = study.table.decide
     number = 0 if decide is None else decide.confirm
     seeds = count(number, "fresh seed")

@@ -1,4 +1,4 @@
-"""Checks before a study runs whether its evaluators can give the scores that decide between its cells.
+"""Checks, before a study is run, whether its evaluators can give scores that decide between its cells.
 
 Cells are compared by scores on development data, or on test data if `[study.decide]` allows it. The traits of
 an evaluator may say that it scores on development data. If they do not, its data may be unknown until the
@@ -97,9 +97,9 @@ def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[
 
 
 def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
-    """Return the names of an evaluator's tasks, as its fields tell them; empty if they do not.
+    """Return the names of an evaluator's tasks from its fields; empty if the fields do not have them.
 
-    The task of an evaluator with a single file is named by the field `task`, otherwise after the file.
+    An evaluator of a single file has one task, whose name is the field `task` or else the name of the file.
     """
     fields = _fields(evaluator)
     if {"task", "path"} <= fields.keys():
@@ -129,7 +129,7 @@ def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
 
 
 def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
-    """Return a copy of an evaluator for each of its tasks that decides, with this task alone.
+    """Return an evaluator for each deciding task of `evaluator`: a copy that has only this task.
 
     If `deciding` is empty, all tasks decide.
     """
@@ -152,8 +152,8 @@ def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
 def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
     """Return on which data an evaluator scores.
 
-    If another setting would make an evaluator score on development data, it scores on test data now. Of other
-    evaluators it is unknown.
+    An evaluator that would score on development data with another setting scores on test data now. The data of
+    other evaluators is unknown.
     """
     if evaluator.traits.development:
         return "development"
@@ -172,11 +172,13 @@ def _remedy(evaluator: Evaluator) -> dict[str, Any]:
 
 
 def _with(evaluator: Any, setting: Mapping[str, Any]) -> Evaluator:
+    """Return a copy of an evaluator with other values of some fields."""
     changed: Evaluator = attrs.evolve(evaluator, **setting)
     return changed
 
 
 def _fields(evaluator: Any) -> dict[str, Any]:
+    """Return field -> value of an evaluator."""
     return attrs.asdict(evaluator, recurse=False)
 
 

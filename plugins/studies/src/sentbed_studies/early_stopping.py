@@ -162,7 +162,7 @@ def _sequential_test(
 def _require_scores(
     left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
 ) -> None:
-    """Raise `RunError` if the runs `tasks` have finished, as another look would not have scores either.
+    """Raise `RunError` if all runs of a look without scores have finished: later looks would have none either.
 
     `left` maps each cell to the reason why it cannot be compared.
     """

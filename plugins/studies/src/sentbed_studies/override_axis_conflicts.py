@@ -51,7 +51,7 @@ _Setter: TypeAlias = tuple[str, str, str]
 def with_overrides(
     document: Document, cell: Document, combination: Combination
 ) -> Document:
-    """Apply the overrides that the axes of a cell have replaced again; return the document of the cell."""
+    """Return the document of a cell in which the overrides that its axes had replaced are applied again."""
     names_of = _names_function(document)
     for override in _overrides(document):
         if not any(override.set_by(names_of(path)) for path in combination.settings):
@@ -78,7 +78,7 @@ def refused_overrides(
 ) -> Iterator[Problem]:
     """Yield a problem for each override whose value the axes set differently in some of these cells.
 
-    Also yield one if the axes remove the array element of the override in all these cells.
+    Also yield a problem for each override of an array element that the axes remove in all these cells.
     """
     names_of = _names_function(document)
     for override in _overrides(document):
@@ -142,10 +142,10 @@ def _distinct_settings(
     combinations: Sequence[Combination],
     names_of: Callable[[str], Names],
 ) -> dict[tuple[_Setter, ...], dict[str, Any]]:
-    """Return the different ways in which the cells set the value of an override.
+    """Return the different ways in which the axes of the cells set the value of an override.
 
-    Each key has the labels of a cell that set it; the value has their settings (path -> value). The key is
-    empty for cells whose axes do not set the value.
+    A key has the labels of a cell that set the value; it maps to the settings of these labels (path -> value).
+    Cells whose axes do not set the value have the empty key.
     """
     distinct = {}
     for combination in combinations:

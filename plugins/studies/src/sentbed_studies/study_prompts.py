@@ -1,7 +1,8 @@
 """Prompts of a study (`prompts` of `[study]`): every cell is run with each prompt under each seed.
 
-A prompt sets values of the recipe, as the label of an axis does. Prompts that do not affect the training of a
-cell share its stages; prompts that do not affect its evaluations give equal scores.
+A prompt sets values of the recipe, as the label of an axis does. If prompts do not affect the training of a cell,
+the runs of the cell under these prompts share their stages. If they do not affect its evaluations either, the
+scores are equal.
 """
 
 from __future__ import annotations

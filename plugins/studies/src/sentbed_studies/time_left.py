@@ -48,7 +48,7 @@ class TimeLeft:
     whole: Range | None = None
     """Sum of the planned seconds of all runs, including finished runs; None if unknown."""
     alone: Range | None = None
-    """`whole` if cells shared no work."""
+    """Sum of the planned seconds of all runs if cells shared no work; None if unknown."""
 
     took: dict[Path, float] = attrs.field(factory=dict)
     """Run directory -> measured seconds of the finished run."""
@@ -316,6 +316,7 @@ def _sum(ranges: Iterable[Range | None]) -> Range | None:
 
 
 def _multiplied(seconds: Range | None, factor: float) -> Range | None:
+    """Return a range multiplied by a factor; None if it is unknown."""
     if seconds is None:
         return None
     return factor * seconds[0], factor * seconds[1]
@@ -329,6 +330,7 @@ def _mean(ranges: Sequence[Range | None]) -> Range | None:
 
 
 def _middle(planned: Range) -> float:
+    """Return the middle of a range."""
     return (planned[0] + planned[1]) / 2
 
 
