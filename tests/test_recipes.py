@@ -208,7 +208,7 @@ def test_a_recipe_passes_check_with_all_of_its_cells(name, data_directory):
         assert CELLS[name] == 1
         return
     assert recipe.run.name in (path.stem, f"{path.parent.name}-{path.stem}")
-    study = _loaded(partial(read_study, here=False), path)
+    study = _loaded(partial(read_study, on_this_machine=False), path)
     assert len(study.cells) == CELLS[name]
     for title, published in study.table.expected.items():
         assert set(published.cells) <= set(study.names), title

@@ -240,7 +240,7 @@ def test_a_prefix_is_shared_too(model, recipe, tmp_path):
         companions.add(other.encoders["encoder"], 3)
     assert first.placed.shares_prefix
     own = [one.encode(TEXTS) for one in companions.others]
-    store = SharedCache(tmp_path / "vectors", passes=[companions])
+    store = SharedCache(tmp_path / "vectors", backbones=[companions])
     assert kept_by(store, first) == first.encode(TEXTS).tobytes()
     for one, vectors in zip(companions.others, own, strict=True):
         assert kept_by(store, one) == vectors.tobytes()

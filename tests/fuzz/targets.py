@@ -515,7 +515,8 @@ def corpora(place):
 def journals(place):
     """The journal of a search: each line is a score, or the file is refused and stays as it is."""
     from sentbed import load_recipe
-    from sentbed_studies.demonstration_search import JOURNAL, _Journal, search
+    from sentbed_studies.demonstration_journal import JOURNAL, Journal
+    from sentbed_studies.demonstration_search import search
 
     recipe = place / "search.toml"
     recipe.write_text(
@@ -529,11 +530,11 @@ def journals(place):
     path = search(load_recipe(recipe), place / "out").directory / JOURNAL
     whole = path.read_bytes()
     decides = json.loads(whole.partition(b"\n")[0])["decides"]
-    assert len(_Journal.open(path, decides).lines) == 4
+    assert len(Journal.open(path, decides).lines) == 4
 
     def case(random):
         path.write_bytes(damaged(whole, random))
-        for line in _Journal.open(path, decides).lines.values():
+        for line in Journal.open(path, decides).lines.values():
             assert isinstance(line.score + line.seconds, float)
 
     return case

@@ -78,6 +78,23 @@ def run(study_with, directory):
     return run
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Where the first test leaves a study with the evaluator `gap` for the others."""
+    return tmp_path_factory.mktemp("finished") / "study"
+
+
+@pytest.fixture
+def run_with_gap(installed_toy, quick, run, finished, directory):
+    """A study that has run with the evaluator `gap`; the scores of each run."""
+    if finished.exists():
+        shutil.copytree(finished, directory)
+        return run(GAP)
+    scores = run(GAP)
+    shutil.copytree(directory, finished)
+    return scores
+
+
 @pytest.fixture
 def run_anew(run, directory):
     """Run the study with these evaluations from its beginning, and return the scores of each run."""
@@ -102,10 +119,10 @@ def weights_of(directory):
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
+@pytest.mark.usefixtures("run_with_gap")
 def test_an_added_evaluator_is_computed_from_the_kept_encoders_to_the_bit(
     run, run_anew, directory, monkeypatch
 ):
-    run(GAP)
     before = weights_of(directory)
     assert before
     whole = run_anew(GAP, NEARNESS)
@@ -142,8 +159,8 @@ def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(run, monke
         assert scores == [(*who, "closeness", value) for *who, _, value in before[name]]
 
 
+@pytest.mark.usefixtures("run_with_gap")
 def test_a_killed_evaluation_is_made_again(run, directory):
-    run(GAP)
     whole = run(GAP, NEARNESS)
     lost, killed, *_ = sorted(directory.glob("cells/*/added/*/manifest.json"))
     lost.unlink()
@@ -203,14 +220,13 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
 @pytest.mark.parametrize(
     "content", ["", "[]", "[" * 100_000, '{"content": 3, "evaluations": 4}'], ids=len
 )
-def test_damaged_keys_are_no_keys(content, run, directory):
-    whole = run(GAP)
+def test_damaged_keys_are_no_keys(content, run, run_with_gap, directory):
     for file in directory.glob("cells/*/keys.json"):
         file.write_text(content)
     assert "evaluated, not trained again: 4 finished runs, with `gap`" in plan(
         directory
     )
-    assert run(GAP) == whole
+    assert run(GAP) == run_with_gap
 
 
 def plan(directory, *more):
@@ -226,10 +242,10 @@ def plan(directory, *more):
     return [line.strip() for line in result.output.splitlines()]
 
 
+@pytest.mark.usefixtures("run_with_gap")
 def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
-    run, study_with, directory
+    study_with, directory
 ):
-    run(GAP)
     study_with(NEARNESS, GAP)
     lines = plan(directory)
     assert (
@@ -267,16 +283,17 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
 LEFT_OUT = "left out: scores of 4 finished runs by evaluations that the recipe has no more; they stay on disk"
 
 
+@pytest.mark.usefixtures("run_with_gap")
 def test_the_plan_says_that_an_evaluation_which_was_added_is_left_out(
     run, study_with, directory
 ):
-    run(GAP)
     run(GAP, NEARNESS)
     assert LEFT_OUT not in plan(directory)
     study_with(GAP)
     assert LEFT_OUT in plan(directory)
 
 
+@pytest.mark.usefixtures("run_with_gap")
 def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
     run,
     study_with,
@@ -290,7 +307,6 @@ def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
             code["toy-evaluators"] = "0.1 edited"
         return code
 
-    run(GAP)
     run(GAP, NEARNESS)
     monkeypatch.setattr("sentbed_studies.cell_keys.computing_code", edited)
     changed = (
@@ -328,10 +344,10 @@ def test_the_plan_says_that_nothing_is_known_of_evaluations_of_damaged_keys(
     assert LEFT_OUT not in lines
 
 
+@pytest.mark.usefixtures("run_with_gap")
 def test_cells_whose_directories_were_exchanged_are_not_taken_for_each_other(
     run, directory
 ):
-    run(GAP)
     first, second, *_ = sorted(
         path for path in (directory / "cells").iterdir() if "seed1" in path.name
     )

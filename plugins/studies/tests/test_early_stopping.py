@@ -20,7 +20,7 @@ from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.deciding_evidence import DecidingEvidence
-from sentbed_studies.early_stopping import _runs_of_seeds, needless_runs
+from sentbed_studies.early_stopping import _plan_of, needless_runs
 from sentbed_studies.runner import run_study
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import plan_work
@@ -452,36 +452,31 @@ def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(study, whole):
     assert any(line.startswith("  decided: ") and "0.5, 0.0" in line for line in lines)
     assert not any("time left" in line or "shared" in line for line in lines)
     # Named cells are run with all seeds.
-    assert (
-        "not needed"
-        not in CliRunner().invoke(main, [*words, "--only", "lr=0.02"]).output
-    )
-    # Another rule has decided nothing yet.
-    _changed(study, "stop = {}", "stop = { error_rate = 0.2 }")
-    assert "not needed" not in CliRunner().invoke(main, words).output
+    output = CliRunner().invoke(main, [*words, "--only", "lr=0.02"]).output
+    assert "not needed" not in output
 
 
 def waiting(work, directory):
     return [task for task in work.tasks if not task.is_done(directory)]
 
 
-def test_decisions_on_other_runs_leave_none_out(study, whole):
+def test_decisions_by_another_rule_or_on_other_runs_leave_none_out(study, whole):
     work = plan_work(study.cells, CellKeys(load_plugins()))
     stopped = {claim.cell for claim in decided(whole).claims}
     needless = needless_runs(study, waiting(work, whole), whole)
     assert {task.cell.name for task in needless} == stopped
     assert len(needless) == read_data(whole).needless
-    (changed,) = (
-        task
-        for task in needless
-        if task.cell.seed == 5 and task.cell.name == min(stopped)
-    )
+
+    other = read_study(_changed(study, "stop = {}", "stop = { error_rate = 0.2 }"))
+    assert needless_runs(other, waiting(work, whole), whole) == ()
+
+    name = min(stopped)
     first = next(
-        t for t in work.tasks if t.cell.name == changed.cell.name and t.cell.seed == 1
+        task for task in work.tasks if task.cell.name == name and task.cell.seed == 1
     )
     shutil.rmtree(whole / first.directory)
     needless = needless_runs(study, waiting(work, whole), whole)
-    assert {task.cell.name for task in needless} == stopped - {changed.cell.name}
+    assert {task.cell.name for task in needless} == stopped - {name}
 
 
 def test_the_status_says_what_was_decided(whole):
@@ -529,27 +524,18 @@ def test_a_look_at_other_prompts_is_one_that_was_not_planned():
         "best", 0.0, 0.05, (2, 3), ("a", "b"), "near", (1, 2, 3), prompts=("x", "y")
     )
     more = attrs.evolve(rule, prompts=("x", "y", "z"))
-    first = shares((_runs_of_seeds(rule), rule.looks))
-    again = shares(
-        (_runs_of_seeds(more), more.looks), [(_runs_of_seeds(rule), rule.looks)]
-    )
+    first = shares(_plan_of(rule))
+    again = shares(_plan_of(more), [_plan_of(rule)])
     assert sum(first.values()) == pytest.approx(0.9)
     # Looks 3 and 4 of which 2 were planned: of a tenth, 3 / (j (j + 1)).
     assert again == {2: pytest.approx(0.1 * 3 / 12), 3: pytest.approx(0.1 * 3 / 20)}
     # The same prompts in another order are the same looks.
     turned = attrs.evolve(rule, prompts=("y", "x"))
-    assert (
-        shares(
-            (_runs_of_seeds(turned), rule.looks), [(_runs_of_seeds(rule), rule.looks)]
-        )
-        == first
-    )
+    assert shares(_plan_of(turned), [_plan_of(rule)]) == first
     # A test over prompts as a sample is another one than that over them as all that are of interest.
     fixed = attrs.evolve(rule, prompt_factor="fixed")
     random = attrs.evolve(rule, prompt_factor="random")
-    again = shares(
-        (_runs_of_seeds(random), rule.looks), [(_runs_of_seeds(fixed), rule.looks)]
-    )
+    again = shares(_plan_of(random), [_plan_of(fixed)])
     assert again == {2: pytest.approx(0.1 * 3 / 12), 3: pytest.approx(0.1 * 3 / 20)}
     without = attrs.evolve(rule, prompts=())
-    assert _runs_of_seeds(without) == (1, 2, 3)
+    assert _plan_of(without) == ((1, 2, 3), (2, 3))

@@ -9,7 +9,7 @@ from sentbed.tools import locked
 from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_studies import progress_display
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.progress_display import Watched
+from sentbed_studies.progress_display import ProgressDisplay
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
@@ -184,7 +184,7 @@ def test_status_has_the_time_left_by_the_mean_of_the_finished_runs(
 
 
 def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work, tmp_path):
-    watched = Watched(
+    watched = ProgressDisplay(
         tmp_path,
         work,
         TimeLeft({work.tasks[2].directory: (50.0, 50.0)}),
@@ -209,14 +209,14 @@ def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
     capsys,
 ):
     monkeypatch.setattr(progress_display, "EVERY", 0.01)
-    read_lines = Watched.lines
+    read_lines = ProgressDisplay.lines
     slow = []
 
     def lines(watched):
         slow.append(read_lines(watched))
         return slow[-1]
 
-    monkeypatch.setattr(Watched, "lines", lines)
+    monkeypatch.setattr(ProgressDisplay, "lines", lines)
     at_work(tmp_path / work.tasks[0].directory, time.time() + 5)
     with progress_display.watching(tmp_path, work, TimeLeft({})) as say:
         while len(slow) < 3:

@@ -40,6 +40,26 @@ def study(put):
     return read_study(put("study.toml", TOWERS + AXES))
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Where the first test leaves a study of which one cell has run for the others."""
+    return tmp_path_factory.mktemp("begun") / "study"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Where the first test leaves a finished study, of which all is kept, for the others."""
+    return tmp_path_factory.mktemp("finished") / "study"
+
+
+@pytest.fixture
+def one_cell(study, begun, directory):
+    """Directory of a study of which one cell has run."""
+    if not begun.exists():
+        run_study(study, begun, only=ONE_CELL)
+    return shutil.copytree(begun, directory)
+
+
 def scores_of(directory):
     scores = {}
     for cell in read_data(directory).cells:
@@ -75,11 +95,8 @@ def test_shared_stages_change_no_score(study, tmp_path):
     assert lines[-1].startswith("8 of 8: 0.25, 0.5, seed 2: finished in ")
 
 
-def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(
-    study, directory
-):
-    run_study(study, directory, only=ONE_CELL)
-    run = next((directory / "cells").iterdir())
+def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(one_cell):
+    run = next((one_cell / "cells").iterdir())
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["went_on_from"].startswith("pairs-")
     events = [
@@ -121,16 +138,18 @@ def weights(directory):
     ],
 )
 def test_what_is_to_be_kept_stays_and_scores_in_any_case(
-    keep, kept, study, directory, tmp_path
+    keep, kept, study, directory, finished, tmp_path
 ):
-    run_study(keeping(study, "all"), tmp_path / "all")
+    if not finished.exists():
+        run_study(keeping(study, "all"), finished)
     run_study(keeping(study, keep), directory)
     assert weights(directory) == kept
-    assert scores_of(directory) == scores_of(tmp_path / "all")
+    assert scores_of(directory) == scores_of(finished)
     # Also of runs that had finished before.
-    run_study(keeping(study, keep), tmp_path / "all")
-    assert weights(tmp_path / "all") == kept
-    assert scores_of(directory) == scores_of(tmp_path / "all")
+    before = shutil.copytree(finished, tmp_path / "before")
+    run_study(keeping(study, keep), before)
+    assert weights(before) == kept
+    assert scores_of(before) == scores_of(finished)
 
 
 def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(study, directory):
@@ -279,20 +298,17 @@ def test_a_cell_that_another_process_is_at_is_waited_for(study, directory, monke
     assert read_data(directory).finished == 8
 
 
-def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(study, directory):
-    run_study(study, directory, only=ONE_CELL)
-    data = read_data(directory)
+def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(study, one_cell):
+    data = read_data(one_cell)
     assert (data.finished, data.total) == (2, 8)
-    assert [run.status for cell in data.cells for run in cell.runs].count(
-        "waiting"
-    ) == 6
+    statuses = [run.status for cell in data.cells for run in cell.runs]
+    assert statuses.count("waiting") == 6
     with pytest.raises(RecipeError, match="there is no axis `ls`"):
-        run_study(study, directory, only=[{"ls": "0.5"}])
+        run_study(study, one_cell, only=[{"ls": "0.5"}])
 
 
-def test_cells_say_in_what_they_differ_from_the_baseline(study, directory):
-    run_study(study, directory, only=ONE_CELL)
-    cells = {cell.name: cell for cell in read_data(directory).cells}
+def test_cells_say_in_what_they_differ_from_the_baseline(one_cell):
+    cells = {cell.name: cell for cell in read_data(one_cell).cells}
     assert cells["0.5, 0.0"].differences == ()
     assert cells["0.25, 0.5"].differences == (
         "stage.pairs.loss.noise: 0.0 -> 0.5",
@@ -304,9 +320,8 @@ def test_cells_say_in_what_they_differ_from_the_baseline(study, directory):
 # --- where it is run ---------------------------------------------------------------------------------------
 
 
-def test_another_study_in_the_same_directory_is_refused(study, directory, put):
-    run_study(study, directory, only=ONE_CELL)
-    before = scores_of(directory)
+def test_another_study_in_the_same_directory_is_refused(one_cell, put):
+    before = scores_of(one_cell)
     text = (
         (TOWERS + AXES)
         .replace('name = "towers"', 'name = "bridges"')
@@ -317,8 +332,8 @@ def test_another_study_in_the_same_directory_is_refused(study, directory, put):
         RunError,
         match=r"study` holds the study `towers`, and this one is `bridges`; choose",
     ):
-        run_study(other, directory)
-    assert scores_of(directory) == before
+        run_study(other, one_cell)
+    assert scores_of(one_cell) == before
 
 
 def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
@@ -369,16 +384,15 @@ def test_a_directory_whose_making_was_cut_short_is_taken_up(file, study, directo
 # --- what goes on ------------------------------------------------------------------------------------------
 
 
-def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study, directory):
-    run_study(study, directory, only=ONE_CELL)
-    shutil.rmtree(directory / "cells")
-    for run in (directory / "shared").iterdir():
+def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study, one_cell):
+    shutil.rmtree(one_cell / "cells")
+    for run in (one_cell / "shared").iterdir():
         (run / "states" / "01-00000000" / "state.json").write_text("{}")
     with pytest.raises(
         RunError,
         match="has left no state to go on from; remove it, and it is done again",
     ):
-        run_study(study, directory, only=ONE_CELL)
+        run_study(study, one_cell, only=ONE_CELL)
 
 
 def test_a_study_that_was_stopped_may_be_renamed(study, directory, put, monkeypatch):

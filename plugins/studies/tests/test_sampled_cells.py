@@ -21,7 +21,7 @@ from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.random_sampler import Random
 from sentbed_studies.runner import run_study
-from sentbed_studies.sampled_cells import points, sampled
+from sentbed_studies.sampled_cells import cells_for_sampler, sampled
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_reports import write_reports
@@ -98,7 +98,10 @@ def test_a_cell_without_a_score_is_not_chosen_again(study):
 
 
 def test_a_sampler_sees_numbers_where_labels_have_them(study):
-    assert points(study)[:2] == [{"lr": 1.0, "noise": 0.0}, {"lr": 1.0, "noise": 0.5}]
+    assert cells_for_sampler(study)[:2] == [
+        {"lr": 1.0, "noise": 0.0},
+        {"lr": 1.0, "noise": 0.5},
+    ]
 
 
 def test_one_that_reads_no_scores_chooses_all_at_once(study):

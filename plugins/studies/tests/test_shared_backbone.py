@@ -133,7 +133,7 @@ def kept(encoder, store, texts, shared=None):
         return Evaluation((), 0.0)
 
     prepared = Prepared({"texts": Texts(texts)}, score)
-    store.passes = [shared] if shared else []
+    store.backbones = [shared] if shared else []
     encoder.evaluate(Gap(), "e", store=store, prepared=prepared)
     return found[0]
 

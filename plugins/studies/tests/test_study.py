@@ -636,6 +636,6 @@ def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_her
     )
     reason = "there is no toy here; buy one @ s.toml:7 runtime of the cell `0.1, pull`"
     assert problems(study, LOSSES) == [reason]
-    assert len(read_study("s.toml", (), plugins, here=False).cells) == 2
+    assert len(read_study("s.toml", (), plugins, on_this_machine=False).cells) == 2
     (remark,) = read_study("s.toml", (), plugins, only=()).remarks
     assert remark.message.startswith("there is no toy here; buy one")

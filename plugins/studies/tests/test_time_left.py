@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sentbed._registry.registry import load_plugins
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_studies import study_plan
-from sentbed_studies.added_evaluations import keys_of
+from sentbed_studies.added_evaluations import keys_json
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import Confirmation
 from sentbed_studies.runner import run_study
@@ -228,7 +228,7 @@ def finish(task, directory, record=None, made=True):
     run.mkdir(parents=True)
     (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
     (run / "keys.json").write_text(
-        keys_of(task.content, task.evaluations if made else ())
+        keys_json(task.content, task.evaluations if made else ())
     )
     if record is not None:
         (run / "report.json").write_text(json.dumps(record))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,11 +41,18 @@ def study(put):
     return read_study(put("study.toml", TOWERS + AXES))
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Where the first test leaves a study for the others."""
+    return tmp_path_factory.mktemp("begun") / "study"
+
+
 @pytest.fixture
-def directory(study, tmp_path):
+def directory(study, begun, tmp_path):
     """A study of two cells, of which one has run."""
-    run_study(study, tmp_path / "study", only=[{"lr": "0.5"}])
-    return tmp_path / "study"
+    if not begun.exists():
+        run_study(study, begun, only=[{"lr": "0.5"}])
+    return shutil.copytree(begun, tmp_path / "study")
 
 
 @pytest.fixture

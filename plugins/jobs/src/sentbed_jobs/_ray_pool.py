@@ -1,4 +1,4 @@
-"""Task pool of the executor `ray`: actors on this machine or on the machines of a cluster."""
+"""Task pool of the executor `ray`: Ray actors on this machine or on the machines of a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sentbed_jobs.pool_loop import (
 
 @attrs.frozen
 class RayPool:
-    """Task pool with one Ray actor per worker; progress within a task is not reported."""
+    """Task pool with one Ray actor per worker. Progress within a task is not reported."""
 
     workers: int = 1
     cpus: int | None = None
@@ -41,7 +41,8 @@ class RayPool:
     gpus: int = 0
     """Number of GPUs per actor."""
     address: str | None = None
-    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
+    """Address of a running cluster, or `auto`. By default, it is the environment variable `RAY_ADDRESS`; if
+    that is not set, Ray is started on this machine."""
     retries: int = RETRIES
     say: Say = print
 
@@ -55,10 +56,11 @@ class RayPool:
         """Yield each task with its result; see `TaskPool.run`.
 
         Raises:
-            RuntimeUnavailableError: if there is no cluster at the address, or it is too small.
+            RuntimeUnavailableError: if there is no cluster at the address, or if the cluster is too small.
         """
         if not tasks:
             return
+
         with self._connected():
             descriptions: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
             nodes = [node["Resources"] for node in descriptions if node["Alive"]]
@@ -79,22 +81,32 @@ class RayPool:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
+        """Connect to the cluster, or start Ray on this machine, unless the process is connected already.
+
+        Raises:
+            RuntimeUnavailableError: if there is no cluster at the address.
+        """
         if ray.is_initialized():
             yield
             return
 
-        # No usage statistics, and no warning about later versions at every start.
+        # Ray sends no usage statistics, and does not warn about the default of a later version at every start.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         address = self.address or os.environ.get("RAY_ADDRESS") or None
+        options: dict[str, Any] = {
+            "address": address,
+            "logging_level": logging.ERROR,
+            "log_to_driver": False,
+        }
         if address is None:
             # On one machine, workers may share a core.
-            total = max(usable_cores(), self.workers * (self.cpus or 1))
-            quiet |= {"address": "local", "num_cpus": total, "include_dashboard": False}
+            options["num_cpus"] = max(usable_cores(), self.workers * (self.cpus or 1))
+            options["address"] = "local"
+            options["include_dashboard"] = False
         try:
             with _sigterm_restored():
-                ray.init(**{"address": address, **quiet})
+                ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise RuntimeUnavailableError(
                 f"cannot reach Ray at `{address or 'this machine'}`: {_first_line(error)}; start it with "
@@ -109,7 +121,7 @@ class RayPool:
 
 @contextmanager
 def _sigterm_restored() -> Iterator[None]:
-    """Restore the handler of SIGTERM, which Ray replaces by one that ends this process silently."""
+    """Restore the handler of SIGTERM after `ray.init`, which sets a handler that ends the process silently."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -121,10 +133,12 @@ def _sigterm_restored() -> Iterator[None]:
 def actor_resources(
     nodes: Sequence[Mapping[str, float]], workers: int, cpus: int | None, gpus: int
 ) -> dict[str, int]:
-    """Return the largest resources per actor with which all `workers` actors fit on these nodes.
+    """Return the resources of each actor: `gpus`, and `cpus` or the largest number with which all actors fit.
+
+    `nodes` are the resources of each machine, `workers` is the number of actors.
 
     Raises:
-        RuntimeUnavailableError: if they do not fit: an actor without a place would wait forever.
+        RuntimeUnavailableError: if not all actors fit, since an actor without a place would wait forever.
     """
     if cpus:
         candidates: Iterable[int] = [cpus]
@@ -135,10 +149,10 @@ def actor_resources(
         if _places(nodes, cpus_of_actor, gpus) >= workers:
             return {"num_cpus": cpus_of_actor, "num_gpus": gpus}
 
-    sizes = [
-        f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs"
-        for node in nodes
-    ]
+    sizes = []
+    for node in nodes:
+        node_cpus, node_gpus = int(node.get("CPU", 0)), int(node.get("GPU", 0))
+        sizes.append(f"{node_cpus} CPUs and {node_gpus} GPUs")
     raise RuntimeUnavailableError(
         f"Ray has machines with {', '.join(sizes) or 'nothing'}; there is no place for {workers} workers "
         f"with {cpus or 1} CPUs and {gpus} GPUs each; take fewer workers, or give each less"
@@ -146,7 +160,7 @@ def actor_resources(
 
 
 def _places(nodes: Iterable[Mapping[str, float]], cpus: int, gpus: int) -> int:
-    """Return how many actors with this number of CPUs and GPUs fit on these nodes."""
+    """Return how many actors fit on these nodes, each with this number of CPUs and GPUs."""
     places = 0
     for node in nodes:
         places_on_node = int(node.get("CPU", 0) // cpus)
@@ -157,6 +171,8 @@ def _places(nodes: Iterable[Mapping[str, float]], cpus: int, gpus: int) -> int:
 
 
 class _Actor:
+    """Class of the actors: runs tasks in a process of Ray."""
+
     def __init__(self, start: Start[Any, Any], threads: int) -> None:
         self.runner: TaskRunner[Any, Any] = TaskRunner(start, threads)
 
@@ -166,14 +182,19 @@ class _Actor:
 
 @attrs.define(eq=False)
 class _Worker:
+    """A worker of the pool: a running actor."""
+
     actor: Any
     answer: Any = None
-    """Reference to the result of its current task."""
+    """Reference to the result of the current task."""
 
 
 @attrs.frozen(eq=False)
 class _Actors:
+    """Transport (`pool_loop.Transport`) between the pool and its actors."""
+
     actor: Any
+    """Remote class of the actors, with the resources of each."""
     start: Start[Any, Any]
     threads: int
 
@@ -194,6 +215,7 @@ class _Actors:
 
 
 def _result(answer: Any) -> Event:
+    """Return what the actor returned for its task, or the death of the actor."""
     try:
         event: Event = ray.get(answer)
     except RayError as error:
@@ -202,6 +224,7 @@ def _result(answer: Any) -> Event:
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an error's message that is not empty; without one, the class of the error."""
     for line in str(error).splitlines():
         if line.strip():
             return line.strip(" .")

@@ -1,4 +1,4 @@
-"""Lookup of an executor by its name, with the options of a command."""
+"""Lookup of an executor by its name; builds its task pool with the options of a command."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from sentbed_common import TaskPool
 def executor_of(
     name: str, options: Mapping[str, Any], plugins: Plugins, say: Callable[[str], Any]
 ) -> TaskPool:
-    """Return the task pool of the executor `name`; options that are None are omitted.
+    """Return the task pool of the executor `name`.
+
+    Options that are None are left at their defaults. The pool prints lines with `say`.
 
     Raises:
-        RunError: if there is no such executor, or it has no such option.
+        RunError: if there is no such executor, or if it does not have one of the options.
     """
     fields = {}
     for option, value in options.items():

@@ -1,4 +1,4 @@
-"""Executor `local`."""
+"""Executor `local`: runs tasks in this process, or in several processes on this machine."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sentbed_common import TaskPool
 
 @attrs.frozen
 class Local(Executor):
-    """This process, or, with several workers, processes of this machine."""
+    """Runs tasks in this process or, with several workers, in processes on this machine."""
 
     name: ClassVar[str] = "local"
 
     workers: int = attrs.field(default=1, validator=ge(1))
-    """Number of tasks that run at a time; with 1, they run in this process."""
+    """Number of tasks that run at a time. With 1, they run in this process."""
     cpus: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of threads per worker; by default torch's choice for one worker, and an equal share of the cores
-    for several."""
+    """Number of threads per worker. By default, several workers get equal shares of the cores, and a single
+    worker the number that torch chooses."""
     gpus: int = attrs.field(default=0, validator=ge(0))
-    """Number of GPUs reserved for each of several workers; with 0, every worker sees all."""
+    """Number of GPUs that are reserved for each of several workers. With 0, every worker sees all GPUs."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
-        """Return the pool, which starts its processes with the first task."""
+        """Return the task pool. It starts its processes when it gets tasks."""
         from sentbed_jobs.local_pool import LocalPool
 
         return LocalPool(self.workers, self.cpus, self.gpus, say=say)

@@ -1,4 +1,4 @@
-"""Task pool of the executor `local`: this process, or several processes on this machine."""
+"""Task pool of the executor `local`: runs tasks in this process, or in several processes on this machine."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from sentbed_jobs.pool_loop import (
 )
 
 PATIENCE = 30.0
-"""Seconds after SIGTERM in which workers can save unfinished work and clean up, before they are killed."""
+"""Seconds that workers have after SIGTERM to save unfinished work and to clean up, before they are killed."""
 
 
 @attrs.frozen
 class LocalPool:
-    """Runs tasks in this process, or, with several workers, in a process per worker."""
+    """Runs tasks in this process or, with several workers, in a process per worker."""
 
     workers: int = 1
     cpus: int | None = None
@@ -75,34 +75,40 @@ class LocalPool:
 
 @attrs.frozen(eq=False)
 class _Worker:
+    """A worker process, and the connection over which it gets tasks and sends events."""
+
     process: BaseProcess
     connection: Connection[Any, Any]
     slot: int
+    """Number from 0 to one less than the number of workers, which determines the GPUs of the worker."""
 
 
 @attrs.frozen(eq=False)
 class _Processes:
+    """Transport (`pool_loop.Transport`) between the pool and its worker processes."""
+
     start: Start[Any, Any]
     threads: int
     slots: list[int]
-    """Free slots; the slot of a worker determines which GPUs it sees."""
+    """Slots that no worker has."""
     gpus: int
 
     def start_worker(self) -> _Worker:
-        # A forked copy of a process with threads may hang.
+        # Processes are spawned, since a forked copy of a process with threads may hang.
         context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
+        connection_of_pool, connection_of_worker = context.Pipe()
         slot = self.slots.pop(0)
-        arguments = (theirs, self.start, self.threads, self._environment(slot))
+        environment = self._environment(slot)
+        arguments = (connection_of_worker, self.start, self.threads, environment)
         process = context.Process(target=_work, args=arguments, daemon=True)
         with _interrupts_blocked():
             process.start()
 
-        theirs.close()
-        return _Worker(process, ours, slot)
+        connection_of_worker.close()
+        return _Worker(process, connection_of_pool, slot)
 
     def _environment(self, slot: int) -> dict[str, str]:
-        """Return the environment variable that limits a worker to its GPUs; empty without GPUs."""
+        """Return the environment variable that limits a worker to the GPUs of its slot; empty without GPUs."""
         if not self.gpus:
             return {}
 
@@ -127,11 +133,12 @@ class _Processes:
         return events
 
     def _next(self, worker: _Worker) -> Event:
+        """Return the next event of a worker, which may be its death."""
         try:
             event: Event = worker.connection.recv()
         except (EOFError, OSError):
             worker.process.join(PATIENCE)
-            return Died(_how(worker.process.exitcode))
+            return Died(_end_in_words(worker.process.exitcode))
         return event
 
     def shutdown(self, workers: Sequence[_Worker]) -> None:
@@ -143,7 +150,7 @@ class _Processes:
             for worker in workers:
                 worker.process.join(max(0.0, end - time.monotonic()))
         finally:
-            # Also after a second Ctrl-C, which interrupts `join` above.
+            # A second Ctrl-C may have interrupted `join` above; all processes are ended in any case.
             for worker in workers:
                 worker.process.kill()
                 worker.process.join()
@@ -151,8 +158,8 @@ class _Processes:
                 self.slots.append(worker.slot)
 
 
-def _how(code: int | None) -> str:
-    """Return a description of how a process with this exit code ended."""
+def _end_in_words(code: int | None) -> str:
+    """Return how a process with this exit code ended, such as `was killed by SIGKILL`."""
     if code is None or code >= 0:
         return f"ended with exit code {code}"
     name = signal_name(-code)
@@ -163,7 +170,10 @@ def _how(code: int | None) -> str:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT in processes started within: a terminal sends Ctrl-C to all, and the parent ends these."""
+    """Block SIGINT in the processes that are started within.
+
+    A terminal sends Ctrl-C to all processes, but the parent process ends its workers itself.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -180,10 +190,13 @@ def _work(
     threads: int,
     environment: dict[str, str],
 ) -> None:
-    """Run tasks until the connection closes; SIGTERM is a `KeyboardInterrupt`, before which runs save a state."""
+    """Run tasks in a worker process until the connection is closed, or until SIGTERM.
+
+    SIGTERM raises `KeyboardInterrupt` in the task, so that it can clean up.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        # While a run trains, its own handler is installed.
+        # During a training, the run replaces this handler by one that saves a training state first.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         os.environ.update(environment)
         runner: TaskRunner[Any, Any] = TaskRunner(start, threads)
@@ -195,9 +208,9 @@ def _work(
     except KeyboardInterrupt:
         sys.exit(1)
     finally:
-        # The process ends; not even another SIGTERM may interrupt the clean-up of its libraries.
+        # The process ends. Another SIGTERM must not interrupt the clean-up of its libraries.
         try:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         except KeyboardInterrupt:
-            # Not `contextlib.suppress`, which could be interrupted before it takes effect.
+            # `contextlib.suppress` would not do: it could be interrupted before it takes effect.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

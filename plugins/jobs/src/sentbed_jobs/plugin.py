@@ -20,18 +20,18 @@ def executors() -> Mapping[str, Lazy]:
     return {
         "local": Lazy(
             "sentbed_jobs.local:Local",
-            "This process, or, with several workers, processes of this machine.",
+            "Runs tasks in this process or, with several workers, in processes on this machine.",
         ),
         "ray": Lazy(
             "sentbed_jobs.ray:Ray",
-            "Actors of Ray, on this machine or on those of a cluster.",
+            "Runs tasks in Ray actors, on this machine or on the machines of a cluster.",
         ),
     }
 
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return which executors can be used here."""
+    """Return for each executor whether it can be used in this environment."""
     from sentbed_common import Finding, packages
 
     return [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from traceback import format_exception
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
@@ -15,40 +15,42 @@ from sentbed_common import OnDeath, OnProgress, Start, Tell
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Say: TypeAlias = Callable[[str], object]
+"""Function that prints a line."""
 
 RETRIES = 2
-"""How many times a task is run again after its worker died."""
+"""How often a task is run again after its worker has died."""
 
 
 @attrs.frozen
 class Progress:
-    """Progress within a task."""
+    """Event: progress within a task."""
 
     amount: int
+    """Amount that was done since the last such event."""
 
 
 @attrs.frozen
 class Done:
-    """Result of a task."""
+    """Event: a task has returned a result."""
 
     result: Any
 
 
 @attrs.frozen
 class Failed:
-    """Exception that a task raised."""
+    """Event: a task has raised an exception."""
 
     error: Exception
-    where: str
-    """The worker's traceback."""
+    traceback: str
+    """Traceback in the worker."""
 
 
 @attrs.frozen
 class Died:
-    """Death of a worker."""
+    """Event: a worker has died."""
 
-    how: str
-    """Such as `was killed by SIGKILL`."""
+    reason: str
+    """How it died, such as `was killed by SIGKILL`."""
 
 
 Event: TypeAlias = Progress | Done | Failed | Died
@@ -56,23 +58,23 @@ Worker = TypeVar("Worker", bound=Hashable)
 
 
 class Transport(Protocol[Worker]):
-    """Communication of one executor with its workers."""
+    """Communication between the loop and the workers of one executor."""
 
     def start_worker(self) -> Worker:
         """Start a worker."""
 
     def submit(self, worker: Worker, task: Any) -> None:
-        """Send a task to a worker; if the worker has died, `wait` reports it."""
+        """Send a task to a worker. If the worker has died, `wait` reports its death."""
 
     def wait(self, workers: Sequence[Worker]) -> Iterable[tuple[Worker, Event]]:
-        """Wait until there are events of these workers, and return them."""
+        """Wait until some of these workers have events, and return the events."""
 
     def shutdown(self, workers: Sequence[Worker]) -> None:
-        """End these workers in parallel; some may be dead."""
+        """End these workers at the same time. Some of them may be dead."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - only a cause
-    """Traceback in the worker, as the cause of the exception that is raised again here."""
+    """Traceback of a worker: the cause of an exception that was raised there and is raised again here."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -87,7 +89,18 @@ def run_pool(
     say: Say,
     on_death: OnDeath[Task, Any] | None = None,
 ) -> Generator[tuple[Task, Any], None, None]:
-    """Yield each task with its result; see `TaskPool.run`."""
+    """Yield each task with its result; see `TaskPool.run`.
+
+    Args:
+        transport: Starts workers and communicates with them.
+        workers: Number of workers.
+        tasks: Tasks to run.
+        retries: How often a task is run again after its worker has died.
+        on_progress: Called with a task and the amount of progress in it.
+        say: Gets a line for each worker that has died.
+        on_death: Called with a task whose workers have died too often, and a message; returns the task's result.
+            By default, a `RunError` is raised.
+    """
     waiting = deque(range(len(tasks)))
     deaths = Counter[int]()
     busy: dict[Worker, int] = {}
@@ -105,19 +118,19 @@ def run_pool(
                     case Progress(amount):
                         on_progress(task, amount)
 
-                    case Failed(error, where):
-                        raise error from WorkerTraceback(where)
+                    case Failed(error, traceback):
+                        raise error from WorkerTraceback(traceback)
 
-                    case Died(how):
+                    case Died(reason):
                         del busy[worker]
                         transport.shutdown([worker])
                         deaths[number] += 1
                         if deaths[number] <= retries:
-                            say(f"a worker {how}; {task}: done again by a new one")
+                            say(f"a worker {reason}; {task}: done again by a new one")
                             waiting.appendleft(number)
                             continue
                         count = deaths[number]
-                        died = f"{count} workers died of it, the last one {how}"
+                        died = f"{count} workers died of it, the last one {reason}"
                         advice = "look at this part, and at the memory"
                         if on_death is None:
                             kept = "what the others have finished is kept"
@@ -138,7 +151,7 @@ def run_pool(
 
 @attrs.define(eq=False)
 class TaskRunner(Generic[Task, Result]):
-    """Runs tasks in a worker: calls `start` before the first task, and catches exceptions of tasks."""
+    """Runs tasks in a worker. It calls `start` before the first task, and catches the exceptions of tasks."""
 
     start: Start[Task, Result]
     threads: int | None
@@ -147,20 +160,23 @@ class TaskRunner(Generic[Task, Result]):
     )
 
     def run(self, task: Task, tell: Tell) -> Done | Failed:
-        """Return the result of a task, or its exception."""
+        """Return the result of a task, or the exception that it has raised."""
         try:
             if self._function is None:
                 self._function = self.start(self.threads)
             return Done(self._function(task, tell))
         except Exception as error:  # noqa: BLE001 - it is raised again in the process that called the executor
-            return Failed(_portable(error), "".join(traceback.format_exception(error)))
+            return Failed(_portable(error), "".join(format_exception(error)))
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the exception, or one with the same message if it cannot be pickled."""
+    """Return an exception that can be sent to another process.
+
+    That is `error` itself or, if pickling would change it, another exception with the same message.
+    """
     try:
         copy = pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - any class may forbid it in its own way
+    except Exception:  # noqa: BLE001 - a class may forbid pickling by any exception
         copy = None
     if type(copy) is type(error) and str(copy) == str(error):
         return error

@@ -9,14 +9,15 @@ from datetime import timedelta
 import attrs
 
 EVERY = 15.0
-"""Seconds between two lines."""
+"""Minimum number of seconds between two lines."""
 
 
 @attrs.define(eq=False)
 class ProgressLines:
-    """Prints the amount that is done, the elapsed time and the time left, at most every 15 seconds."""
+    """Prints a line with the amount done, the elapsed time and the time left, at most every `EVERY` seconds."""
 
     what: str
+    """Name of the job."""
     total: int
     say: Callable[[str], object]
     clock: Callable[[], float] = time.monotonic
@@ -28,7 +29,7 @@ class ProgressLines:
         self._start = self._last_line = self.clock()
 
     def advance(self, amount: int) -> None:
-        """Add to the amount that is done, and print a line if the last one is `EVERY` seconds old."""
+        """Add to the amount done, and print a line if the last line is `EVERY` seconds old."""
         self._done += amount
         now = self.clock()
         if not self._done or now - self._last_line < EVERY:

@@ -1,4 +1,4 @@
-"""Executor `ray`."""
+"""Executor `ray`: runs tasks in Ray actors, on this machine or on the machines of a cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed_common import TaskPool
 
 @attrs.frozen
 class Ray(Executor):
-    """Actors of Ray, on this machine or on those of a cluster."""
+    """Runs tasks in Ray actors, on this machine or on the machines of a cluster."""
 
     name: ClassVar[str] = "ray"
 
@@ -26,10 +26,15 @@ class Ray(Executor):
     gpus: int = attrs.field(default=0, validator=ge(0))
     """Number of GPUs per actor."""
     address: str | None = attrs.field(default=None, metadata=OF_MACHINE)
-    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
+    """Address of a running cluster, or `auto`. By default, it is the environment variable `RAY_ADDRESS`; if
+    that is not set, Ray is started on this machine."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
-        """Return the pool, which connects to Ray with its first task. Raises `RuntimeUnavailableError`."""
+        """Return the task pool, which connects to Ray when it gets tasks.
+
+        Raises:
+            RuntimeUnavailableError: if Ray is not installed.
+        """
         if importlib.util.find_spec("ray") is None:
             raise RuntimeUnavailableError(
                 "the executor `ray` needs the package `ray`, which is not installed; "

@@ -1,4 +1,7 @@
-"""Evaluations that are added to finished runs, computed with the encoders that the runs have saved."""
+"""Evaluations that a study adds to finished runs; they are computed with the saved encoders of the runs.
+
+The evaluations and keys of a run are recorded in its file `keys.json` (`KEYS`).
+"""
 
 from __future__ import annotations
 
@@ -29,78 +32,92 @@ from sentbed_studies.cell_keys import Content, EvaluationKey, key_of
 from sentbed_studies.shared_work_plan import Task, Work
 
 
-def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
-    """Return the text of `KEYS`: the content of a run's key, and the keys and contents of its evaluations."""
-    times = [evaluation.at for evaluation in evaluations]
+def keys_json(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
+    """Return the text of `keys.json` for a run: its key and the keys of its evaluations.
+
+    Each key is recorded together with its content, the data whose hash it is; `content` is that of the run.
+    """
+    starts = 0
+    for evaluation in evaluations:
+        if evaluation.at == "start":
+            starts += 1
+
     table = {
         "key": key_of(content),
         "content": content,
         **_evaluations_table(evaluations),
-        "starts": times.count("start"),
+        "starts": starts,
     }
     return json.dumps(table, indent=1) + "\n"
 
 
 def _evaluations_table(evaluations: Sequence[EvaluationKey]) -> dict[str, Any]:
-    """Return the keys of evaluations in order, and their contents, as in `KEYS`."""
-    keys = [evaluation.key for evaluation in evaluations]
-    contents = {evaluation.key: evaluation.content for evaluation in evaluations}
+    """Return the entries of `keys.json` for evaluations: their keys in order, and key -> content."""
+    keys = []
+    contents = {}
+    for evaluation in evaluations:
+        keys.append(evaluation.key)
+        contents[evaluation.key] = evaluation.content
     return {"evaluations": keys, "evaluation_contents": contents}
 
 
-def only_starts(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
-    """Remove the evaluations after training from the keys of a stopped run; return those before training.
+def drop_evaluations_at_end(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
+    """Remove the evaluations after training from the `keys.json` of a stopped run.
 
-    The run began with `recipe`. The study no longer has the evaluations that are removed, or their code has
-    changed.
+    Return the evaluations before training. `recipe` is the recipe with which the run began. The evaluations
+    are removed because the study no longer has them, or because their code has changed.
     """
     keys = read_json(run / KEYS)
     keys["evaluations"] = keys["evaluations"][: keys["starts"]]
     write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
-    starts = [entry for entry in recipe.evaluate if "start" in entry.at]
-    return tuple(attrs.evolve(entry, at=("start",)) for entry in starts)
+
+    starts = []
+    for entry in recipe.evaluate:
+        if "start" in entry.at:
+            starts.append(attrs.evolve(entry, at=("start",)))
+    return tuple(starts)
 
 
 def has_encoder(run: Path) -> bool:
-    """Whether a finished run has its saved encoders."""
+    """Whether the directory of a finished run holds the saved encoders."""
     return (run / ENCODER).is_dir()
 
 
 @attrs.frozen(eq=False)
-class KeptRun:
+class RunState:
     """State of a cell's run in the directory of a study."""
 
     task: Task
     status: str | None
-    """Status in its manifest; None if it has not begun."""
+    """Status in the run's manifest; None if the run has not begun."""
     missing: tuple[EvaluationKey, ...]
-    """Evaluations that a finished run lacks."""
+    """Evaluations of the study that the run lacks; empty unless the run has finished."""
     has_encoder: bool
-    """Whether it has its saved encoders."""
+    """Whether the run's directory holds the saved encoders."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has finished, with or without all evaluations."""
+        """Whether the run has finished, even if it lacks evaluations."""
         return self.status == "finished"
 
     @property
     def is_done(self) -> bool:
-        """Whether it has finished, with all evaluations."""
+        """Whether the run has finished and has all evaluations."""
         return self.is_finished and not self.missing
 
     @property
     def is_to_be_trained_again(self) -> bool:
-        """Whether it lacks evaluations after training, and has no saved encoders for them."""
+        """Whether the run lacks evaluations after training, but has no saved encoders to compute them."""
         if self.has_encoder:
             return False
         return any(evaluation.at == "end" for evaluation in self.missing)
 
 
-def kept_runs(study: Path, work: Work) -> list[KeptRun]:
-    """Return the state of each run in the directory of a study.
+def run_states(study: Path, work: Work) -> list[RunState]:
+    """Return the state of each run of `work` in the directory of a study.
 
     Raises:
-        RunError: if the key in a run's directory differs from the key in the directory's name.
+        RunError: if the key in a run's `keys.json` is not the key in the name of the run's directory.
     """
     runs = []
     for task in work.tasks:
@@ -115,35 +132,37 @@ def kept_runs(study: Path, work: Work) -> list[KeptRun]:
                 f"`{run}` holds the run of another training than its name says: its directory was renamed, "
                 "or exchanged with that of another cell; move it back, or away to have this cell run again"
             )
+
         status = manifest_status(run)
         missing: list[EvaluationKey] = []
         if status == "finished":
             missing = task.missing(study)
-        runs.append(KeptRun(task, status, tuple(missing), has_encoder(run)))
+        runs.append(RunState(task, status, tuple(missing), has_encoder(run)))
     return runs
 
 
 def add_evaluations(
     run: Path, recipe: Recipe, missing: Sequence[EvaluationKey], plugins: Plugins
 ) -> None:
-    """Run evaluations that a finished run lacks, each as a run in a subdirectory.
+    """Run the evaluations that a finished run lacks, each as a run of its own in a subdirectory.
 
-    Evaluations after training use the saved encoders of the run, those before training newly built ones. The
-    scores are bit-identical to those that the run itself would have given.
+    Evaluations after training use the saved encoders of the run; evaluations before training use newly built
+    encoders. The scores are bit-identical to the scores that the run itself would have given.
 
     Raises:
-        RunError: if the run has no saved encoder.
-        Also any error of an evaluation.
+        RunError: if an evaluation after training is missing, and the run has no saved encoders.
+        SentbedError: if an evaluation fails.
     """
     loaded: Mapping[str, Encoder] = {}
 
     for evaluation in missing:
         directory = added_run(run, evaluation.key)
-        # A killed process may have left it; nothing in it was trained.
+        # A killed process may have left the directory; nothing in it was trained.
         remove_directory(directory)
         new_directory(directory)
         keys = json.dumps(_evaluations_table([evaluation]), indent=1)
         write_atomic(directory / KEYS, keys + "\n")
+
         only_this = attrs.evolve(
             recipe, evaluate=(evaluation.entry,), expected={}, tracker=()
         )
@@ -153,12 +172,13 @@ def add_evaluations(
             loaded = loaded or _load_encoders(run, recipe, plugins)
             only_this = attrs.evolve(only_this, stage=())
             context = RunContext(recipe.run.name, directory, only_this)
-            context.built, context.loaded = loaded, True
+            context.built = loaded
+            context.loaded = True
         execute(context, plugins)
 
 
 def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Encoder]:
-    """Return the saved encoders of a run, on one engine."""
+    """Return the saved encoders of a run, all on one engine. Raises `RunError` if there are none."""
     if not has_encoder(run):
         raise RunError(
             f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again"

@@ -1,4 +1,4 @@
-"""Axes of a study: labels, the recipe values that they set, and the combinations that form cells."""
+"""Axes of a study: their labels, the recipe values that the labels set, and the combinations that form cells."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ MOST_RUNS = 20_000
 """Maximum number of runs of a study: cells times seeds times prompts."""
 
 Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
-"""Axis -> label or labels: selects the cells that have one of them on each of these axes."""
+"""Selection of cells: axis -> label or labels. A cell must have one of these labels on each of these axes."""
 
 Names: TypeAlias = tuple[str, ...]
-"""Keys of a path, with the name of an array element, if it has one, instead of its index."""
+"""Keys of a dotted path. An array element that has a name, such as a stage, stands with its name, not index."""
 
 _NUMBER = re.compile(
     r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])"
 )
-"""Number in TOML that is a float or could be one."""
+"""Number in a TOML file: a float, or an integer."""
 
 _KEYS = ("path", "values", "labels")
-"""Keys of an axis over one value of the recipe."""
+"""Keys of an axis that sets one path of the recipe."""
 
 _NOT_AN_AXIS = {
     "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
@@ -45,6 +45,7 @@ _NOT_AN_AXIS = {
     "study": "a cell has no study; take it out",
     "": "a path is that of `--set`, such as `encoder.pooler.use`",
 }
+"""Path or table that an axis must not set -> reason, for the message."""
 
 
 @attrs.frozen
@@ -54,19 +55,22 @@ class Axis:
     name: str
 
     settings: Mapping[str, Mapping[str, Any]]
-    """Label -> path -> value."""
+    """Label -> dotted path in the recipe -> value that the label sets."""
 
     named_numbers: Mapping[str, float] = attrs.field(factory=dict)
     """Label -> its number in `[study.numbers]`; see `StudyTable.numbers`."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All labels, in the recipe's order."""
+        """All labels, in the order of the recipe."""
         return tuple(self.settings)
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """Number of each label, from `[study.numbers]` or the value that it sets; None unless all have one."""
+        """Number of each label: from `[study.numbers]`, or the number that the label sets.
+
+        None if a label has no number.
+        """
         if self.named_numbers:
             return tuple(self.named_numbers[label] for label in self.labels)
 
@@ -79,7 +83,7 @@ class Axis:
         return tuple(numbers)
 
     def paths(self, document: Document) -> tuple[str, ...]:
-        """Return the paths that the labels set in a recipe, with stages by name."""
+        """Return the dotted paths that the labels set; a stage stands with its name, as in `Names`."""
         paths: dict[str, None] = {}
         for setting in self.settings.values():
             for path in setting:
@@ -88,16 +92,16 @@ class Axis:
 
 
 def names_of_path(document: Document, path: str) -> Names:
-    """Return the keys of a dotted path in a recipe, with stages by name."""
-    place: Any = document.data
+    """Return the keys of a dotted path in a recipe; an array element that has a name stands with it."""
+    value: Any = document.data
     names: Names = ()
     for key, index in zip(path.split("."), document.key_path(path), strict=True):
         try:
-            place = place[index]
+            value = value[index]
         except (KeyError, IndexError, TypeError):
-            place = None
-        if isinstance(index, int) and isinstance(place, Mapping):
-            name = place.get("name")
+            value = None
+        if isinstance(index, int) and isinstance(value, Mapping):
+            name = value.get("name")
             if isinstance(name, str) and "." not in name and not name.isdigit():
                 names += (name,)
                 continue
@@ -106,7 +110,7 @@ def names_of_path(document: Document, path: str) -> Names:
 
 
 def _only_number(setting: Mapping[str, Any]) -> float | None:
-    """Return the number that a label sets at all its paths; None if the values differ or are no numbers."""
+    """Return the number that a label sets at all its paths; None if the values differ, or are not numbers."""
     values = list(setting.values())
     if not values or any(value != values[0] for value in values):
         return None
@@ -123,13 +127,13 @@ class Combination:
     """Axis -> label."""
 
     settings: Mapping[str, Any]
-    """Path -> value, in the order in which they are set: by axis."""
+    """Dotted path in the recipe -> value. Values are set in this order, which is the order of the axes."""
 
     axes: Mapping[str, str] = attrs.field(factory=dict)
-    """Path -> axis that sets it."""
+    """Path -> name of the axis that sets it."""
 
     prompt_places: Mapping[str, KeyPath] = attrs.field(factory=dict)
-    """Path that a prompt sets -> key path of the prompt in the document; see `study_prompts`."""
+    """Path that a prompt of the study sets -> key path of the prompt in the document; see `study_prompts`."""
 
     @property
     def name(self) -> str:
@@ -138,7 +142,7 @@ class Combination:
 
 
 def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
-    """Return the axes of `[study]`. Raises `RecipeError` with all their problems."""
+    """Return the axes of `[study]`. Raises `RecipeError` with all problems of the axes."""
     problems: list[Problem] = []
     axes = []
     for name, content in table.axes.items():
@@ -166,7 +170,7 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
 
 
 def _refused_paths(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a message for each path that no axis may set."""
+    """Yield a message for each path in `settings` that no axis may set."""
     paths: dict[str, None] = {}
     for setting in settings.values():
         paths.update(dict.fromkeys(setting))
@@ -178,15 +182,18 @@ def _refused_paths(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _settings(
-    content: Mapping[str, Any], document: Document, values: KeyPath
+    content: Mapping[str, Any], document: Document, place: KeyPath
 ) -> dict[str, dict[str, Any]]:
-    """Return label -> path -> value of an axis; `values` is the key path of its `values`. Raises `ValueError`."""
+    """Return label -> path -> value for the table of an axis.
+
+    `place` is the key path of the axis's `values` in the document. Raises `ValueError` if the table is wrong.
+    """
     path = content.get("path")
     paths: list[Any] = [path]
     if isinstance(path, list) and path:
         paths = path
     if all(isinstance(path, str) for path in paths):
-        settings = _settings_of_paths(paths, content, document, values)
+        settings = _settings_of_paths(paths, content, document, place)
     else:
         settings = _settings_of_labels(content)
 
@@ -199,7 +206,7 @@ def _settings(
 
 
 def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the settings of an axis with one table per label. Raises `ValueError`."""
+    """Return label -> path -> value for an axis with a table per label. Raises `ValueError`."""
     settings = {}
     for label, setting in content.items():
         if not isinstance(setting, Mapping):
@@ -208,6 +215,7 @@ def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]
                 '(`{ "encoder.pooler.use" = "mean" }`); an axis over one path has `path` and `values`'
             )
         settings[label] = dict(leaves(setting))
+
     if not settings:
         raise ValueError(
             "the axis has no labels; give it `path` and `values`, or a table for each label"
@@ -218,8 +226,9 @@ def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]
 def _settings_of_paths(
     paths: Sequence[str], content: Mapping[str, Any], document: Document, place: KeyPath
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of an axis with `path` and `values`. Raises `ValueError`."""
-    for message in unknown_keys([key for key in content if key not in _KEYS], _KEYS):
+    """Return label -> path -> value for an axis with `path` and `values`. Raises `ValueError`."""
+    unknown = [key for key in content if key not in _KEYS]
+    for message in unknown_keys(unknown, _KEYS):
         raise ValueError(message)
 
     values = content.get("values")
@@ -253,14 +262,15 @@ def _settings_of_paths(
 
 
 def _labels(values: Sequence[Any], document: Document, place: KeyPath) -> list[str]:
-    """Return the label of each value of an array. Raises `ValueError`."""
-    return [
-        _label(value, document, (*place, index)) for index, value in enumerate(values)
-    ]
+    """Return the label of each value of an array at `place`. Raises `ValueError`."""
+    labels = []
+    for index, value in enumerate(values):
+        labels.append(_label(value, document, (*place, index)))
+    return labels
 
 
 def _label(value: Any, document: Document, place: KeyPath) -> str:
-    """Return the label of a value: its text in the recipe, or the `use` of a table. Raises `ValueError`."""
+    """Return the label of a value: its text in the recipe, or for a table its `use`. Raises `ValueError`."""
     if isinstance(value, Mapping):
         if not isinstance(value.get("use"), str):
             raise ValueError(  # noqa: TRY004 - a fault of the recipe
@@ -280,7 +290,7 @@ def _label(value: Any, document: Document, place: KeyPath) -> str:
 
 
 def _number_as_written(value: float, document: Document, place: KeyPath) -> str:
-    """Return a number as the recipe writes it, such as `1e-3`, which Python would print as `0.001`."""
+    """Return a number as it stands in the recipe, such as `1e-3`, which Python would print as `0.001`."""
     file, line = document.place(place)
     if file is None or line is None:
         return str(value)
@@ -288,7 +298,7 @@ def _number_as_written(value: float, document: Document, place: KeyPath) -> str:
     try:
         lines = Path(file).read_text("utf-8-sig").splitlines()
     except OSError:
-        # The recipe was given as text, or its file was removed.
+        # The recipe comes from a text instead of a file, or its file was removed.
         return str(value)
 
     for number in _NUMBER.findall("".join(lines[line - 1 : line])):
@@ -312,7 +322,7 @@ def leaves(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def labels_that_are_equal(axes: Sequence[Axis]) -> Iterator[str]:
-    """Yield a remark for each two labels of an axis that set the same values, so their cells are equal."""
+    """Yield a remark for each pair of labels of an axis that set the same values: their cells are equal."""
     for axis in axes:
         for first, second in itertools.combinations(axis.labels, 2):
             if axis.settings[first] == axis.settings[second]:
@@ -325,10 +335,11 @@ def labels_that_are_equal(axes: Sequence[Axis]) -> Iterator[str]:
 def combinations(
     table: StudyTable, axes: Sequence[Axis], document: Document
 ) -> tuple[Combination, ...]:
-    """Return the combinations of labels that form cells, with the labels of the last axis changing fastest.
+    """Return the combinations of labels that form cells. The label of the last axis changes fastest.
 
     Raises:
-        RecipeError: if a key names an unknown axis or label, no cell is left, or there are too many.
+        RecipeError: if a key of `[study]` names an unknown axis or label, if two cells have the same labels,
+            or if there is no cell or too many.
     """
     problems = list(_problems_of_names(table, axes, document))
     if problems:
@@ -345,7 +356,8 @@ def combinations(
             label_of_axis.update(row)
         labels = {axis.name: label_of_axis[axis.name] for axis in axes}
         is_excluded = matches_any(labels, table.exclude)
-        if is_excluded and not matches_any(labels, table.include):
+        is_included = matches_any(labels, table.include)
+        if is_excluded and not is_included:
             continue
 
         cell = _combination(labels, axes)
@@ -367,16 +379,23 @@ def combinations(
 def _zipped_labels(
     table: StudyTable, axes: Sequence[Axis]
 ) -> list[list[dict[str, str]]]:
-    """Return the rows of labels (axis -> label) of each group of `zip`; each other axis is its own group."""
-    group_of: dict[str, tuple[str, ...]] = {axis.name: (axis.name,) for axis in axes}
+    """Return for each group of axes its rows: mappings from each axis of the group to a label.
+
+    The axes that an entry of `zip` names are a group. Each other axis is a group of its own.
+    """
+    labels: dict[str, tuple[str, ...]] = {}
+    group_of: dict[str, tuple[str, ...]] = {}
+    for axis in axes:
+        labels[axis.name] = axis.labels
+        group_of[axis.name] = (axis.name,)
     for group in table.zip:
         group_of |= dict.fromkeys(group, group)
 
-    labels = {axis.name: axis.labels for axis in axes}
     rows_of_groups = []
     for group in dict.fromkeys(group_of.values()):
+        columns = [labels[name] for name in group]
         rows = []
-        for row in zip(*(labels[name] for name in group), strict=True):
+        for row in zip(*columns, strict=True):
             rows.append(dict(zip(group, row, strict=True)))
         rows_of_groups.append(rows)
     return rows_of_groups
@@ -387,7 +406,7 @@ def _combination(labels: Mapping[str, str], axes: Sequence[Axis]) -> Combination
     setters: dict[str, str] = {}
     for axis in axes:
         for path, value in axis.settings[labels[axis.name]].items():
-            # A later axis sets a path of an earlier one again, at its own turn.
+            # If an earlier axis sets the same path, the value of the later axis is set, and at its turn.
             settings.pop(path, None)
             settings[path] = value
             setters[path] = axis.name
@@ -404,14 +423,17 @@ def _require_at_most(count: int, what: str, most: int, document: Document) -> No
 
 
 def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | None:
-    """Return the labels of the baseline on all axes, or None if the study has no baseline."""
+    """Return axis -> label of the baseline; None if the study has no baseline."""
     if table.baseline is None:
         return None
-    return {axis.name: table.baseline.get(axis.name, axis.labels[0]) for axis in axes}
+    labels = {}
+    for axis in axes:
+        labels[axis.name] = table.baseline.get(axis.name, axis.labels[0])
+    return labels
 
 
 def matches(labels: Mapping[str, str], entry: Entry) -> bool:
-    """Whether a cell has, on every axis of `entry`, one of its labels."""
+    """Whether a cell with these labels has one of the entry's labels on each axis of the entry."""
     return all(
         labels.get(axis) in as_tuple(alternatives)
         for axis, alternatives in entry.items()
@@ -419,12 +441,12 @@ def matches(labels: Mapping[str, str], entry: Entry) -> bool:
 
 
 def matches_any(labels: Mapping[str, str], entries: Sequence[Entry]) -> bool:
-    """Whether a cell matches one of the entries."""
+    """Whether a cell with these labels matches one of the entries."""
     return any(matches(labels, entry) for entry in entries)
 
 
 def as_tuple(labels: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return an entry's label or labels as a tuple."""
+    """Return the label or labels of an entry as a tuple."""
     return (labels,) if isinstance(labels, str) else labels
 
 
@@ -460,7 +482,7 @@ def _problems_of_names(
 def _problems_of_zip(
     table: StudyTable, names: Mapping[str, Sequence[str]], document: Document
 ) -> Iterator[Problem]:
-    """Yield the problems of `zip`; `names` are axis -> labels."""
+    """Yield the problems of `zip`; `names` maps each axis to its labels."""
     zipped: set[str] = set()
     repeated: list[str] = []
     for index, group in enumerate(table.zip):
@@ -473,11 +495,13 @@ def _problems_of_zip(
             sizes[name] = len(names[name])
             if name in zipped:
                 repeated.append(name)
+
         zipped |= sizes.keys()
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"`{name}` {size}" for name, size in sizes.items())
             message = f"axes that go together need equally many labels; found {listed}"
             yield document.problem(message, place)
+
     if repeated:
         message = f"the axis `{repeated[0]}` is in two groups; take it out of one"
         yield document.problem(message, ("study", "zip"))
@@ -491,23 +515,28 @@ def unknown_axis(name: str, names: Mapping[str, object]) -> str:
 def unknown_labels(
     entry: Entry, axes: Sequence[Axis], document: Document, path: KeyPath = ()
 ) -> Iterator[Problem]:
-    """Yield a problem for each unknown axis or label in `entry`."""
+    """Yield a problem for each unknown axis or label in `entry`, whose key path is `path`."""
     by_name = {axis.name: axis for axis in axes}
     for name, labels in entry.items():
         place = (*path, name)
         if name not in by_name:
             yield document.problem(unknown_axis(name, by_name), place)
             continue
+
         axis = by_name[name]
         for label in as_tuple(labels):
-            if label not in axis.labels:
-                hint = suggest(label_of(axis, label), axis.labels)
-                message = f"the axis `{name}` has no label `{label}`.{hint}"
-                yield document.problem(message, place)
+            if label in axis.labels:
+                continue
+            hint = suggest(label_of(axis, label), axis.labels)
+            message = f"the axis `{name}` has no label `{label}`.{hint}"
+            yield document.problem(message, place)
 
 
 def label_of(axis: Axis, text: str) -> str:
-    """Return the label that `text` names: `text` itself, or the only label that sets this number."""
+    """Return the label that a user means by `text`.
+
+    If `text` is not a label, but the number of exactly one label, return this label; otherwise return `text`.
+    """
     if text in axis.labels or axis.numbers is None:
         return text
     try:

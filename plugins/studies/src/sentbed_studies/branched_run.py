@@ -1,4 +1,4 @@
-"""Creation of a run that continues from the end of another one, so that cells share their first stages."""
+"""Creates a run that continues from the end of another run, so that cells share their first stages."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def branch(
     The directory is written atomically.
 
     Args:
-        source: Directory of a finished run of the first stages (`RunContext.stages`).
-        directory: Directory to create.
-        recipe: Recipe that begins with these stages.
-        stages: Their number.
-        files: Name -> text of further files to write.
+        source: Directory of a finished run that has trained only the first stages (`RunContext.stages`).
+        directory: Run directory to create.
+        recipe: Recipe of the new run, whose first stages are the stages of the run in `source`.
+        stages: Number of stages that the run in `source` has trained.
+        files: Name -> text of further files to write into `directory`.
 
     Raises:
-        RunError: if `source` has no intact state, or the disk is full.
+        RunError: if `source` has no intact training state of the end of these stages, or if the disk is full.
     """
     context = RunContext(recipe.run.name, source, recipe)
     try:
@@ -58,17 +58,17 @@ def branch(
     facts = {**state.content["facts"], "went_on_from": source.name}
     content = {**state.content, "recipe": text, "facts": facts}
 
-    copied = {CHECKPOINTS}
+    copied_names = {CHECKPOINTS}
     for tracker in content["trackers"].values():
-        copied.update(tracker.get("files", ()))
+        copied_names.update(tracker.get("files", ()))
 
     manifest = {"name": recipe.run.name, "status": "interrupted"}
-    written = {RESOLVED: text, **files, MANIFEST: json.dumps(manifest) + "\n"}
+    written_files = {RESOLVED: text, **files, MANIFEST: json.dumps(manifest) + "\n"}
 
     def fill(target: Path) -> None:
-        # Only entries of the directory are copied: names from a file may lead out of it.
+        # The names come from a file and may contain `..`: only entries of `source` are copied.
         for part in source.iterdir():
-            if part.name not in copied:
+            if part.name not in copied_names:
                 continue
             if part.is_dir():
                 shutil.copytree(part, target / part.name, copy_function=_link)
@@ -76,14 +76,14 @@ def branch(
                 shutil.copy2(part, target / part.name)
 
         write_state(target, state.stage, state.step, content, None)
-        for name, text_of_file in written.items():
+        for name, text_of_file in written_files.items():
             write_atomic(target / name, text_of_file)
 
     write_directory(directory, fill)
 
 
 def _link(source: str, target: str) -> None:
-    """Hard-link a file that is no longer written to, or copy it if the file system has no links."""
+    """Hard-link a file that is no longer written to; copy it if the file system has no hard links."""
     try:
         os.link(source, target)
     except OSError:

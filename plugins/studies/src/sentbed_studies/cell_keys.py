@@ -1,4 +1,4 @@
-"""Keys of cells: hashes of everything that determines their weights and their scores."""
+"""Keys of cells and of their evaluations: hashes of everything that determines the weights and the scores."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ from sentbed.tools import (
 _SETTLED = 2.0
 """Seconds after which another change to a file gets a different modification time on any file system."""
 
-
 Content: TypeAlias = Mapping[str, Any]
-"""JSON data of which a key is the hash."""
+"""Content of a key: the JSON data whose hash is the key."""
 
 
 @attrs.frozen(eq=False)
@@ -42,13 +41,13 @@ class EvaluationKey:
 
     key: str
     entry: Evaluate
-    """Its configuration, with only this time in `at`."""
+    """Configuration of the evaluation. Its `at` has one value, even if the recipe's has both."""
     content: Content = attrs.field(repr=False)
-    """What the key is the hash of: key of the training, configuration, code and versions."""
+    """Data whose hash is the key: key of the training, configuration, code and versions."""
 
     @property
     def at(self) -> Literal["start", "end"]:
-        """`start`: before the first stage; `end`: after the last."""
+        """When the encoder is evaluated: before the first stage (`start`) or after the last stage (`end`)."""
         return self.entry.at[0]
 
 
@@ -57,22 +56,22 @@ class CellKeys:
     """Computes keys of recipes; each file is hashed once."""
 
     plugins: Plugins
-    _files: dict[Path, str] = attrs.field(factory=dict, init=False)
+    _digests: dict[Path, str] = attrs.field(factory=dict, init=False)
     _code: dict[frozenset[type], Mapping[str, str]] = attrs.field(
         factory=dict, init=False
     )
 
     def of(self, recipe: Recipe, *more: Any) -> str:
-        """Return the key of a recipe and further parts (of recipes, or JSON data) as 32 hex digits."""
+        """Return the key of a recipe as 32 hex digits; `more` are further parts of recipes, or JSON data."""
         return key_of(self.content(recipe, *more))
 
     def content(self, recipe: Recipe, *more: Any) -> Content:
-        """Return the data of which the key of a recipe and further parts is the hash.
+        """Return the content of the key that `of` returns for the same arguments.
 
-        It has the recipe with all defaults, the code of core and of every distribution that computes, the
-        versions of libraries, and the digest of every file and directory that the recipe reads. A file that
-        the recipe names counts with its name but without its directory, and a model on a hub with its name
-        and revision.
+        The content has the recipe with all defaults, the code of core and of every distribution whose
+        components compute, the versions of libraries, and the digest of every file and directory that the
+        recipe reads. A file is represented by its name, without its directory, and its digest; a model on a
+        hub by its name and revision.
         """
         parts = decisive(recipe)
         return {
@@ -82,15 +81,18 @@ class CellKeys:
         }
 
     def training(self, recipe: Recipe) -> Content:
-        """Return the content that determines the weights of a cell: its recipe without the evaluations.
+        """Return the content of the key of a cell's training: everything that determines its weights.
 
-        If a tokenizer is trained on the texts of the evaluations, they are a part of it.
+        Evaluations are left out, unless a tokenizer is trained on their texts.
         """
         texts = recipe.evaluate if reads_texts_of_evaluations(recipe) else ()
         return self.content(attrs.evolve(recipe, evaluate=()), *texts)
 
     def evaluations(self, recipe: Recipe, training: str) -> tuple[EvaluationKey, ...]:
-        """Return the evaluations of a cell in the order in which they are run; `training` is its key."""
+        """Return the evaluations of a cell in the order in which they are run.
+
+        `training` is the key of the cell's training.
+        """
         keys = []
         times: tuple[Literal["start", "end"], ...] = ("start", "end")
         for at in times:
@@ -115,7 +117,10 @@ class CellKeys:
         return self._code[distinct]
 
     def _content(self, part: Any, kind: Any = None, read: Sequence[Path] = ()) -> Any:
-        """Return a part of a recipe as JSON data; `kind` is its type, `read` the files of its component."""
+        """Return a part of a recipe as JSON data.
+
+        `kind` is the annotated type of the part; `read` are the files that the part's component reads.
+        """
         if attrs.has(type(part)):
             return self._table(part)
 
@@ -139,6 +144,7 @@ class CellKeys:
             # Missing files are reported by the run.
             with suppress(SentbedError):
                 read.extend(map(Path, part.files()))
+
         cls: Any = type(part)
         kinds = _types_of_fields(cls)
         fields = {}
@@ -154,43 +160,50 @@ class CellKeys:
         return table
 
     def _named(self, location: str, read: Sequence[Path]) -> Any:
-        """Return name and digest of a file or directory, or `location` itself if nothing is there."""
+        """Return the name and digest of the file or directory at `location`; `location` if there is none."""
         try:
             path = locate(location)
         except SentbedError:
-            # To be downloaded, or missing, which the run reports.
+            # The file will be downloaded; or it is missing, which the run reports.
             return location
+
         if path.is_dir() and any(file.is_relative_to(path) for file in read):
-            # The files that are read in it count by themselves.
+            # `_table` has the digests of the files that are read from the directory.
             return "what is read of it"
+
         digest = self._digest(path)
-        # The name may determine how a file is read, and the name of the task.
-        return [path.name, digest] if digest else location
+        if not digest:
+            return location
+        # The name of a file may determine how it is read, and the name of its task.
+        return [path.name, digest]
 
     def _digest(self, path: Path) -> str:
         """Return the SHA-256 of a file or directory; empty if it cannot be read."""
-        if path not in self._files:
+        if path not in self._digests:
             try:
-                self._files[path] = _hash(path)
+                self._digests[path] = _hash(path)
             except OSError:
-                self._files[path] = ""
-        return self._files[path]
+                self._digests[path] = ""
+        return self._digests[path]
 
 
 def key_of(content: Content) -> str:
-    """Return the hash (BLAKE2b) of a content as 32 hex digits."""
+    """Return the key of a content: its hash (BLAKE2b) as 32 hex digits."""
     text = json.dumps(content, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def is_from_files(recipe: Recipe) -> bool:
-    """Whether the untrained weights and the tokenizers of all encoders come from files."""
-    backbones = [encoder.backbone for encoder in recipe.encoders.values()]
-    return all(backbone.traits.from_files for backbone in backbones)
+    """Whether the initial weights and the tokenizers of all encoders come from files."""
+    encoders = recipe.encoders.values()
+    return all(encoder.backbone.traits.from_files for encoder in encoders)
 
 
 def reads_texts_of_evaluations(recipe: Recipe) -> bool:
-    """Whether the tokenizer of an encoder that no stage uses is trained on the texts of its evaluations."""
+    """Whether a tokenizer is trained on the texts of the evaluations.
+
+    That is the case for the tokenizer of an encoder that no stage uses, unless it comes from a file.
+    """
     if is_from_files(recipe):
         return False
     used: set[str] = set()
@@ -200,7 +213,7 @@ def reads_texts_of_evaluations(recipe: Recipe) -> bool:
 
 
 def decisive(recipe: Recipe) -> Recipe:
-    """Return the recipe with all settings reset that cannot affect a score."""
+    """Return the recipe with constant values for all settings that cannot affect a score."""
     run = attrs.evolve(recipe.run, name="any", cache=True)
     tables = {}
     for key, table in recipe.tables.items():
@@ -218,21 +231,21 @@ def _types_of_fields(cls: Any) -> Mapping[str, Any]:
 
 
 def _is_local(value: str, kind: Any) -> bool:
-    """Whether a value of this type names a local file or directory."""
+    """Whether a text whose annotated type is `kind` names a local file or directory."""
     if mentions(kind, FilePath):
         return not value.startswith("hub:")
     if not mentions(kind, ModelId):
         return False
-    # Any other model is a hub id, even if there is a directory of that name.
+    # Without such a prefix, a model is a hub id, even if there is a directory of that name.
     return value.startswith(("pkg:", "data:", ".", "/", "~"))
 
 
 _hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}
-"""Path, and the path, size and times of each file in it -> SHA-256."""
+"""Cache of `_hash`: path, and path, size and times of each file below it -> SHA-256."""
 
 
 def _hash(path: Path) -> str:
-    """Return the SHA-256 of a file or directory, cached as long as nothing in it changes."""
+    """Return the SHA-256 of a file or directory, from the cache unless a file has changed."""
     files = [path]
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())
@@ -265,7 +278,10 @@ def slug(name: str) -> str:
 
 
 def directory_of(cell: str, seed: int, key: str, prompt: str = "") -> Path:
-    """Return the directory of a cell's run, relative to the study's; `prompt` is empty without prompts."""
+    """Return the directory of a cell's run, relative to the directory of the study.
+
+    `prompt` is the label of the run's prompt; empty in a study without prompts.
+    """
     name = slug(cell)
     if prompt:
         name += f"-{prompt_slug(prompt)}"

@@ -21,20 +21,20 @@ class Confirmation:
     """Runs of the chosen cell with fresh seeds."""
 
     runs: int
-    """Number of runs."""
+    """Number of runs with fresh seeds."""
     work: Work | None = None
-    """The runs; None until the chosen cell is known."""
+    """The runs with fresh seeds; None until the chosen cell is known."""
     left: tuple[Task, ...] = ()
     """Runs of `work` that have not finished."""
 
     @property
     def number_left(self) -> int:
-        """Number of runs that have not finished."""
+        """Number of runs with fresh seeds that have not finished."""
         return self.runs if self.work is None else len(self.left)
 
 
 def fresh_seeds_in_words(study: Study) -> str:
-    """Return the number of fresh seeds and of prompts with which the chosen cell is run, as text."""
+    """Return in words how the chosen cell is run, such as `3 fresh seeds under each of 4 prompts`."""
     decide = study.table.decide
     number = 0 if decide is None else decide.confirm
     seeds = count(number, "fresh seed")
@@ -51,9 +51,17 @@ def confirmation_of(
     share: bool,
     is_over: bool,
 ) -> Confirmation | None:
-    """Return the runs with fresh seeds of a study; None if it asks for none, or no cell could be chosen.
+    """Return the runs of a study's chosen cell with fresh seeds.
 
-    `work` is the work of the whole study. The chosen cell is known when all needed runs have ended (`is_over`).
+    Return None if the study asks for no such runs, or if no cell can be chosen.
+
+    Args:
+        study: The study.
+        work: All runs of the study, without those with fresh seeds.
+        directory: The study's directory.
+        keys: Computes the keys of the runs with fresh seeds.
+        share: Whether these runs share stages and forward passes.
+        is_over: Whether all runs of `work` that are needed have ended, so that a cell can be chosen.
 
     Raises:
         RunError: if a finished run in `directory` cannot be read.
@@ -63,19 +71,19 @@ def confirmation_of(
         return None
 
     runs = decide.confirm * max(len(study.prompts), 1)
-    unknown = Confirmation(runs)
-    # With a sampler, `study.json` says whether all cells have been chosen.
-    may_be_known = is_over or study.table.sampler is not None
-    if not (may_be_known and has_same_runs(directory, study, work)):
-        return unknown
+    of_unknown_cell = Confirmation(runs)
+    # With a sampler, runs of cells that it will never choose are still waiting; `data.sampled` decides below.
+    may_be_over = is_over or study.table.sampler is not None
+    if not may_be_over or not has_same_runs(directory, study, work):
+        return of_unknown_cell
 
     data = attrs.evolve(read_data(directory), decide=decide)
     if data.sampled is not None and len(data.sampled.names) < data.sampled.cells:
-        return unknown
+        return of_unknown_cell
 
     chosen = choose(data)
     if chosen is None or not chosen.complete:
-        return unknown
+        return of_unknown_cell
 
     if not chosen.cell:
         return None
@@ -88,14 +96,17 @@ def confirmation_of(
 def _with_fresh_seeds(
     study: Study, decide: Decide, name: str, keys: CellKeys, share: bool
 ) -> Work:
-    """Return the runs of the cell `name` with the seeds that follow the study's largest seed."""
-    under_prompts = {cell.prompt: cell for cell in study.cells if cell.name == name}
+    """Return the runs of the cell `name`, under each prompt, with the seeds after the study's largest seed."""
+    cell_of_prompt = {}
+    for cell in study.cells:
+        if cell.name == name:
+            cell_of_prompt[cell.prompt] = cell
+
     first = max(study.seeds) + 1
-    cells = []
-    for chosen in under_prompts.values():
+    fresh_cells = []
+    for cell in cell_of_prompt.values():
         for seed in range(first, first + decide.confirm):
-            recipe = attrs.evolve(
-                chosen.recipe, run=attrs.evolve(chosen.recipe.run, seed=seed)
-            )
-            cells.append(attrs.evolve(chosen, seed=seed, recipe=recipe))
-    return plan_work(cells, keys, share)
+            run = attrs.evolve(cell.recipe.run, seed=seed)
+            recipe = attrs.evolve(cell.recipe, run=run)
+            fresh_cells.append(attrs.evolve(cell, seed=seed, recipe=recipe))
+    return plan_work(fresh_cells, keys, share)

@@ -1,7 +1,8 @@
-"""Checks before a study runs whether its evaluators can give the scores that decide between its cells.
+"""Checks, before a study is run, whether its evaluators can give scores that decide between its cells.
 
-The traits of an evaluator say whether it scores on development or test data; if they do not, only the protocol
-of each score says so, after the run. What cannot work is an error; what may work is not.
+Cells are compared by scores on development data, or on test data if `[study.decide]` allows it. The traits of
+an evaluator may say that it scores on development data. If they do not, its data may be unknown until the
+protocols of its scores are read after the run. A study is refused only if its scores certainly cannot decide.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ _DEVELOPMENT: tuple[dict[str, Any], ...] = (
     {"task": "STSB-dev"},
     {"part": "train"},
 )
-"""Settings that make an evaluator score on development data, if it has these fields."""
+"""Settings with which an evaluator may score on development data, if it has these fields."""
 
 
 def cannot_decide(
     table: StudyTable, evaluators: Sequence[Evaluator], document: Document
 ) -> Iterator[Problem]:
-    """Yield a problem for each reason why no score of `evaluators` could decide.
+    """Yield a problem for each reason why no score of `evaluators` can decide between the cells.
 
-    `evaluators` are those that all cells run after their last stage.
+    `evaluators` are the evaluators that the cells run after their last stage.
     """
     decide = table.decides_by
     place = ("study", table.decides_for or "decide")
@@ -44,9 +45,7 @@ def cannot_decide(
         return
 
     if decide.evaluator:
-        evaluators = [
-            evaluator for evaluator in evaluators if evaluator.name == decide.evaluator
-        ]
+        evaluators = [each for each in evaluators if each.name == decide.evaluator]
     unknown = list(_unknown_tasks(decide, evaluators))
     for message in unknown:
         yield document.problem(message, (*place, "tasks"))
@@ -55,16 +54,18 @@ def cannot_decide(
         return
 
     if not evaluators:
-        yield document.problem(
-            "no cell is evaluated after its last stage; add an `[[evaluate]]`", place
-        )
+        message = "no cell is evaluated after its last stage; add an `[[evaluate]]`"
+        yield document.problem(message, place)
         return
 
-    # An average may contain any task.
-    tasks = () if AVERAGE in decide.tasks else decide.tasks
+    tasks = decide.tasks
+    if AVERAGE in tasks:
+        # An average may contain any task.
+        tasks = ()
     data = set()
     for evaluator in evaluators:
-        data |= {_data(part) for part in _parts(evaluator, tasks)}
+        for part in _parts(evaluator, tasks):
+            data.add(_data(part))
 
     if data == {"test"} and not decide.test_data:
         yield document.problem(_only_test_data(evaluators), place)
@@ -74,7 +75,10 @@ def cannot_decide(
 
 
 def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[str]:
-    """Yield a message for each deciding task that no evaluator has, if the tasks of all are known."""
+    """Yield a message for each deciding task that no evaluator has.
+
+    Yield none if the tasks of an evaluator are unknown.
+    """
     pairs = []
     for evaluator in evaluators:
         tasks = _tasks(evaluator)
@@ -82,6 +86,7 @@ def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[
             return
         for task in tasks:
             pairs.append((evaluator, task))
+
     names = list(dict.fromkeys(task for _, task in pairs))
     for deciding_task in decide.tasks:
         if deciding_task == AVERAGE:
@@ -92,10 +97,9 @@ def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[
 
 
 def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
-    """Return the names of an evaluator's tasks, from its fields; empty if these do not say them.
+    """Return the names of an evaluator's tasks from its fields; empty if the fields do not have them.
 
-    An evaluator of a single file has the task of its field `task`; without it, the task has the name of the
-    file.
+    An evaluator of a single file has one task, whose name is the field `task` or else the name of the file.
     """
     fields = _fields(evaluator)
     if {"task", "path"} <= fields.keys():
@@ -104,17 +108,18 @@ def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
             return (task,)
         if not isinstance(path, str):
             return ()
-        # Both: the name of a directory may contain a dot, which begins no suffix.
+        # The path may be a directory with a dot in its name: the task may have either name.
         return tuple(dict.fromkeys((Path(path).stem, Path(path).name)))
+
     tasks = fields.get("tasks")
     return tasks if isinstance(tasks, tuple) else ()
 
 
 def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
-    """Whether a task of an evaluator can have scores named `scored_task`.
+    """Whether the scores of an evaluator's task `task` can have the task name `scored_task`.
 
-    If the evaluator's data is unknown, a task may have several scores, such as one per language; their names
-    then begin with the task's name.
+    A task of unknown data may have several scores, such as one per language. The names of these scores begin
+    with the name of the task.
     """
     if scored_task == task:
         return True
@@ -124,7 +129,10 @@ def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
 
 
 def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
-    """Return an evaluator for each deciding task of `evaluator`, with only this task."""
+    """Return an evaluator for each deciding task of `evaluator`: a copy that has only this task.
+
+    If `deciding` is empty, all tasks decide.
+    """
     tasks = _tasks(evaluator)
     if not tasks:
         return [evaluator]
@@ -133,20 +141,19 @@ def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
         is_left_out = deciding and not set(tasks) & set(deciding)
         return [] if is_left_out else [evaluator]
 
-    if deciding:
-        kept = []
-        for task in tasks:
-            if any(_gives(evaluator, task, name) for name in deciding):
-                kept.append(task)
-        tasks = tuple(kept)
-    return [_with(evaluator, {"tasks": (task,)}) for task in tasks]
+    parts = []
+    for task in tasks:
+        decides = any(_gives(evaluator, task, name) for name in deciding)
+        if decides or not deciding:
+            parts.append(_with(evaluator, {"tasks": (task,)}))
+    return parts
 
 
 def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
     """Return on which data an evaluator scores.
 
-    It is test data if other settings would make it development data; without such settings, only the protocol
-    of the scores will say it.
+    An evaluator that would score on development data with another setting scores on test data now. The data of
+    other evaluators is unknown.
     """
     if evaluator.traits.development:
         return "development"
@@ -154,7 +161,7 @@ def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
 
 
 def _remedy(evaluator: Evaluator) -> dict[str, Any]:
-    """Return a setting with which an evaluator would score on development data; empty if none is known."""
+    """Return a setting with which an evaluator would score on development data; empty if there is none."""
     fields = _fields(evaluator)
     for setting in _DEVELOPMENT:
         if not setting.keys() <= fields.keys():
@@ -165,16 +172,18 @@ def _remedy(evaluator: Evaluator) -> dict[str, Any]:
 
 
 def _with(evaluator: Any, setting: Mapping[str, Any]) -> Evaluator:
+    """Return a copy of an evaluator with other values of some fields."""
     changed: Evaluator = attrs.evolve(evaluator, **setting)
     return changed
 
 
 def _fields(evaluator: Any) -> dict[str, Any]:
+    """Return field -> value of an evaluator."""
     return attrs.asdict(evaluator, recurse=False)
 
 
 def _only_test_data(evaluators: Iterable[Evaluator]) -> str:
-    """Return the message for evaluators that all score on test data, with settings that would change it."""
+    """Return the message for evaluators that all score on test data, with settings that would change this."""
     remedies: dict[str, str] = {}
     for evaluator in evaluators:
         for name, value in _remedy(evaluator).items():

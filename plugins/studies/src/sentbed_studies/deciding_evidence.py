@@ -1,14 +1,17 @@
-"""Deciding scores of a study's cells under their first seeds, and the variance that is due to the items."""
+"""Scores by which cells are compared while a study runs, and the variance of their differences due to the items.
+
+Which scores decide is set in `[study.decide]`. The score of a cell under a seed is averaged over the prompts.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError
@@ -33,7 +36,10 @@ if TYPE_CHECKING:
     from sentbed_studies.sequential_test import Floats
 
 ScoresOfRun: TypeAlias = tuple[Score, ...]
-"""Deciding scores of one run."""
+"""Deciding scores of one run; empty if the run has not finished."""
+
+ScoresOfCell: TypeAlias = Mapping[tuple[int, str], ScoresOfRun]
+"""(Seed, prompt) of each run of a cell -> its deciding scores."""
 
 ScoredTasks: TypeAlias = tuple[tuple[str, str, str], ...]
 """Evaluator, protocol id and task of each score of a run."""
@@ -41,12 +47,12 @@ ScoredTasks: TypeAlias = tuple[tuple[str, str, str], ...]
 
 @attrs.frozen
 class Evidence:
-    """Scores of the cells that can be compared."""
+    """Deciding scores of the cells that can be compared."""
 
     values: Mapping[str, tuple[float, ...]]
     """Cell -> deciding score under each seed, averaged over the prompts; higher is better."""
     items: ItemVariances | None
-    """None if the scores have no items."""
+    """Computes the variances that are due to the items; None if the scores have no items."""
     left: Mapping[str, str]
     """Cell that cannot be compared -> reason."""
     prompts: Mapping[str, tuple[float, ...]] | None = None
@@ -75,20 +81,28 @@ class DecidingEvidence:
     tasks: Sequence[Task]
     prompts_are_sample: bool = True
     """Whether the prompts, if there are some, are a sample; see `PromptFactor`."""
+    _task_of_run: Mapping[tuple[str, str, int], Task] = attrs.field(init=False)
+    """`Cell.identity` -> the task of that run."""
+    _prompts: tuple[str, ...] = attrs.field(init=False)
+    """Labels of the study's prompts; a single empty label in a study without prompts."""
     _scores: dict[Path, ScoresOfRun] = attrs.field(factory=dict, init=False)
     _components: ComponentStore = attrs.field(
         factory=lambda: ComponentStore(RESAMPLES), init=False
     )
 
+    @_task_of_run.default
+    def _by_identity(self) -> Mapping[tuple[str, str, int], Task]:
+        return {task.cell.identity: task for task in self.tasks}
+
+    @_prompts.default
+    def _distinct_prompts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(task.cell.prompt for task in self.tasks))
+
     def of(self, cells: Sequence[str], seeds: Sequence[int]) -> Evidence:
         """Return the scores of `cells` under `seeds`. Raises `RunError` if a run cannot be read."""
-        prompts = tuple(dict.fromkeys(task.cell.prompt for task in self.tasks))
-        tasks = {task.cell.identity: task for task in self.tasks}
-        scores: dict[str, dict[tuple[int, str], ScoresOfRun]] = {c: {} for c in cells}
-        for cell, seed, prompt in product(cells, seeds, prompts):
-            task = tasks[cell, prompt, seed]
-            scores[cell][seed, prompt] = self._deciding(task)
-
+        scores = {}
+        for cell in cells:
+            scores[cell] = self._scores_of_cell(cell, seeds)
         usual_tasks = _usual_tasks(scores.values())
 
         values: dict[str, tuple[float, ...]] = {}
@@ -96,24 +110,18 @@ class DecidingEvidence:
         means: dict[str, list[MeanScore | PromptScores]] = {}
         left: dict[str, str] = {}
         has_items = True
-        for cell, of_runs in scores.items():
-            reason = self._why_left(of_runs, usual_tasks)
+        for cell, of_cell in scores.items():
+            reason = self._why_left(of_cell, usual_tasks)
             if reason:
                 left[cell] = reason
                 continue
-            of_seeds: dict[int, list[float]] = {seed: [] for seed in seeds}
-            of_prompts: dict[str, list[float]] = {prompt: [] for prompt in prompts}
-            for (seed, prompt), of_run in of_runs.items():
-                number = mean_of(of_run) or 0.0
-                of_seeds[seed].append(number)
-                of_prompts[prompt].append(number)
-                has_items &= all(score.items is not None for score in of_run)
-            values[cell] = tuple(map(_mean, of_seeds.values()))
-            under_prompts[cell] = tuple(map(_mean, of_prompts.values()))
-            means[cell] = [self._mean_score(of_runs, seed, prompts) for seed in seeds]
+            values[cell] = _means(of_cell, over="prompts")
+            under_prompts[cell] = _means(of_cell, over="seeds")
+            means[cell] = self._mean_scores(of_cell, seeds)
+            has_items = has_items and _have_items(of_cell)
 
-        is_source = len(prompts) > 1 and self.prompts_are_sample
-        scores_of_prompts = under_prompts if is_source else None
+        is_source_of_variance = len(self._prompts) > 1 and self.prompts_are_sample
+        scores_of_prompts = under_prompts if is_source_of_variance else None
         if not has_items:
             return Evidence(values, None, left, scores_of_prompts)
 
@@ -129,34 +137,42 @@ class DecidingEvidence:
         items = partial(item_variances, means, self._components)
         return Evidence(values, items, left, scores_of_prompts)
 
-    def _why_left(
-        self,
-        of_runs: Mapping[tuple[int, str], ScoresOfRun],
-        usual_tasks: ScoredTasks | None,
-    ) -> str:
+    def _scores_of_cell(self, cell: str, seeds: Sequence[int]) -> ScoresOfCell:
+        """Return the deciding scores of a cell's runs, by seed and then by prompt."""
+        scores = {}
+        for seed in seeds:
+            for prompt in self._prompts:
+                task = self._task_of_run[cell, prompt, seed]
+                scores[seed, prompt] = self._deciding(task)
+        return scores
+
+    def _why_left(self, of_cell: ScoresOfCell, usual_tasks: ScoredTasks | None) -> str:
         """Return why a cell with these deciding scores cannot be compared; empty if it can."""
-        for (seed, prompt), scores in of_runs.items():
+        for (seed, prompt), scores in of_cell.items():
             reason = why_undecided(seed, scores, self.decide, prompt)
             if reason:
                 return reason
-        if any(_tasks(scores) != usual_tasks for scores in of_runs.values()):
+        if any(_tasks(scores) != usual_tasks for scores in of_cell.values()):
             return "its scores are of other tasks or protocols than those of the other cells"
         return ""
 
-    def _mean_score(
-        self,
-        of_runs: Mapping[tuple[int, str], ScoresOfRun],
-        seed: int,
-        prompts: Sequence[str],
-    ) -> MeanScore | PromptScores:
-        """Return the deciding score of one seed, with its items."""
-        scores = {prompt: MeanScore(of_runs[seed, prompt]) for prompt in prompts}
-        if len(prompts) == 1:
-            return scores[prompts[0]]
-        return PromptScores(scores, self.prompts_are_sample)
+    def _mean_scores(
+        self, of_cell: ScoresOfCell, seeds: Sequence[int]
+    ) -> list[MeanScore | PromptScores]:
+        """Return the deciding score of a cell under each seed, with its items."""
+        means: list[MeanScore | PromptScores] = []
+        for seed in seeds:
+            scores = {}
+            for prompt in self._prompts:
+                scores[prompt] = MeanScore(of_cell[seed, prompt])
+            if len(scores) == 1:
+                means += scores.values()
+            else:
+                means.append(PromptScores(scores, self.prompts_are_sample))
+        return means
 
     def tasks_of(self, task: Task) -> str:
-        """Return the tasks of a finished run, each with whether it is on development or test data, as text."""
+        """Return the tasks of a finished run as text, each with the kind of its data: development or test."""
         tasks: dict[str, None] = {}
         for score in read_task(task, self.directory).scores:
             if score.axis != "cost":
@@ -165,7 +181,7 @@ class DecidingEvidence:
         return ", ".join(tasks) or "no task"
 
     def _deciding(self, task: Task) -> ScoresOfRun:
-        """Return the deciding scores of a run; none if it has not finished."""
+        """Return the deciding scores of a run; empty if the run has not finished."""
         if task.directory not in self._scores:
             if not task.is_done(self.directory):
                 return ()
@@ -174,8 +190,25 @@ class DecidingEvidence:
         return self._scores[task.directory]
 
 
-def _mean(numbers: Sequence[float]) -> float:
-    return sum(numbers) / len(numbers)
+def _means(
+    of_cell: ScoresOfCell, over: Literal["seeds", "prompts"]
+) -> tuple[float, ...]:
+    """Return the mean deciding scores of a cell over the prompts, for each seed; or over the seeds."""
+    numbers: dict[int | str, list[float]] = {}
+    for (seed, prompt), scores in of_cell.items():
+        group = seed if over == "prompts" else prompt
+        numbers.setdefault(group, []).append(mean_of(scores) or 0.0)
+
+    means = []
+    for of_group in numbers.values():
+        means.append(sum(of_group) / len(of_group))
+    return tuple(means)
+
+
+def _have_items(of_cell: ScoresOfCell) -> bool:
+    """Whether all deciding scores of a cell have items."""
+    scores = itertools.chain.from_iterable(of_cell.values())
+    return all(score.items is not None for score in scores)
 
 
 def _tasks(scores: ScoresOfRun) -> ScoredTasks:
@@ -183,19 +216,19 @@ def _tasks(scores: ScoresOfRun) -> ScoredTasks:
     return tuple((score.evaluator, score.protocol_id, score.task) for score in scores)
 
 
-def _usual_tasks(
-    scores_of_cells: Iterable[Mapping[tuple[int, str], ScoresOfRun]],
-) -> ScoredTasks | None:
-    """Return the tasks that most runs with deciding scores have; None if there is no such run."""
+def _usual_tasks(scores_of_cells: Iterable[ScoresOfCell]) -> ScoredTasks | None:
+    """Return the scored tasks that most runs have in common; None if no run has a deciding score."""
     tasks_of_runs: Counter[ScoredTasks] = Counter()
-    for of_runs in scores_of_cells:
-        tasks_of_runs.update(_tasks(scores) for scores in of_runs.values() if scores)
+    for of_cell in scores_of_cells:
+        for scores in of_cell.values():
+            if scores:
+                tasks_of_runs[_tasks(scores)] += 1
     most_common = tasks_of_runs.most_common(1)
     return most_common[0][0] if most_common else None
 
 
 def missing_tasks(scores: Sequence[Score], decide: Decide) -> list[str]:
-    """Return the deciding tasks of which a run has no score."""
+    """Return the tasks of `[study.decide]` without a score in `scores`."""
     scored = {score.task for score in scores}
     return [task for task in decide.tasks if task not in scored]
 
@@ -203,8 +236,14 @@ def missing_tasks(scores: Sequence[Score], decide: Decide) -> list[str]:
 def why_undecided(
     seed: int, scores: Sequence[Score], decide: Decide, prompt: str = ""
 ) -> str:
-    """Return why the deciding scores of one run cannot be compared; empty if they can."""
-    run = f"seed {seed} and prompt {prompt}" if prompt else f"seed {seed}"
+    """Return why the deciding scores of one run cannot be compared; empty if they can.
+
+    Raises:
+        RunError: if the scores have no common mean.
+    """
+    run = f"seed {seed}"
+    if prompt:
+        run += f" and prompt {prompt}"
     if not scores:
         return f"it has no score that decides under {run}"
 
@@ -212,8 +251,7 @@ def why_undecided(
     if missing:
         return f"it has no score of {missing[0]} under {run}"
 
-    # Raises if the scores have no mean.
-    mean_of(scores)
+    mean_of(scores)  # raises if the scores have no common mean
     if not all(math.isfinite(score.value) for score in scores):
         return f"a score under {run} is not finite"
 
@@ -229,18 +267,20 @@ def item_variances(
     components: ComponentStore,
     cells: Sequence[str],
 ) -> tuple[Floats, Floats]:
-    """Return variance over the items and its degrees of freedom of each pair's difference, `(cells, cells)`.
+    """Return the variance of each pair's difference that is due to the items, and its degrees of freedom.
 
-    They are computed as in the tables: an item that several tasks have counts once, and the interaction of seeds
-    and items is a part of the variance over seeds.
+    Both arrays are `(cells, cells)`. `scores` maps each cell to its score under each seed. As in the tables of
+    the report, an item that several tasks have in common counts once, and the interaction of seeds and items
+    is a part of the variance over seeds.
     """
     import numpy as np
 
     variances = np.zeros((len(cells), len(cells)))
     degrees = np.full_like(variances, np.inf)
-    of_seeds = {cell: dict(enumerate(scores[cell])) for cell in cells}
-    for (row, first), (column, second) in combinations(enumerate(cells), 2):
-        judged = compared(of_seeds[first], of_seeds[second], components)
+    for (row, first), (column, second) in itertools.combinations(enumerate(cells), 2):
+        scores_of_first = dict(enumerate(scores[first]))
+        scores_of_second = dict(enumerate(scores[second]))
+        judged = compared(scores_of_first, scores_of_second, components)
         if judged.item_variance is not None:
             variances[row, column] = variances[column, row] = judged.item_variance
             degrees[row, column] = degrees[column, row] = judged.item_degrees

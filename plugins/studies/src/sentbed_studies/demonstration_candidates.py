@@ -1,4 +1,4 @@
-"""Candidates of a demonstration search."""
+"""Candidates of a demonstration search: reads them from a file, as prompts with demonstrations."""
 
 from __future__ import annotations
 
@@ -29,53 +29,58 @@ PUBLISHED = KnownData(
     source="https://github.com/kongds/scaling_sentemb",
     licence="not stated; 99 sentences of STS-B, 201 of a dictionary",
 )
-"""The authors' candidates: `icl_examples.txt` of their code, with one template and demonstration per line.
+"""Candidates of PromptEOL's authors: the file `icl_examples.txt` of their code.
 
-They are those of the paper's table 5, in its order, except that the last one has another definition of its
-word, headlines have no full stop at their end, and a word of one sentence differs.
+Each line is a template with a demonstration. They are the candidates of the paper's table 5 in the same order,
+with three differences: the last word has another definition, headlines do not end with a full stop, and one
+sentence has another word.
 """
 
 QUOTES = "\"'“”‘’«»`*"
-"""Characters that models put around a word, and that are not part of it."""
+"""Characters that language models put around a word."""
 
 
 def candidate_prompts(
     file: str, prompts: Sequence[Prompt], pooler: Pooler
 ) -> list[tuple[Prompt, ...]]:
-    """Return all of an encoder's prompts for each candidate of a file, with the candidate's demonstrations.
+    """Return the prompts of an encoder for each candidate in a file.
+
+    Every prompt of the encoder gets the demonstrations of the candidate.
 
     Raises:
-        SentbedError, DataError: as `read_candidates`; also if the file has whole templates and the encoder
+        SentbedError: if neither the first prompt nor `pooler` has a template.
+        DataError: if a line of the file is invalid, or if the file has whole templates although the encoder
             has several prompts.
     """
     first, *others = prompts
     candidates = []
     for prompt in read_candidates(file, first, pooler):
-        if others and prompt.demonstration is None:
+        demonstration = prompt.demonstration
+        if others and demonstration is None:
             raise DataError(
                 f"the file has whole templates, and the encoder has {len(prompts)} prompts; give sentences "
                 "and words (`.tsv`), which go into each of them",
                 locate(file),
             )
-        more = [
-            attrs.evolve(other, demonstration=prompt.demonstration) for other in others
-        ]
-        candidates.append((prompt, *more))
+        of_candidate = [prompt]
+        for other in others:
+            of_candidate.append(attrs.evolve(other, demonstration=demonstration))
+        candidates.append(tuple(of_candidate))
     return candidates
 
 
 def as_field(prompts: tuple[Prompt, ...]) -> Prompt | tuple[Prompt, ...]:
-    """Return prompts as the value of an encoder's `prompt`: a single one without a tuple."""
+    """Return prompts as an encoder's field `prompt` takes them: a single prompt alone, several as a tuple."""
     return prompts if len(prompts) > 1 else prompts[0]
 
 
 def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
-    """Return the candidates of a search: `prompt` with the demonstrations of each line of a file.
+    """Return the candidates of a search: for each line of a file, `prompt` with the line's demonstrations.
 
-    A `.tsv` file has the columns `sentence` and `word`, repeated if a candidate has several demonstrations.
-    Each line of a `.jsonl` file has a `sentence` and a language model's `answer`, from which `word_of` takes
-    the word. Each line of any other file is a whole template that contains its demonstrations, quoted as in
-    shell scripts.
+    A `.tsv` file has the columns `sentence` and `word`; they are repeated if a candidate has several
+    demonstrations. Each line of a `.jsonl` file has a `sentence` and a language model's `answer`, from which
+    `word_of` takes the word. Each line of any other file is a whole template that contains its
+    demonstrations, quoted as in shell scripts.
 
     Raises:
         SentbedError: if neither `prompt` nor `pooler` has a template.
@@ -109,12 +114,11 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
                 template = parse_template(line)
                 demonstrations = demonstrations_in(base, template)
                 if not demonstrations:
-                    # Not the encoder's template with demonstrations, but one of its own.
+                    # The line is another template than the encoder's: it is a candidate as a whole.
                     whole = attrs.evolve(bare, template=str(template), file=None)
                     candidates.append(whole)
                     continue
-            # Raises if the template cannot take them.
-            base.after(*demonstrations)
+            base.after(*demonstrations)  # raises if the template cannot take them
         except SentbedError as error:
             raise DataError(str(error), path, number) from error
         field = demonstrations if len(demonstrations) > 1 else demonstrations[0]
@@ -126,12 +130,12 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
 
 
 def word_of(answer: str) -> str:
-    """Return the word of a language model's answer, as in the published demonstrations.
+    """Return the word of a language model's answer, in the form of the published demonstrations.
 
-    That is the answer without quotation marks around it and a full stop at its end, with a capital letter.
+    Quotation marks around the answer and a full stop at its end are removed; the word is capitalised.
 
     Raises:
-        SentbedError: if it is not one word.
+        SentbedError: if the answer is not a single word.
     """
     word = answer.strip().strip(QUOTES).removesuffix(".").strip(QUOTES)
     if len(word.split()) != 1:
@@ -142,7 +146,11 @@ def word_of(answer: str) -> str:
 
 
 def _pairs_per_row(header: Sequence[str], path: Path) -> int:
-    """Return the number of demonstrations per row. Raises `DataError` if the header differs."""
+    """Return the number of demonstrations per row of a `.tsv` file whose first line is `header`.
+
+    Raises:
+        DataError: if the header is not `sentence` and `word`, once or several times.
+    """
     columns = "".join(header).split("\t")
     count = len(columns) // 2
     if not count or columns != ["sentence", "word"] * count:
@@ -155,12 +163,14 @@ def _pairs_per_row(header: Sequence[str], path: Path) -> int:
 
 
 def _demonstration_of_answer(line: str) -> tuple[Demonstration, ...]:
+    """Return the demonstration of a line of a `.jsonl` file. Raises `SentbedError` if the line is invalid."""
     try:
         table = strict_json(line)
     except (ValueError, RecursionError) as error:
         raise SentbedError(
             f"found {line!r:.80}, expected an object in JSON: {error}"
         ) from error
+
     if isinstance(table, dict):
         sentence, answer = table.get("sentence"), table.get("answer")
         if isinstance(sentence, str) and sentence and isinstance(answer, str):
@@ -171,6 +181,7 @@ def _demonstration_of_answer(line: str) -> tuple[Demonstration, ...]:
 
 
 def _demonstrations_of_row(line: str, count: int) -> tuple[Demonstration, ...]:
+    """Return the `count` demonstrations of a row of a `.tsv` file. Raises `SentbedError` if it is invalid."""
     fields = line.split("\t")
     if len(fields) != 2 * count or not all(fields):
         expected = "a sentence, a tab and a word"
@@ -181,18 +192,19 @@ def _demonstrations_of_row(line: str, count: int) -> tuple[Demonstration, ...]:
 
 
 def demonstrations_in(base: Template, whole: Template) -> tuple[Demonstration, ...]:
-    """Return the demonstrations for which `base.after` returns `whole`; empty if there are none."""
+    """Return the demonstrations for which `base.after` returns `whole`; empty if `whole` is another template."""
     if not base.takes_demonstrations:
         return ()
 
-    # `base.after` writes each demonstration before the sentence as PREFIX TEXT SUFFIX WORD".
+    # `base.after` puts each demonstration before the sentence as PREFIX TEXT SUFFIX WORD". with a full stop,
+    # so this stands between a demonstration and the next one, or the sentence:
     separator = f'".{base.prefix}'
     text_of_all = whole.prefix.removeprefix(base.prefix).removesuffix(separator)
-    # The separator may also be part of a single sentence.
-    for parts in (text_of_all.split(separator), [text_of_all]):
+    # If splitting does not give `whole` back, the separator may be part of a single demonstration's text.
+    for texts in (text_of_all.split(separator), [text_of_all]):
         demonstrations = []
-        for part in parts:
-            text, _, word = part.rpartition(base.suffix)
+        for text_and_word in texts:
+            text, _, word = text_and_word.rpartition(base.suffix)
             demonstrations.append(Demonstration(text, word))
         if base.after(*demonstrations) == whole:
             return tuple(demonstrations)

@@ -1,4 +1,4 @@
-"""Search for a prompt's demonstration: score each candidate on development data and keep the best prompt.
+"""Search for the best demonstration of a prompt: each candidate is scored on development data.
 
 This is the in-context learning of PromptEOL (Jiang et al., 2023, section 3.2 and figure 3).
 """
@@ -8,18 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import attrs
 from sentbed import Encoder, __version__
-from sentbed.errors import DataError, RecipeError, RunError, reason_of
-from sentbed.helpers import cannot_write, read_file, returned, write_atomic
-from sentbed.protocols import Evaluation, Preparation, Score
+from sentbed.errors import RecipeError, RunError
+from sentbed.helpers import returned, write_atomic
+from sentbed.protocols import Evaluation, Evaluator, Preparation
 from sentbed.tools import (
     RESOLVED,
     EncoderRecipe,
@@ -32,11 +30,9 @@ from sentbed.tools import (
     new_directory,
     plain,
     resolved_toml,
-    score_record,
     unstructure,
 )
 from sentbed_jobs.pool_loop import Say
-from sentbed_report.report_json import read_score
 from sentbed_report.run_page.demonstration_search_section import verdict
 from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.write_report import write_report
@@ -44,14 +40,8 @@ from sentbed_workbench.vector_cache import VectorCache
 
 from sentbed_studies.cell_keys import decisive
 from sentbed_studies.demonstration_candidates import as_field, candidate_prompts
+from sentbed_studies.demonstration_journal import JOURNAL, Journal
 from sentbed_studies.demonstration_search_config import Search
-
-JOURNAL = "search.jsonl"
-SCHEMA = 1
-LARGEST = 1 << 28
-"""Maximum size of a journal in bytes."""
-_BEGINNING = b'{"schema": '
-"""First bytes of every journal; a journal without a complete line is recognised by them."""
 
 
 @attrs.frozen(eq=False)
@@ -60,12 +50,13 @@ class SearchResult:
 
     directory: Path
     report: Path
-    """Path of `search.html`, next to `search.json`, `search.md` and the winner's recipe, `resolved.toml`."""
+    """Path of `search.html`. Next to it are `search.json`, `search.md`, and `resolved.toml`: the recipe with
+    the best prompt."""
     winner: Prompt | tuple[Prompt, ...]
     """The encoder's `prompt` with the best demonstration."""
     ranking: Ranking
     taken_over: int
-    """Number of prompts that an earlier call had scored, including the one without a demonstration."""
+    """Number of prompts that an earlier call had scored; the prompt without a demonstration counts, too."""
 
 
 def search(
@@ -76,13 +67,21 @@ def search(
 ) -> SearchResult:
     """Score the prompt without a demonstration and with each candidate; write the ranking and the best recipe.
 
-    `out` is by default `runs/NAME-search`. Every score is written to disk before the next candidate is
-    scored, and the same call continues where an earlier one stopped. `say` gets the lines of progress.
+    Every score is written to disk before the next candidate is scored, so that the same call continues where
+    an earlier call stopped.
+
+    Args:
+        recipe: Recipe with `[search]`.
+        out: Directory of the search, by default `runs/NAME-search`.
+        plugins: By default the installed ones.
+        say: Gets the lines of progress.
 
     Raises:
         RecipeError: if the recipe has no `[search]`.
-        RunError: if `out` has other files or another search, or no candidate has a score.
-        DataError, ModelError, RuntimeUnavailableError: if parts of the recipe cannot be used.
+        RunError: if `out` has other files or another search, or if no candidate has a score.
+        DataError: if the candidates or the data of the evaluator cannot be read.
+        ModelError: if the encoder's weights cannot be read.
+        RuntimeUnavailableError: if the recipe's runtime is not available on this machine.
     """
     config = recipe.table(Search)
     if config is None:
@@ -96,49 +95,24 @@ def search(
 
     name = config.encoder or recipe.main_encoder
     prompts = _prompts(recipe.encoders[name], config)
-    store = VectorCache(say=say) if recipe.run.cache else None
-    prepared = returned(
-        config.evaluator.prepare(), Preparation, config.evaluator, "prepare"
-    )
+    # The data is prepared before the model is loaded, which takes longer.
+    evaluate = _PromptEvaluator.prepare(recipe, name, config.evaluator, plugins, say)
     encoder = build_encoder(recipe, name)
-    journal = _Journal.open(directory / JOURNAL, _digests(recipe, plugins, encoder))
+    journal = Journal.open(directory / JOURNAL, _digests(recipe, plugins, encoder))
     taken_over = len(prompts.keys() & journal.lines.keys())
     if taken_over:
         say(f"taken over from {journal.path}: {taken_over} of {len(prompts)}")
 
-    place = "the start"
-    try:
-        for index, (template, prompt) in enumerate(prompts.items()):
-            if template in journal.lines:
-                continue
-            sentence, word = _sentence_and_word(prompt[0], index)
-            place = f"{index} of {len(prompts) - 1}: {sentence}"
-            if word:
-                place += f" -> {word}"
-            started = monotonic()
-            prompted_recipe = attrs.evolve(encoder.recipe, prompt=as_field(prompt))
-            prompted = attrs.evolve(encoder, recipe=prompted_recipe)
-            if encoder.fit_texts:
-                # The texts that the transform is fitted on have other vectors with another prompt.
-                prompted.fit_transform()
-            evaluation = prompted.evaluate(
-                config.evaluator, name, store=store, plugins=plugins, prepared=prepared
-            )
-            journal.add(index, template, evaluation, monotonic() - started)
-            say(f"{place}  {evaluation.primary:.2f}")
-    except (Exception, KeyboardInterrupt) as error:
-        error.add_note(
-            f"stopped at {place}\nthe same command goes on from there, with {journal.path}"
-        )
-        raise
-
+    _score_prompts(prompts, encoder, evaluate, journal, say)
     ranking = _ranking(config, prompts, journal)
     say(verdict(ranking))
+
     winner = as_field(prompts[ranking.winner.template])
     encoders = dict(recipe.encoders)
     encoders[name] = attrs.evolve(recipe.encoders[name], prompt=winner)
     best_recipe = attrs.evolve(recipe.without(Search), encoders=encoders)
     write_atomic(directory / RESOLVED, resolved_toml(best_recipe, directory))
+
     report = RunReport(
         name=recipe.run.name,
         status="finished",
@@ -150,19 +124,80 @@ def search(
         scores=journal.lines[ranking.winner.template].scores,
         ranking=ranking,
     )
-    return SearchResult(
-        directory,
-        write_report(directory, report, "search"),
-        winner,
-        ranking,
-        taken_over,
-    )
+    path = write_report(directory, report, "search")
+    return SearchResult(directory, path, winner, ranking, taken_over)
+
+
+@attrs.frozen(eq=False)
+class _PromptEvaluator:
+    """Evaluates an encoder with other prompts than its own."""
+
+    name: str
+    """Name of the encoder in the recipe."""
+    evaluator: Evaluator
+    prepared: Preparation
+    plugins: Plugins
+    store: VectorCache | None
+
+    @classmethod
+    def prepare(
+        cls, recipe: Recipe, name: str, evaluator: Evaluator, plugins: Plugins, say: Say
+    ) -> _PromptEvaluator:
+        """Read the data of the evaluator. Raises `DataError`."""
+        store = VectorCache(say=say) if recipe.run.cache else None
+        prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+        return cls(name, evaluator, prepared, plugins, store)
+
+    def __call__(self, encoder: Encoder, prompts: tuple[Prompt, ...]) -> Evaluation:
+        """Return the scores of an encoder with other prompts."""
+        recipe = attrs.evolve(encoder.recipe, prompt=as_field(prompts))
+        prompted = attrs.evolve(encoder, recipe=recipe)
+        if encoder.fit_texts:
+            # The texts that the transform is fitted on have other vectors with another prompt.
+            prompted.fit_transform()
+        return prompted.evaluate(
+            self.evaluator,
+            self.name,
+            store=self.store,
+            plugins=self.plugins,
+            prepared=self.prepared,
+        )
+
+
+def _score_prompts(
+    prompts: Mapping[str, tuple[Prompt, ...]],
+    encoder: Encoder,
+    evaluate: _PromptEvaluator,
+    journal: Journal,
+    say: Say,
+) -> None:
+    """Add the scores of all prompts that the journal lacks; a note on an error says where it stopped."""
+    place = "the start"
+    try:
+        for index, (template, of_candidate) in enumerate(prompts.items()):
+            if template in journal.lines:
+                continue
+            sentence, word = _sentence_and_word(of_candidate[0], index)
+            place = f"{index} of {len(prompts) - 1}: {sentence}"
+            if word:
+                place += f" -> {word}"
+
+            started = monotonic()
+            evaluation = evaluate(encoder, of_candidate)
+            journal.add(index, template, evaluation, monotonic() - started)
+            say(f"{place}  {evaluation.primary:.2f}")
+    except (Exception, KeyboardInterrupt) as error:
+        error.add_note(
+            f"stopped at {place}\nthe same command goes on from there, with {journal.path}"
+        )
+        raise
 
 
 def _prompts(encoder: EncoderRecipe, config: Search) -> dict[str, tuple[Prompt, ...]]:
-    """Return text of the templates -> the encoder's prompts: first without a demonstration, then per candidate.
+    """Return the prompts to score: text of the encoder's templates -> its prompts.
 
-    If the encoder has several prompts, each gets the demonstration. Candidates with equal text count once.
+    The first prompts have no demonstration. The prompts of each candidate follow: every prompt of the encoder
+    gets the demonstrations of the candidate. Candidates with equal text are scored once.
     """
     bare = tuple(attrs.evolve(prompt, demonstration=None) for prompt in encoder.prompts)
     candidates = candidate_prompts(config.candidates, bare, encoder.pooler)
@@ -178,7 +213,10 @@ def _prompts(encoder: EncoderRecipe, config: Search) -> dict[str, tuple[Prompt, 
 
 
 def _sentence_and_word(prompt: Prompt, index: int) -> tuple[str, str]:
-    """Return the sentences and words of a prompt's demonstrations as text; the prompt with index 0 has none."""
+    """Return the sentences and the words of a prompt's demonstrations, each as one text.
+
+    The prompt with index 0 has no demonstration. A candidate that is a whole template is shown as it is.
+    """
     if index == 0:
         return "no demonstration", ""
 
@@ -192,9 +230,9 @@ def _sentence_and_word(prompt: Prompt, index: int) -> tuple[str, str]:
 
 
 def _ranking(
-    config: Search, prompts: Mapping[str, tuple[Prompt, ...]], journal: _Journal
+    config: Search, prompts: Mapping[str, tuple[Prompt, ...]], journal: Journal
 ) -> Ranking:
-    """Return the candidates, best first. Raises `RunError` if none has a score."""
+    """Return the candidates by their scores, best first. Raises `RunError` if no candidate has a score."""
     candidates = []
     for index, (template, prompt) in enumerate(prompts.items()):
         sentence, word = _sentence_and_word(prompt[0], index)
@@ -203,7 +241,7 @@ def _ranking(
         )
 
     baseline, *ranked = candidates
-    # Candidates without a score are last; ties stay in file order, as the sort is stable.
+    # Candidates without a score (NaN) are last. Equal ones stay in the order of the file: the sort is stable.
     ranked.sort(key=lambda candidate: (math.isnan(candidate.score), -candidate.score))
     if not ranked or math.isnan(ranked[0].score):
         raise RunError(
@@ -213,6 +251,7 @@ def _ranking(
 
 
 def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, Any]:
+    """Return the versions, seed, engine and weights of a search, for its report."""
     source = recipe.document.file
     place = Path(source).resolve().parent if source else None
     return {
@@ -224,7 +263,7 @@ def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, A
 
 
 def _digests(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
-    """Return a hash for each part, other than the prompt, that determines the scores."""
+    """Return part -> hash for everything that determines the scores, except the prompt."""
     table = unstructure(attrs.evolve(decisive(recipe), evaluate=()))
     table["search"].pop("candidates", None)
     table["search"].pop("limit", None)
@@ -241,140 +280,3 @@ def _digests(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, st
 
 def _digest(part: Any) -> str:
     return hashlib.sha256(json.dumps(plain(part), sort_keys=True).encode()).hexdigest()
-
-
-@attrs.frozen
-class _Line:
-    """Entry of the journal: the scores with one prompt."""
-
-    score: float
-    scores: tuple[Score, ...]
-    seconds: float
-
-    @classmethod
-    def read(cls, line: Mapping[str, Any]) -> _Line:
-        """Return the entry of a line. Raises `LookupError` or `TypeError` if the line has none."""
-        scores = line["scores"]
-        if not isinstance(scores, list):
-            raise TypeError(f"found {scores!r:.40}, expected scores")
-        return cls(
-            _number(line["score"]),
-            tuple(map(read_score, scores)),
-            _number(line["seconds"]),
-        )
-
-    @property
-    def data(self) -> list[Any]:
-        """Task, metric and digest of the data of each score, from its protocol."""
-        data = []
-        for score in self.scores:
-            digest = score.evaluator_protocol.get("data")
-            data.append((score.task, score.metric, digest))
-        return data
-
-
-def _number(value: Any) -> float:
-    if value is None:
-        # JSON has null for NaN.
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"found {value!r:.40}, expected a number")
-    return float(value)
-
-
-@attrs.frozen(eq=False)
-class _Journal:
-    """Journal of scored prompts: a header with hashes of all that determines scores, then a line per prompt."""
-
-    path: Path
-    started: str
-    """Time of the first start, ISO 8601."""
-    lines: dict[str, _Line]
-    """Text of a prompt -> its entry."""
-
-    @classmethod
-    def open(cls, path: Path, decides: Mapping[str, str]) -> _Journal:
-        """Read or create the journal. Raises `RunError` if it belongs to another search."""
-        advice = "choose another `--out`, or remove it"
-        unreadable = f"`{path}` cannot be read as the journal of a search; {advice}"
-        try:
-            content = read_file(path, LARGEST) if path.exists() else b""
-        except (OSError, DataError) as error:
-            raise RunError(
-                f"`{path}` cannot be read: {reason_of(error)}; {advice}"
-            ) from error
-
-        whole = content[: content.rfind(b"\n") + 1]
-        if not whole:
-            if not content.startswith(_BEGINNING[: len(content)]):
-                raise RunError(unreadable)
-            if content:
-                os.truncate(path, 0)
-            started = datetime.now(UTC).isoformat(timespec="seconds")
-            _append(path, {"schema": SCHEMA, "started": started, "decides": decides})
-            return cls(path, started, {})
-
-        try:
-            header, *lines = map(json.loads, whole.splitlines())
-            differing = []
-            for part, digest in decides.items():
-                if header["decides"][part] != digest:
-                    differing.append(f"another {part}")
-            entries = {str(line["prompt"]): _Line.read(line) for line in lines}
-            journal = cls(path, str(header["started"]), entries)
-        except (
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-        ) as error:
-            raise RunError(unreadable) from error
-
-        if differing:
-            raise RunError(
-                f"`{path}` is of a search with {' and '.join(differing)}, whose scores cannot stand beside "
-                f"those of this one; {advice}"
-            )
-
-        if whole != content:
-            # The process was killed while it wrote a line: this prompt is scored again.
-            os.truncate(path, len(whole))
-        return journal
-
-    def add(
-        self, index: int, prompt: str, evaluation: Evaluation, seconds: float
-    ) -> None:
-        """Append the scores with a prompt, and return when they are on disk.
-
-        Raises:
-            RunError: if they were computed on other data than the earlier scores, or the disk is full.
-        """
-        line = plain(
-            {
-                "index": index,
-                "prompt": prompt,
-                "score": evaluation.primary,
-                "scores": [score_record(score) for score in evaluation.scores],
-                "seconds": round(seconds, 3),
-            }
-        )
-        entry = _Line.read(line)
-        if self.lines and next(iter(self.lines.values())).data != entry.data:
-            raise RunError(
-                f"the evaluator's data is no longer that of the scores in `{self.path}`; "
-                "choose another `--out`, or put the data back"
-            )
-
-        _append(self.path, line)
-        self.lines[prompt] = entry
-
-
-def _append(path: Path, line: Mapping[str, Any]) -> None:
-    try:
-        with path.open("ab") as stream:
-            stream.write(json.dumps(line).encode() + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error

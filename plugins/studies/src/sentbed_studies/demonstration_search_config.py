@@ -32,9 +32,9 @@ from sentbed_studies.demonstration_candidates import as_field, candidate_prompts
 
 @attrs.frozen
 class Search(RecipeTable):
-    """`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).
+    """`[search]`: search for the best demonstration of a prompt (PromptEOL, section 3.2).
 
-    `sentbed search` scores each candidate with the encoder as it is built, before any stage.
+    `sentbed search` scores each candidate with the encoder before training.
     """
 
     traits: ClassVar[TableTraits] = TableTraits(
@@ -43,23 +43,23 @@ class Search(RecipeTable):
     )
 
     evaluator: Evaluator = attrs.field(metadata={"key": "with"})
-    """Evaluator whose primary score ranks the candidates; must use development data, never a test set."""
+    """Evaluator whose primary score ranks the candidates. It must use development data, never a test set."""
     candidates: FilePath = attrs.field(
         default=FilePath("pkg:sentbed_studies/demonstrations.tsv")
     )
     """File of candidates, one per line. `.tsv`: the columns `sentence` and `word`, repeated if a candidate
-    has several demonstrations. `.jsonl`: a `sentence` and a language model's `answer`. Any other: a prompt
-    template that contains its demonstrations, quoted as in PromptEOL's shell scripts. Default: 40 candidates
-    that come with sentbed."""
+    has several demonstrations. `.jsonl`: a `sentence` and a language model's `answer`. Any other suffix: a
+    prompt template that contains its demonstrations, quoted as in PromptEOL's shell scripts. Default: 40
+    candidates that come with sentbed."""
     encoder: str | None = None
-    """Encoder whose prompt is searched; optional if the recipe has only one."""
+    """Encoder whose prompt gets the demonstration; optional if the recipe has only one encoder."""
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of candidates to score, the first ones of the file; by default all."""
+    """Only the first candidates of the file are scored, this many; by default all."""
 
     def problems(
         self, recipe: RecipeParts, plugins: InstalledPlugins, look: bool
     ) -> Iterator[tuple[KeyPath, str]]:
-        """Yield problems of the search with the recipe's encoders."""
+        """Yield key path and message of each problem of the search in this recipe."""
         recipe = cast(Recipe, recipe)
         plugins = cast(Plugins, plugins)
         names = ", ".join(f"`{name}`" for name in recipe.encoders)
@@ -67,24 +67,20 @@ class Search(RecipeTable):
             message = f"there is no encoder `{self.encoder}`, the recipe has {names}; name one of them"
             yield ("encoder",), message
         elif self.encoder is None and len(recipe.encoders) > 1:
-            yield (
-                ("encoder",),
-                f"the recipe has several encoders ({names}); say which one with `encoder`",
-            )
+            message = f"the recipe has several encoders ({names}); say which one with `encoder`"
+            yield ("encoder",), message
+
         if not self.evaluator.traits.development:
-            yield (
-                ("with",),
-                problem_of_test_data(
-                    "a search chooses what scores best", self.evaluator
-                ),
-            )
+            reason = "a search chooses what scores best"
+            yield ("with",), problem_of_test_data(reason, self.evaluator)
+
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
         if searched is None or not look:
             return
 
         for encoder in recipe.encoders.values():
             if list(misfits(encoder, plugins)):
-                # No candidate would fit an encoder whose parts do not fit together.
+                # The parts of the encoder do not fit together, so no candidate would fit.
                 return
 
         message = self._unfit_candidate(searched, plugins)
@@ -92,13 +88,14 @@ class Search(RecipeTable):
             yield ("candidates",), message
 
     def _unfit_candidate(self, encoder: EncoderRecipe, plugins: Plugins) -> str:
-        """Return the problem of the first candidate that does not fit; empty if all fit."""
+        """Return the message for the first candidate that does not fit the encoder; empty if all fit."""
         try:
             candidates = candidate_prompts(
                 self.candidates, encoder.prompts, encoder.pooler
             )
         except SentbedError as error:
             return f"{error}{_remedy(self.candidates, plugins)}"
+
         for prompts in candidates:
             prompted = attrs.evolve(encoder, prompt=as_field(prompts))
             for _, message in misfits(prompted, plugins):
@@ -108,11 +105,11 @@ class Search(RecipeTable):
 
 
 def _remedy(candidates: str, plugins: Plugins) -> str:
-    """Return the clause `; REMEDY` if the file of candidates is missing and a plugin knows where to get it.
+    """Return how to get a missing file of candidates, as a clause that begins with `; `.
 
-    Otherwise return an empty text.
+    Return an empty text if the file is there, or if no plugin offers it.
     """
-    if _is_there(candidates):
+    if _exists(candidates):
         return ""
     collections: list[Sequence[KnownData]] = plugins.manager.hook.known_data()
     for collection in itertools.chain.from_iterable(collections):
@@ -122,7 +119,7 @@ def _remedy(candidates: str, plugins: Plugins) -> str:
     return ""
 
 
-def _is_there(candidates: str) -> bool:
+def _exists(candidates: str) -> bool:
     try:
         locate(candidates)
     except DataError:

@@ -1,8 +1,12 @@
-"""Early stopping of cells while a study runs: `[study.stop]`."""
+"""Early stopping of cells while a study runs: `[study.stop]`.
+
+At a look, all cells that are still run have the same first seeds. They are compared by their deciding scores, and
+a cell that is shown to be worse than another (a claim) gets no further seeds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -13,6 +17,7 @@ from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import (
+    Claim,
     Decisions,
     Rule,
     read_decisions,
@@ -22,9 +27,9 @@ from sentbed_report.study.decisions import (
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import Task, Work
-from sentbed_studies.spending import shares
+from sentbed_studies.spending import Plan, shares
 from sentbed_studies.stop_config import Stop
-from sentbed_studies.study import Study
+from sentbed_studies.study import Cell, Study
 
 
 def parts_between_looks(
@@ -36,27 +41,27 @@ def parts_between_looks(
     needless: Callable[[Task], object],
     begun: int = 0,
 ) -> Iterator[Work]:
-    """Yield the work until each look, of the cells that are still run; make the look when it is done.
+    """Yield the runs that each look needs; make the look when the caller asks for the next runs.
 
-    The caller runs the yielded work before it takes the next. After an interruption, looks are made again,
-    with the same result, as they depend on the scores alone.
+    The caller must have done the yielded runs before it asks for more. After an interruption, looks are made
+    again with the same result, since they depend on the scores alone.
 
     Args:
         study: The study.
-        work: Runs of all cells that are compared. If it lacks cells of the study, which were left out by
-            scores, claims on these count for the correction too.
+        work: Runs of all cells that are compared. If a sampler has chosen these cells by their scores, the
+            other cells of the study count for the correction, too.
         stop: The study's `[study.stop]`.
         directory: The study's directory.
         say: Gets a line for each cell that is stopped.
         needless: Called with each run that will not be done.
-        begun: Number of seeds with which all cells have been run already.
+        begun: Number of seeds with which all cells have been run before the first look.
 
     Raises:
-        RunError: if no run of a look has a score that decides, a run cannot be read, or the disk is full.
+        RunError: if no cell of a look has a deciding score, if a run cannot be read, or if the disk is full.
     """
     seeds = study.seeds
     rule = rule_of(study, stop)
-    earlier = _earlier(directory, rule)
+    earlier = _rules_so_far(directory, rule)
     test = _sequential_test(study, work, stop, rule, earlier)
     evidence = DecidingEvidence(
         directory,
@@ -65,24 +70,19 @@ def parts_between_looks(
         prompts_are_sample=study.table.prompt_factor == "random",
     )
     decisions = Decisions(rule, at_work=test.at_work, earlier=earlier)
-    done = begun
+    seeds_done = begun
     left_out: set[Task] = set()
     for number_of_seeds in rule.looks:
         run_seeds, later_seeds = seeds[:number_of_seeds], seeds[number_of_seeds:]
-        new_seeds = run_seeds[done:]
-        done = number_of_seeds
-        at_work = set(test.at_work)
-        cells = []
-        for cell in study.cells:
-            if cell.name in at_work and cell.seed in new_seeds:
-                cells.append(cell)
-        yield work.of(cells)
+        new_seeds = run_seeds[seeds_done:]
+        seeds_done = number_of_seeds
+        yield work.of(_cells_to_run(study, set(test.at_work), new_seeds))
 
-        facts = evidence.of(test.at_work, run_seeds)
-        if not facts.values:
+        scores = evidence.of(test.at_work, run_seeds)
+        if not scores.values:
             tasks = [task for task in work.tasks if task.cell.seed in run_seeds]
-            _require_scores(facts.left, evidence, tasks)
-        claims = test.look(facts.values, facts.items, facts.prompts)
+            _require_scores(scores.left, evidence, tasks)
+        claims = test.look(scores.values, scores.items, scores.prompts)
         has_ended = not later_seeds or len(test.at_work) < 2
 
         stopped = {claim.cell for claim in claims}
@@ -99,31 +99,54 @@ def parts_between_looks(
             claims=tuple(test.claims),
             looks=(*decisions.looks, number_of_seeds),
             at_work=test.at_work,
-            left=facts.left,
-            over_items=facts.items is not None,
+            left=scores.left,
+            over_items=scores.items is not None,
             ended=has_ended,
         )
-        stored = read_decisions(directory)
-        if decisions != stored and not _is_beginning(decisions, stored):
-            write_decisions(directory, decisions)
+        _store(directory, decisions)
 
-        digits = score_digits(chain.from_iterable(facts.values.values()))
+        digits = score_digits(chain.from_iterable(scores.values.values()))
         for claim in claims:
-            say(
-                f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
-                f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"
-            )
+            say(_claim_in_words(claim, digits))
         if has_ended:
             return
+
+
+def _cells_to_run(
+    study: Study, names: Collection[str], seeds: Collection[int]
+) -> list[Cell]:
+    """Return the cells of a study with these names and seeds."""
+    cells = []
+    for cell in study.cells:
+        if cell.name in names and cell.seed in seeds:
+            cells.append(cell)
+    return cells
+
+
+def _store(directory: Path, decisions: Decisions) -> None:
+    """Write the decisions, unless another process has stored them already, perhaps with further looks."""
+    stored = read_decisions(directory)
+    if decisions != stored and not _is_beginning(decisions, stored):
+        write_decisions(directory, decisions)
+
+
+def _claim_in_words(claim: Claim, digits: int) -> str:
+    """Return which cell is stopped and why, with `digits` decimals."""
+    seeds = count(claim.seeds, "seed")
+    difference = number(claim.difference, digits)
+    at_least = number(claim.at_least, digits)
+    return (
+        f"{claim.cell}: stopped after {seeds}: worse than {claim.than} by {difference}, "
+        f"at least {at_least}"
+    )
 
 
 def _sequential_test(
     study: Study, work: Work, stop: Stop, rule: Rule, earlier: Sequence[Rule]
 ) -> SequentialTest:
     """Return the test of the cells in `work`, before the first look."""
-    compared = {task.cell.name for task in work.tasks}
-    plans = [(_runs_of_seeds(before), before.looks) for before in earlier]
     baseline = study.baseline if stop.worse_than == "baseline" else None
+    compared = {task.cell.name for task in work.tasks}
     return SequentialTest(
         tuple(name for name in study.names if name in compared),
         rule.looks,
@@ -132,14 +155,17 @@ def _sequential_test(
         baseline,
         among=len(study.names),
         promise=stop.promise,
-        shares=shares((_runs_of_seeds(rule), rule.looks), plans),
+        shares=shares(_plan_of(rule), list(map(_plan_of, earlier))),
     )
 
 
 def _require_scores(
     left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
 ) -> None:
-    """Raise `RunError` if all runs of a look, in which no cell has a deciding score, have finished."""
+    """Raise `RunError` if all runs of a look without scores have finished: later looks would have none either.
+
+    `left` maps each cell to the reason why it cannot be compared.
+    """
     if not all(task.is_done(evidence.directory) for task in tasks):
         return
     name, reason = next(iter(left.items()))
@@ -167,24 +193,25 @@ def rule_of(study: Study, stop: Stop) -> Rule:
     )
 
 
-def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
-    """Return for each seed of a rule what its scores and their test depend on: seed, prompts and their factor.
+def _plan_of(rule: Rule) -> Plan:
+    """Return the plan of looks by a rule.
 
-    Without prompts it is the seed alone.
+    In a study with prompts, each seed stands with the prompts, and with whether they are random or fixed.
     """
     if not rule.prompts:
-        return rule.seeds
+        return rule.seeds, rule.looks
     prompts = frozenset(rule.prompts)
-    return tuple((seed, prompts, rule.prompt_factor) for seed in rule.seeds)
+    seeds = [(seed, prompts, rule.prompt_factor) for seed in rule.seeds]
+    return tuple(seeds), rule.looks
 
 
 def needless_runs(
     study: Study, waiting: Sequence[Task], directory: Path
 ) -> tuple[Task, ...]:
-    """Return the `waiting` runs that earlier decisions by the same rule have left out.
+    """Return those of the `waiting` runs that earlier decisions by the same rule have left out.
 
-    If a run that a decision was based on is waiting again, as the recipe has changed, the runs of its cell
-    are needed.
+    If the recipe has changed, a run on which the decision on a cell was based may be waiting again. Then no
+    run of this cell is left out.
 
     Raises:
         RunError: if the decisions cannot be read.
@@ -210,7 +237,7 @@ def needless_runs(
 
 
 def _is_beginning(decisions: Decisions, stored: Decisions | None) -> bool:
-    """Whether `stored` has the same looks and claims and further looks, so that it must not be replaced."""
+    """Whether `stored` begins with the same looks and claims and has more looks, so that it must be kept."""
     if stored is None or stored.rule != decisions.rule:
         return False
     looks, claims = decisions.looks, decisions.claims
@@ -220,18 +247,18 @@ def _is_beginning(decisions: Decisions, stored: Decisions | None) -> bool:
 
 
 def score_of(decide: Decide) -> str:
-    """Return a description of the score that decides."""
+    """Return the score that decides in words, such as `the mean of STSB-dev (sts)`."""
     data = "test" if decide.test_data else "development"
     tasks = ", ".join(decide.tasks) or f"all tasks on {data} data"
     evaluator = f" ({decide.evaluator})" if decide.evaluator else ""
     return f"the mean of {tasks}{evaluator}"
 
 
-def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
-    """Return all rules by which the study has decided, in order of time; empty if `rule` is the only one.
+def _rules_so_far(directory: Path, rule: Rule) -> tuple[Rule, ...]:
+    """Return all rules by which the study has decided, in order of first use; empty if `rule` is the only one.
 
-    If the study has returned to an earlier rule, `rule` has the place of its first use, by which its share of
-    the error rate is determined.
+    The order determines each rule's share of the error rate. A rule to which the study has returned has the
+    place of its first use.
     """
     decisions = read_decisions(directory)
     if decisions is None:

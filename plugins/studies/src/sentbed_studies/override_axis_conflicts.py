@@ -1,8 +1,8 @@
-"""Overrides (`--set`) of values that an axis of the study also sets: applied again, or refused.
+"""Conflicts between overrides (`--set`) and axes that set the same value.
 
-An axis may set a whole table, such as the stages of a training, and so replace a value in it that an override
-has set. The override is then applied again after the axis. If the axes give the cells different values at its
-path, the override is an error: the labels of the cells would no longer be true.
+An axis may set a whole table, such as the stages of a training, and so replace a value in the table that an
+override has set. The override is then applied again after the axis. But if the axes give the cells different
+values at the path of the override, the override is refused: the cells would no longer differ as their labels say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sentbed.tools import Document, apply_overrides, set_values
 from sentbed_studies.axes import Combination, Names, names_of_path
 
 _NO_ELEMENT = object()
-"""Returned instead of a value if there is no such array element."""
+"""Stands for the value of an array element that does not exist."""
 
 
 @attrs.frozen
@@ -27,19 +27,19 @@ class Override:
 
     path: str
     names: Names
-    """Keys of the path, with stages by name."""
+    """Keys of the path; a stage stands with its name."""
     text: str
-    """`PATH=VALUE`, with stages by name."""
+    """The override as `PATH=VALUE`; a stage stands with its name."""
 
     @property
     def removes(self) -> bool:
-        """Whether it removes the key."""
+        """Whether the override removes the key (`PATH=`)."""
         return self.text.endswith("=")
 
     def set_by(self, names: Names) -> bool:
         """Whether an axis that sets the path `names` replaces the value of the override."""
         if self.removes and self.names == names:
-            # The key is removed so that the axis can set it.
+            # The user removes the key so that the axis can set it.
             return False
         return self.names[: len(names)] == names
 
@@ -51,7 +51,7 @@ _Setter: TypeAlias = tuple[str, str, str]
 def with_overrides(
     document: Document, cell: Document, combination: Combination
 ) -> Document:
-    """Return the document of a cell with the overrides that its axes replaced applied again."""
+    """Return the document of a cell in which the overrides that its axes had replaced are applied again."""
     names_of = _names_function(document)
     for override in _overrides(document):
         if not any(override.set_by(names_of(path)) for path in combination.settings):
@@ -62,7 +62,7 @@ def with_overrides(
             continue
 
         cell = apply_overrides(cell, [override.text])
-        # What axes set inside of the overridden table is set again, too.
+        # If the override sets a table, values that axes set inside this table are set again after it.
         inside = {}
         for path, value in combination.settings.items():
             names = names_of(path)
@@ -76,46 +76,65 @@ def with_overrides(
 def refused_overrides(
     document: Document, combinations: Sequence[Combination]
 ) -> Iterator[Problem]:
-    """Yield a problem for each override that has other values in some of these cells, or that no cell has."""
+    """Yield a problem for each override whose value the axes set differently in some of these cells.
+
+    Also yield a problem for each override of an array element that the axes remove in all these cells.
+    """
     names_of = _names_function(document)
     for override in _overrides(document):
-        labels: dict[str, dict[str, None]] = {}
-        values = []
-        example = ""
         distinct = _distinct_settings(override, combinations, names_of)
-        for setters, settings in distinct.items():
-            for axis, label, _ in setters:
-                labels.setdefault(axis, {})[label] = None
-            try:
-                changed = set_values(document.plain or document, settings, "")
-                value = _value(changed, override.names)
-            except RecipeError:
-                # A path of the axis leads nowhere, which is a problem of the cell.
-                continue
-            if value is _NO_ELEMENT:
-                continue
-            values.append(value)
-            for setter in setters:
-                example = example or _override_of_label(override, setter)
+        message = _conflict(override, distinct, document)
+        if message:
+            yield Problem(message, override.path)
 
-        if not labels or (values and all(value == values[0] for value in values)):
+
+def _conflict(
+    override: Override,
+    distinct: Mapping[tuple[_Setter, ...], Mapping[str, Any]],
+    document: Document,
+) -> str:
+    """Return the message for an override that conflicts with axes; empty if it does not conflict.
+
+    `distinct` is the result of `_distinct_settings`.
+    """
+    labels_of_axis: dict[str, dict[str, None]] = {}
+    values = []
+    example = ""
+    for setters, settings in distinct.items():
+        for axis, label, _ in setters:
+            labels_of_axis.setdefault(axis, {})[label] = None
+        try:
+            changed = set_values(document.plain or document, settings, "")
+            value = _value(changed, override.names)
+        except RecipeError:
+            # A path of the axis does not exist, which is reported as a problem of the cell.
             continue
-        axes = " and ".join(
-            f"the axis `{axis}` ({', '.join(of_axis)})"
-            for axis, of_axis in labels.items()
+        if value is _NO_ELEMENT:
+            continue
+        values.append(value)
+        for setter in setters:
+            example = example or _override_of_label(override, setter)
+
+    if not labels_of_axis:
+        return ""
+
+    names = []
+    for axis, labels in labels_of_axis.items():
+        names.append(f"the axis `{axis}` ({', '.join(labels)})")
+    axes = " and ".join(names)
+    if not values:
+        return (
+            f"found the override `{override.path}`, but no cell that is asked for has such a value: "
+            f"{axes} takes it out; remove the override, or ask for other cells"
         )
-        if values:
-            message = (
-                f"found the override `{override.path}`, but its value is that of {axes}, and not the same in "
-                f"all cells; set it in the axis (`--set {example or 'study.axes...'}`), or ask for cells in "
-                "which it is (`--only AXIS=LABEL`)"
-            )
-        else:
-            message = (
-                f"found the override `{override.path}`, but no cell that is asked for has such a value: "
-                f"{axes} takes it out; remove the override, or ask for other cells"
-            )
-        yield Problem(message, override.path)
+
+    if all(value == values[0] for value in values):
+        return ""
+    return (
+        f"found the override `{override.path}`, but its value is that of {axes}, and not the same in all "
+        f"cells; set it in the axis (`--set {example or 'study.axes...'}`), or ask for cells in which it is "
+        "(`--only AXIS=LABEL`)"
+    )
 
 
 def _distinct_settings(
@@ -123,7 +142,11 @@ def _distinct_settings(
     combinations: Sequence[Combination],
     names_of: Callable[[str], Names],
 ) -> dict[tuple[_Setter, ...], dict[str, Any]]:
-    """Return the labels that set the value of an override in a cell -> their settings (path -> value)."""
+    """Return the different ways in which the axes of the cells set the value of an override.
+
+    A key has the labels of a cell that set the value; it maps to the settings of these labels (path -> value).
+    Cells whose axes do not set the value have the empty key.
+    """
     distinct = {}
     for combination in combinations:
         setters = []
@@ -138,32 +161,36 @@ def _distinct_settings(
 
 
 def _override_of_label(override: Override, setter: _Setter) -> str:
-    """Return the override that sets the value in the label of an axis; empty if it has no dotted path."""
+    """Return an override that sets the value in an axis's label instead; empty if no dotted path can name it."""
     if override.names == setter[2:] or any("." in name for name in setter):
         return ""
     return ".".join(("study", "axes", *setter, *override.names[1:])) + "=..."
 
 
 def _overrides(document: Document) -> Iterator[Override]:
-    """Yield the last override of each path of a recipe, without those of `[study]`."""
+    """Yield the last override of each path of a recipe; overrides of `[study]` are left out."""
     names_of = _names_function(document)
-    latest = {}
+    value_of_path = {}
     for override in document.overrides:
-        path, _, text = override.partition("=")
-        latest[path.strip()] = text
-    for path, text in latest.items():
+        path, _, value = override.partition("=")
+        value_of_path[path.strip()] = value
+
+    for path, value in value_of_path.items():
         names = names_of(path)
         if names[0] != "study" and "*" not in names:
-            yield Override(path, names, f"{'.'.join(names)}={text}")
+            yield Override(path, names, f"{'.'.join(names)}={value}")
 
 
 def _names_function(document: Document) -> Callable[[str], Names]:
-    """Return the cached function from a dotted path to its keys, with stages by name before the overrides."""
+    """Return a cached function from a dotted path to its keys (`axes.Names`).
+
+    Stages have the names that they had before any override.
+    """
     return cache(lambda path: names_of_path(document.plain or document, path))
 
 
 def _value(document: Document, names: Names) -> Any:
-    """Return the value at a path; None without such a key, `_NO_ELEMENT` without such an array element."""
+    """Return the value at a path; None if a key does not exist, `_NO_ELEMENT` if an array element does not."""
     value: Any = document.data
     for key in document.key_path(".".join(names)):
         if isinstance(value, list):

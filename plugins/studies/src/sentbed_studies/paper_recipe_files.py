@@ -8,28 +8,28 @@ from pathlib import Path
 from sentbed.errors import RunError, suggest
 
 PLACE = Path("recipes") / "papers"
-"""Directory of papers' recipes, with one directory per paper and one file per table or figure."""
+"""Directory of the papers' recipes. It has a directory per paper, with a file per table or figure."""
 INSTALLED = Path(__file__).parent / PLACE
-"""`PLACE` in an installed distribution; see `hatch_build.py`."""
+"""`PLACE` in an installed distribution, where `hatch_build.py` puts it."""
 CLONED = Path(__file__).parents[4] / PLACE
 """`PLACE` in a clone whose distributions are installed in editable form."""
 
 KINDS = ("table", "figure", "section", "appendix")
 """Parts of a paper that may have a recipe, in the order in which they are listed. The recipe of a section or
-an appendix reproduces the numbers in its text."""
+an appendix reproduces the numbers in the text of that part."""
 
 CHECKS = "verify.toml"
-"""Name of the recipe with those rows of a paper that need no training: a study with one cell per check."""
+"""Name of a paper's recipe for the rows of its tables that need no training: a study with one cell per check."""
 
 
 def find_papers(directory: str | Path | None = None) -> Path:
-    """Return the directory of the papers' recipes.
+    """Return the directory of the papers' recipes: `directory`, if it is set.
 
-    It is `directory`, if not None; else the nearest one in or above the current directory; else that of the
+    Otherwise return `PLACE` in the current directory, in the nearest directory above that has it, or in the
     installed distribution.
 
     Raises:
-        RunError: if there is none.
+        RunError: if there is no such directory.
     """
     if directory is not None:
         if not Path(directory).is_dir():
@@ -39,8 +39,11 @@ def find_papers(directory: str | Path | None = None) -> Path:
         return Path(directory)
 
     current = Path.cwd()
-    above = [parent / PLACE for parent in (current, *current.parents)]
-    for place in (*above, INSTALLED, CLONED):
+    for parent in (current, *current.parents):
+        if (parent / PLACE).is_dir():
+            return parent / PLACE
+
+    for place in (INSTALLED, CLONED):
         if place.is_dir():
             return place
 
@@ -55,7 +58,10 @@ def papers_in(papers: Path) -> list[str]:
 
 
 def find_table(papers: Path, paper: str, table: str) -> Path:
-    """Return the recipe of a table or figure, by its number or file name. Raises `RunError`."""
+    """Return the recipe of a table or figure of a paper. Raises `RunError` if there is none.
+
+    `table` is the number of a table, such as `2`, or the name of a recipe without its suffix, such as `figure-4`.
+    """
     tables = tables_of(papers, paper)
     name = table.lower().replace(" ", "-")
     if table.isdigit():
@@ -68,7 +74,11 @@ def find_table(papers: Path, paper: str, table: str) -> Path:
 
 
 def tables_of(papers: Path, paper: str) -> dict[str, Path]:
-    """Return file name -> recipe of a paper, in the order of `KINDS`. Raises `RunError`."""
+    """Return the recipes of a paper, in the order of `KINDS`: file name without suffix -> file.
+
+    Raises:
+        RunError: if the paper has no recipes.
+    """
     names = papers_in(papers)
     if paper not in names:
         raise RunError(

@@ -16,7 +16,7 @@ sentbed_api = "3.0"
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
-    """Return `study`, `search` and `reproduce`."""
+    """Return the commands `study`, `search` and `reproduce`."""
     return {
         "study": Lazy(
             "sentbed_studies.study_command:study",
@@ -35,7 +35,7 @@ def commands() -> Mapping[str, Lazy]:
 
 @hookimpl
 def recipe_tables() -> Mapping[str, Lazy]:
-    """Return `[study]` and `[search]`."""
+    """Return the recipe tables `[study]` and `[search]`."""
     return {
         "study": Lazy(
             "sentbed_studies.study_cells:StudyCells",
@@ -43,14 +43,14 @@ def recipe_tables() -> Mapping[str, Lazy]:
         ),
         "search": Lazy(
             "sentbed_studies.demonstration_search_config:Search",
-            "`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).",
+            "`[search]`: search for the best demonstration of a prompt (PromptEOL, section 3.2).",
         ),
     }
 
 
 @hookimpl
 def samplers() -> Mapping[str, Lazy]:
-    """Return the samplers of cells."""
+    """Return the samplers, which choose the cells of a study that are run."""
     return {
         "random": Lazy(
             "sentbed_studies.random_sampler:Random",
@@ -65,7 +65,7 @@ def samplers() -> Mapping[str, Lazy]:
 
 @hookimpl
 def known_data() -> tuple[KnownData, ...]:
-    """Return the demonstrations that recipes name and that are not shipped."""
+    """Return the files of demonstrations that recipes name but that sentbed does not come with."""
     from sentbed_studies.demonstration_candidates import PUBLISHED
     from sentbed_studies.stsb_demonstrations import STSB
 

@@ -1,4 +1,4 @@
-"""Power tables: the smallest difference that a number of seeds finds, and the seeds that a difference needs."""
+"""Power tables: the smallest difference that a number of seeds shows, and the seeds that a difference needs."""
 
 from __future__ import annotations
 
@@ -23,26 +23,29 @@ from sentbed_report.study.summary_tables import title_of
 from sentbed_report.tables.terminal import aligned
 
 SEEDS = (2, 3, 5, 10)
-"""Default numbers of seeds, without a study."""
+"""Default numbers of seeds if there is no study."""
 
 
 @attrs.frozen
 class PowerTable:
-    """Power of comparisons with a baseline, in the unit of the score."""
+    """Power of comparisons with a baseline. Differences are in the unit of the score."""
 
     title: str
-    """Column of the table, and the baseline; empty without a study."""
+    """The study's table and column, and the baseline; empty without a study."""
     spread: Spread
     comparisons: int
     """Number of cells compared with the baseline."""
     power: float
+    """Probability that a difference is found significant."""
     level: float
+    """Significance level of all comparisons together."""
     smallest: Mapping[int, float]
     """Number of seeds -> smallest true difference that is found with probability `power`."""
     needed: Mapping[float, SeedsNeeded]
-    """True difference -> number of seeds that finds it."""
+    """True difference -> number of seeds with which it is found with probability `power`."""
     prompts_needed: Mapping[float, SeedsNeeded] = attrs.field(factory=dict)
-    """True difference -> number of prompts that finds it with `seeds`; empty if prompts are no sample."""
+    """True difference -> number of prompts with which it is found under the study's seeds. Empty if the
+    prompts of the study are no sample."""
     seeds: int = 0
     """Number of seeds of the study; 0 without a study."""
 
@@ -62,10 +65,12 @@ class PowerTable:
                 f"standard deviation over prompts {self.spread.prompt_std:.3g}; "
                 f"{count(int(self.spread.prompts), 'prompt')}, whatever the number of seeds"
             )
-        rows = [
-            (f"{seeds:,}", f"{least:.3g}") for seeds, least in self.smallest.items()
-        ]
-        yield from aligned([("seeds", "smallest difference"), *rows], left=0)
+
+        rows = [("seeds", "smallest difference")]
+        for seeds, difference in self.smallest.items():
+            rows.append((f"{seeds:,}", f"{difference:.3g}"))
+        yield from aligned(rows, left=0)
+
         for difference, needed in self.needed.items():
             yield f"difference {difference:g}: {_answer(needed, 'seed')}"
 
@@ -76,7 +81,7 @@ class PowerTable:
 
 
 def _answer(needed: SeedsNeeded, noun: str) -> str:
-    """Return the number of seeds or prompts that are needed, or why no number is enough."""
+    """Return a text: the number of seeds or prompts (`noun`) that are needed, or why no number is enough."""
     if needed.seeds is None:
         return needed.reason
     return f"{count(needed.seeds, noun)} needed"
@@ -91,12 +96,19 @@ def power_of_spread(
     level: float = LEVEL,
     comparisons: int | None = None,
 ) -> PowerTable:
-    """Return the power of `comparisons` (default 1) with standard deviations over seeds and due to items.
+    """Return the power of comparisons whose spread is known.
 
-    `seeds` are by default 2, 3, 5 and 10.
+    Args:
+        seed_std: Standard deviation of the difference over seeds.
+        item_std: Standard error of the difference that is due to the test items.
+        seeds: Numbers of seeds, by default 2, 3, 5 and 10.
+        differences: True differences for which the number of seeds is computed.
+        power: Probability that a difference is found significant.
+        level: Significance level of all comparisons together.
+        comparisons: Number of cells compared with the baseline, by default 1.
 
     Raises:
-        RunError: if an argument is out of its range.
+        RunError: if an argument is out of range.
     """
     return _table(
         "",
@@ -119,12 +131,12 @@ def power_of_study(
 ) -> tuple[PowerTable, ...]:
     """Return the power in the last column of each table of a study, by the spread of its finished runs.
 
-    `seeds` are by default the study's number of seeds, twice and four times that; `comparisons` is by default
-    the number of cells compared with the baseline. Without a baseline, cells are compared with the first one
-    that has scores.
+    By default, `seeds` are the study's number of seeds and its multiples by two and four, and `comparisons` is
+    the number of cells compared with the baseline. In a study without a baseline, cells are compared with the
+    first cell that has scores. The other arguments are those of `power_of_spread`.
 
     Raises:
-        RunError: if no cell was compared under two seeds or more, or an argument is out of its range.
+        RunError: if no cell was compared under two seeds or more, or if an argument is out of range.
     """
     baseline = data.baseline or _first_scored_cell(data)
     observed = observed_power(summarise(attrs.evolve(data, baseline=baseline)))
@@ -170,7 +182,7 @@ def _table(
     level: float,
     comparisons: int,
 ) -> PowerTable:
-    """Return the smallest difference for each number of `seeds`, and the seeds for each of `differences`."""
+    """Return the smallest difference for each number of seeds, and the number of seeds for each difference."""
     smallest = {}
     for number in seeds:
         smallest[number] = smallest_difference(

@@ -1,4 +1,4 @@
-"""Display of the running runs while a study runs."""
+"""Shows the progress of the runs of a study on the terminal while it runs."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ EVERY = 15.0
 
 
 @attrs.define(eq=False)
-class Watched:
-    """Progress lines of the running runs of a study."""
+class ProgressDisplay:
+    """Progress lines of the runs of a study that are running."""
 
     directory: Path
     work: Work
     left: TimeLeft
     started: float = attrs.field(factory=time.time)
-    """Seconds since 1970; runs that began earlier are not running any more."""
+    """Start of the study, in seconds since 1970. Runs that began earlier are not running any more."""
 
     _logs: dict[Path, RunLog] = attrs.field(factory=dict, init=False)
     _finished: set[Path] = attrs.field(factory=set, init=False)
 
     def lines(self) -> list[str]:
-        """Return a line for each running run: step, loss, time since its start, time left."""
+        """Return a line for each run that is running: step, loss, time since its start, time left."""
         lines = []
         runs: list[Prefix | Task] = [*self.work.prefixes, *self.work.tasks]
         for run in runs:
@@ -49,7 +49,7 @@ class Watched:
         return lines
 
     def _line(self, run: Prefix | Task) -> str | None:
-        """Return the line of a run; None if it is not running."""
+        """Return the line of a run; None if the run is not running."""
         if run.directory in self._finished:
             return None
 
@@ -57,27 +57,26 @@ class Watched:
         if status == "finished":
             self._finished.add(run.directory)
         if status != "running":
-            # Not cached in `_finished`: it may be resumed.
             return None
 
         log = self._logs.setdefault(
             run.directory, RunLog(self.directory / run.directory)
         )
         progress = log.progress(self._seconds(run.directory))
-        # The manifest of a killed run says that it is running, until it is resumed.
+        # The manifest of a killed run says "running" until the run is resumed.
         if progress is None or log.began is None or log.began < self.started:
             return None
         return f"{run}: {progress}"
 
     def _seconds(self, run: Path) -> float | None:
-        """Return the expected seconds of a run; None if only a range is known, or nothing."""
+        """Return the expected seconds of a run; None if they are unknown, or known only as a range."""
         planned = self.left.of(run)
         if planned is None or planned[0] != planned[1]:
             return None
         return planned[1]
 
     def text(self) -> Text:
-        """Return the lines and the time left for all runs, for a terminal."""
+        """Return the progress lines and the time left for all runs, for a terminal."""
         from rich.text import Text
 
         lines = self.lines()
@@ -89,22 +88,23 @@ class Watched:
 
 @contextmanager
 def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
-    """Show the running runs; yield the function that prints further lines.
+    """Show the progress of a study's runs; yield a function that prints other lines.
 
-    On a terminal they are a live display below the printed lines; otherwise lines are printed periodically.
+    On a terminal, the progress is a live display below the printed lines. Otherwise a line per run is printed
+    periodically.
     """
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
-    watched = Watched(directory, work, left)
+    display = ProgressDisplay(directory, work, left)
 
     def say(text: object) -> None:
         console.print(printable(str(text)))
 
     if console.is_terminal:
         with Live(
-            get_renderable=watched.text,
+            get_renderable=display.text,
             console=console,
             refresh_per_second=1,
             transient=True,
@@ -117,10 +117,10 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
     def print_lines() -> None:
         pause = EVERY
         while not stop.wait(pause):
-            lines = watched.lines()
+            lines = display.lines()
             for line in lines:
                 say(line)
-            # The number of lines per second does not grow with that of workers.
+            # With more workers, each has its line less often: about a line per `EVERY` seconds is printed.
             pause = EVERY * max(1, len(lines))
 
     printer = threading.Thread(target=print_lines, daemon=True)

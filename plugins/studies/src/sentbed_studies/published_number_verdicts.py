@@ -1,4 +1,4 @@
-"""Published numbers of a study's cells, and whether the measured ones reproduce them."""
+"""Verdicts on the published numbers of a study's cells: whether the measured numbers reproduce them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from sentbed_studies.study import Study
 WITHIN = "within"
 NOT_WITHIN = "not within"
 NOT_MEASURED = "not measured"
-"""Verdicts on a number that has a tolerance."""
+"""Verdicts on a published number that has a tolerance: `WITHIN`, `NOT_WITHIN` or `NOT_MEASURED`."""
 CONTRADICTED = "contradicted"
-"""Verdict on a number that its cell is expected to miss, as it was measured otherwise than printed, or
-another paper gives another number; see `Published.contradicted`."""
+"""Verdict on a published number that is known to be wrong, so that the cell is expected to miss it: for example,
+another paper prints another number. See `Published.contradicted`."""
 
 
 def published_of(study: Study) -> Iterator[str]:
-    """Yield a line for each published table of a study: number of values, hardware and hours."""
+    """Yield a line for each published table of a study: how many numbers it has, hardware and hours."""
     for title, published in study.table.expected.items():
-        line = f"{title}: {sum(map(len, published.cells.values()))} numbers"
+        numbers = sum(map(len, published.cells.values()))
+        line = f"{title}: {numbers} numbers"
         if published.hardware:
             line += f", {published.hardware}"
         if published.hours is not None:
@@ -36,7 +37,7 @@ def published_of(study: Study) -> Iterator[str]:
 
 
 def published_table(study: Study) -> Iterator[str]:
-    """Yield the lines of a table: the published numbers of a study's cells, with their tolerance."""
+    """Yield the lines of a table: the published numbers of a study's cells, and the tolerance of each."""
     names = set(study.names)
     rows = [("cell", "score", "theirs", "tolerance")]
     remarks = []
@@ -61,20 +62,20 @@ def published_table(study: Study) -> Iterator[str]:
 
 
 def numbers_of(data: StudyData) -> tuple[Number, ...]:
-    """Return the published numbers of cells with a finished run, each with the measured one."""
+    """Return the published numbers of the cells that have a finished run, each with the measured number."""
     finished = set()
     for cell in data.cells:
         if any(run.status == "finished" for run in cell.runs):
             finished.add(cell.name)
 
-    # Without a baseline there is no resampling.
+    # Without a baseline, `summarise` does not resample items, which would take long.
     summaries = summarise(attrs.evolve(data, baseline=None))
     numbers = published_numbers(data, summaries)
     return tuple(number for number in numbers if number.cell in finished)
 
 
 def verdict(number: Number) -> str:
-    """Return in a word or two whether a number was reproduced."""
+    """Return the verdict on a number: whether it was reproduced, in a few words."""
     row = number.row
     if row.found is None:
         return NOT_MEASURED if row.fits == 1 else f"the key fits {row.fits} scores"
@@ -88,7 +89,10 @@ def verdict(number: Number) -> str:
 
 
 def comparison(numbers: Sequence[Number]) -> Iterator[str]:
-    """Yield the lines of a table: our number, the published one, difference, tolerance and verdict."""
+    """Yield the lines of a table: our number, the published number, difference, tolerance and verdict.
+
+    Lines with the counts of verdicts, and with the reasons of contradicted numbers, follow.
+    """
     rows = [("cell", "score", "ours", "theirs", "difference", "tolerance", "")]
     verdicts: Counter[str] = Counter()
     decided = 0
@@ -123,10 +127,10 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
 
 
 def missed(numbers: Sequence[Number]) -> bool:
-    """Whether a number with a tolerance was measured but not reproduced."""
+    """Whether a number that must be reproduced was measured but not reproduced."""
     return any(_decides(number) and verdict(number) != WITHIN for number in numbers)
 
 
 def _decides(number: Number) -> bool:
-    """Whether a number has a tolerance and its key fits at least one score."""
+    """Whether a number must be reproduced: it has a tolerance, and its key fits at least one score."""
     return number.row.decides and (number.row.found is not None or number.row.fits > 1)

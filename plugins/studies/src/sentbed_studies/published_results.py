@@ -1,4 +1,7 @@
-"""Reads the files that `results` of `[study.references]` name into rows for a study's tables."""
+"""Published results of other systems: reads the files that `results` of `[study.references]` names.
+
+The scores become rows of the study's tables.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sentbed import locate
 from sentbed.errors import (
@@ -26,25 +29,28 @@ if TYPE_CHECKING:
     from sentbed_audit.score_rows import ScoreRow
 
 OURS = "sentbed"
-"""Layout of the scores of our own runs and studies."""
+"""Layout (`ScoreRow.layout`) of results of sentbed's runs and studies."""
 
 _SHARES = ("mteb 1.0", "mteb 1.11", "lm-eval")
 """Layouts whose scores are between 0 and 1."""
 
 MOST_LEFT_OUT = 3
-"""Maximum number of omitted scores that are named with a reason; the others are counted."""
+"""Maximum number of scores of a row that are left out with a reason in its notes; the others are counted."""
 
 _UNNAMED = ("main_score", "score")
-"""Names of a metric that do not say which metric it is."""
+"""Names under which a file stores a score without saying which metric it is."""
+
+_Model: TypeAlias = tuple[str, str]
+"""Name and revision of a model."""
 
 
 def read_published(
     references: Mapping[str, Reference], document: Document
 ) -> tuple[PublishedSystem, ...]:
-    """Return the models that the references name, with scores in the unit of our own.
+    """Return the models of all references that have `results`, with scores in the unit of sentbed's scores.
 
     Raises:
-        RecipeError: with all wrong paths, models and tasks.
+        RecipeError: with all problems of the references: paths, models, tasks and units.
     """
     systems: list[PublishedSystem] = []
     problems: list[Problem] = []
@@ -65,7 +71,13 @@ def read_published(
 def _systems(
     name: str, reference: Reference, document: Document, place: KeyPath
 ) -> list[PublishedSystem]:
-    """Return one row per model of a reference with `results`. Raises `RecipeError`."""
+    """Return a system for each model of a reference with `results`.
+
+    `name` is the name of the reference; `place` is its key path in the document.
+
+    Raises:
+        RecipeError: with all problems of the reference.
+    """
     # Imported only here: it imports more than a recipe without results needs.
     from sentbed_audit.read_results import read_results
 
@@ -84,6 +96,7 @@ def _systems(
             f"{count(len(unreadable), 'file')} of {path.name} cannot be read: "
             f"{unreadable[0].file}: {unreadable[0].reason}."
         )
+
     by_model = _rows_by_model(results.rows)
     chosen = _chosen(by_model, reference, document, place)
     problems = list(_faults(chosen, reference, document, place))
@@ -98,12 +111,15 @@ def _systems(
             row_name = f"{name}: {model}"
         if revisions[model] > 1:
             row_name += f"@{revision[:12] or 'unknown'}"
+
         scores, left_out = _scores(rows, reference)
-        sentences = left_out[:MOST_LEFT_OUT]
+        notes_of_row = list(notes)
+        for sentence in left_out[:MOST_LEFT_OUT]:
+            notes_of_row.append(f"{row_name}: {sentence}")
         if len(left_out) > MOST_LEFT_OUT:
             others = count(len(left_out) - MOST_LEFT_OUT, "more score")
-            sentences.append(f"{others} left out.")
-        notes_of_row = [*notes, *(f"{row_name}: {text}" for text in sentences)]
+            notes_of_row.append(f"{row_name}: {others} left out.")
+
         system = PublishedSystem(
             row_name,
             model,
@@ -117,26 +133,26 @@ def _systems(
     return systems
 
 
-def _rows_by_model(
-    rows: Sequence[ScoreRow],
-) -> dict[tuple[str, str], list[ScoreRow]]:
-    """Return the scores of each model and revision."""
-    by_model: dict[tuple[str, str], list[ScoreRow]] = {}
+def _rows_by_model(rows: Sequence[ScoreRow]) -> dict[_Model, list[ScoreRow]]:
+    """Return the scores of each model."""
+    by_model: dict[_Model, list[ScoreRow]] = {}
     for row in rows:
         by_model.setdefault((row.model, row.revision), []).append(row)
     return by_model
 
 
 def _chosen(
-    by_model: Mapping[tuple[str, str], list[ScoreRow]],
+    by_model: Mapping[_Model, list[ScoreRow]],
     reference: Reference,
     document: Document,
     place: KeyPath,
-) -> dict[tuple[str, str], list[ScoreRow]]:
-    """Return the scores of the models that a reference names, in the order of the reference.
+) -> dict[_Model, list[ScoreRow]]:
+    """Return the scores of the models that a reference names (`MODEL` or `MODEL@REVISION`), in its order.
+
+    A reference that names no model must have results of only one model.
 
     Raises:
-        RecipeError: if there are no results of a model, or several models and the reference names none.
+        RecipeError: if a named model has no results, or if the reference names none and there are several.
     """
     names = list(dict.fromkeys(model for model, _ in by_model))
     if not reference.models and len(names) > 1:
@@ -146,29 +162,33 @@ def _chosen(
         )
         raise RecipeError([document.problem(message, (*place, "results"))])
 
-    chosen: dict[tuple[str, str], list[ScoreRow]] = {}
+    chosen: dict[_Model, list[ScoreRow]] = {}
     problems = []
     for number, written in enumerate(reference.models or names):
-        model, _, beginning = written.rpartition("@")
+        name, _, beginning = written.rpartition("@")
         if written in names:
-            model, beginning = written, ""
+            # The name of a model may contain an `@`.
+            name, beginning = written, ""
+
         revisions = []
         fitting = {}
-        for key, rows in by_model.items():
-            if key[0] != model:
+        for model, rows in by_model.items():
+            if model[0] != name:
                 continue
-            revisions.append(key[1])
-            if key[1].startswith(beginning):
-                fitting[key] = rows
+            revisions.append(model[1])
+            if model[1].startswith(beginning):
+                fitting[model] = rows
+
         chosen |= fitting
         if fitting:
             continue
+
         message = (
             f"there are no results of a model `{written}`.{suggest(written, names)}"
         )
         if revisions:
             message = (
-                f"`{model}` has no revision that begins with `{beginning}`; choose among "
+                f"`{name}` has no revision that begins with `{beginning}`; choose among "
                 f"{listed(revisions)}"
             )
         problems.append(document.problem(message, (*place, "models", number)))
@@ -179,12 +199,12 @@ def _chosen(
 
 
 def _faults(
-    chosen: Mapping[tuple[str, str], Sequence[ScoreRow]],
+    chosen: Mapping[_Model, Sequence[ScoreRow]],
     reference: Reference,
     document: Document,
     place: KeyPath,
 ) -> Iterator[Problem]:
-    """Yield a problem for each task without results, and for a unit that is missing or not allowed."""
+    """Yield the problems of `tasks` and `unit` of a reference, with the scores of its models."""
     splits: dict[str, set[str]] = {}
     layouts = set()
     for row in chain.from_iterable(chosen.values()):
@@ -217,9 +237,9 @@ def _faults(
 def _scores(
     rows: Sequence[ScoreRow], reference: Reference
 ) -> tuple[list[PublishedScore], list[str]]:
-    """Return the scores of a model in the unit of our own, and sentences on the scores that are left out.
+    """Return the scores of a model in the unit of sentbed's scores, and a sentence for each omitted score.
 
-    Several rows of one score, such as of several seeds, are averaged.
+    Several rows of the same score, such as those of several seeds, are averaged.
     """
     by_score: dict[tuple[str, ...], list[ScoreRow]] = {}
     left_out = []
@@ -239,6 +259,7 @@ def _scores(
     for of_score in by_score.values():
         first = of_score[0]
         values = [row.score for row in of_score]
+        # The results in these layouts have no seeds: different scores are no repetitions to average.
         if first.layout in _SHARES and len(set(values)) > 1:
             files = first_names([row.file for row in of_score])
             left_out.append(
@@ -253,14 +274,14 @@ def _scores(
 
 
 def _is_share(row: ScoreRow, reference: Reference) -> bool:
-    """Whether a score is between 0 and 1, and not in per cent."""
+    """Whether a score is a share of 1, and not in per cent."""
     if reference.unit is None:
         return row.layout in _SHARES
     return reference.unit == "share"
 
 
 def _published(row: ScoreRow, value: float, reference: Reference) -> PublishedScore:
-    """Return the score of a row with the names that the reference gives its task and split."""
+    """Return the score of a row, with its task and split as `reference.tasks` renames them."""
     metrics = [row.metric]
     if row.metric in _UNNAMED:
         metrics = row.metric_names.split()

@@ -23,8 +23,9 @@ class Random(CellSampler):
         count: int,
         seed: int,
     ) -> list[int]:
-        """Return the first cells of a random order that have not been chosen."""
+        """Return the first `count` cells, in a random order, that have not been chosen before."""
         import numpy as np
 
         order = np.random.default_rng(seed).permutation(len(cells)).tolist()
-        return [cell for cell in order if cell not in scores][:count]
+        unchosen = [cell for cell in order if cell not in scores]
+        return unchosen[:count]

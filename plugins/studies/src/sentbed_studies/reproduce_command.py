@@ -23,7 +23,10 @@ from sentbed_studies.study_command import (
 )
 
 if TYPE_CHECKING:
+    from sentbed.tools import Plugins
+
     from sentbed_studies.study import Entries, Study
+    from sentbed_studies.study_plan import StudyPlan
 
 
 @click.command()
@@ -69,38 +72,28 @@ def reproduce(
     dry_run: bool,
     verify: bool,
 ) -> None:
-    """Run the recipe of a published table, and print our numbers, theirs and the differences.
+    """Run the recipe of a published table, and print our numbers, the paper's and the differences.
 
-    `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` its tables, and
-    `sentbed reproduce sentence-t5:table-2 --size base` runs one. `sentbed reproduce --verify sentence-t5`
+    `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` lists the tables of a paper, and
+    `sentbed reproduce sentence-t5:table-2 --size base` runs a table. `sentbed reproduce --verify sentence-t5`
     runs the rows that need no training.
     """
+    paper_and_table = what or ""
     if verify:
-        if size is not None or ":" in (what or ""):
+        if size is not None or ":" in paper_and_table:
             raise click.UsageError(
                 "`--verify` takes a PAPER, or none for all, and neither a table nor `--size`"
             )
-        sys.exit(
-            _verify(
-                what or "", only, overrides, recipes, out, workers, retrain, dry_run
-            )
-        )
+        paper = paper_and_table
+        code = _verify(paper, only, overrides, recipes, out, workers, retrain, dry_run)
+        sys.exit(code)
+
     from sentbed.tools import load_plugins
-    from sentbed_report.study.read_study_directory import read_data
 
     from sentbed_studies.paper_recipe_files import find_papers, find_table
-    from sentbed_studies.published_number_verdicts import (
-        comparison,
-        missed,
-        numbers_of,
-        published_of,
-    )
-    from sentbed_studies.study import read_study
-    from sentbed_studies.study_plan import plan_study
-    from sentbed_studies.study_reports import write_reports
 
     papers = find_papers(recipes)
-    paper, _, table = (what or "").partition(":")
+    paper, _, table = paper_and_table.partition(":")
     if not table:
         _list_recipes(papers, paper)
         return
@@ -110,6 +103,34 @@ def reproduce(
         only = (*only, f"size={size}")
     labels = entries(only)
     file = find_table(papers, paper, table)
+    plan = _plan_table(file, labels, overrides, plugins, out, workers, dry_run)
+    if dry_run:
+        return
+
+    if not keep_going:
+        plan.require_usable_data()
+    result = run_plan(
+        plan, plugins, only=labels, keep_going=keep_going, retrain=retrain
+    )
+    has_missed = _print_comparison(plan.directory)
+    if result.failed or has_missed:
+        sys.exit(FAILED)
+
+
+def _plan_table(
+    file: Path,
+    labels: Entries,
+    overrides: Sequence[str],
+    plugins: Plugins,
+    out: str | None,
+    workers: int | None,
+    dry_run: bool,
+) -> StudyPlan:
+    """Read the recipe of a table; print its published numbers and the plan of its runs, and return the plan."""
+    from sentbed_studies.published_number_verdicts import published_of
+    from sentbed_studies.study import read_study
+    from sentbed_studies.study_plan import plan_study
+
     if dry_run:
         # With `only=()`, missing files are remarks: numbers and times can be printed without them.
         study = read_study(file, overrides, plugins, only=())
@@ -124,15 +145,23 @@ def reproduce(
     plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():
         echo(line, err=not dry_run)
+    return plan
 
-    if dry_run:
-        return
 
-    if not keep_going:
-        plan.require_usable_data()
-    result = run_plan(
-        plan, plugins, only=labels, keep_going=keep_going, retrain=retrain
+def _print_comparison(directory: Path) -> bool:
+    """Write the report of a study, and print our numbers, the paper's and the path of the report.
+
+    Return whether a number was not reproduced.
+    """
+    from sentbed_report.study.read_study_directory import read_data
+
+    from sentbed_studies.published_number_verdicts import (
+        comparison,
+        missed,
+        numbers_of,
     )
+    from sentbed_studies.study_reports import write_reports
+
     data = read_data(directory)
     report = write_reports(directory, data=data)
     numbers = numbers_of(data)
@@ -140,19 +169,18 @@ def reproduce(
         echo(line)
 
     echo(report)
-    if result.failed or missed(numbers):
-        sys.exit(FAILED)
+    return missed(numbers)
 
 
 def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
-    """Print what this machine lacks for the selected cells, and their published numbers."""
+    """Print which files and libraries the selected cells lack on this machine, and their published numbers."""
     from sentbed_studies.published_number_verdicts import published_of, published_table
     from sentbed_studies.study_plan import listed
 
     selected = study
     if labels:
         selected = study.only(labels)
-    # First, as it would be overlooked below the numbers of a paper.
+    # What is missing comes first: below the numbers of a paper it would be overlooked.
     for remark in selected.remarks:
         echo(f"missing here: {listed(remark)}")
 
@@ -161,7 +189,7 @@ def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
 
 
 def _list_recipes(papers: Path, paper: str) -> None:
-    """Print the tables of a paper with their files, or all papers with their tables if `paper` is empty."""
+    """Print the tables of a paper with their recipe files; all papers with their tables if `paper` is empty."""
     from sentbed_studies.paper_recipe_files import CHECKS, papers_in, tables_of
 
     if paper:
@@ -170,6 +198,7 @@ def _list_recipes(papers: Path, paper: str) -> None:
         for name, file in tables.items():
             echo(f"{paper}:{name:<{width}} {os.path.relpath(file)}")
         return
+
     for name in papers_in(papers):
         tables_and_checks = list(tables_of(papers, name))
         if (papers / name / CHECKS).is_file():
@@ -187,7 +216,10 @@ def _verify(
     retrain: bool,
     dry_run: bool,
 ) -> int:
-    """Run the checks of a paper, or of all papers; print time, memory and results; return the exit code."""
+    """Run the checks of a paper, or of all papers if `paper` is empty; return the exit code.
+
+    The time, memory and result of each check are printed. With `dry_run`, nothing is run.
+    """
     from sentbed.tools import load_plugins
 
     from sentbed_studies.paper_recipe_files import find_papers

@@ -1,4 +1,4 @@
-"""Progress of a running run, read from its log."""
+"""Progress of a run that is running, read from its log."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ class RunProgress:
     """Progress of a run."""
 
     what: str
-    """Current activity: `stage NAME`, `evaluating ENCODER with EVALUATOR`."""
+    """Current activity, such as `stage NAME` or `evaluating ENCODER with EVALUATOR`."""
     elapsed: float
     """Seconds since the run was started or resumed."""
     step: int | None = None
+    """Current step of the stage; None if no stage is being trained."""
     steps: int | None = None
-    """Steps of the stage."""
+    """Number of steps of the stage."""
     loss: float | None = None
     left: float | None = None
-    """Seconds until the end of the stage, or of the run if the seconds of a whole run are known."""
+    """Seconds left: of the whole run if its duration is known, otherwise of the stage. None if unknown."""
 
     @property
     def place(self) -> str:
-        """Activity, with the step of a stage."""
+        """Current activity; during a stage, also the step."""
         if self.step is None:
             return self.what
         return f"{self.what}: step {self.step} of {self.steps}"
@@ -54,23 +55,30 @@ class RunLog:
 
     run: Path
     began: float | None = attrs.field(default=None, init=False)
-    """Time at which the run was started or resumed, in seconds since 1970; None before that."""
+    """Time at which the run was started or resumed, in seconds since 1970; None without a log."""
 
     _what: str = attrs.field(default="starting", init=False)
+    """Current activity; see `RunProgress.what`."""
     _stage_steps: int | None = attrs.field(default=None, init=False)
-    """Steps of the stage that was started last."""
+    """Number of steps of the stage that was started last."""
     _first_step: dict[str, Any] | None = attrs.field(default=None, init=False)
-    """The stage's first step since the run was started or resumed."""
+    """Event of the stage's first step since the run was started or resumed."""
     _last_step: dict[str, Any] | None = attrs.field(default=None, init=False)
+    """Event of the stage's last step."""
 
     _position: int = attrs.field(default=0, init=False)
     """Number of bytes of the log that were read."""
     _last_line: bytes = attrs.field(default=b"", init=False)
+    """Last line that was read."""
 
     def progress(
         self, seconds: float | None = None, now: float | None = None
     ) -> RunProgress | None:
-        """Return the progress, or None without a log; `seconds` is the expected time of the whole run."""
+        """Return the progress; None if there is no log.
+
+        `seconds` is the expected duration of the whole run, if it is known. `now` is the time in seconds since
+        1970, by default the current time.
+        """
         for line in self._new_lines():
             self._read_event(json.loads(line))
 
@@ -91,7 +99,7 @@ class RunLog:
         )
 
     def _seconds_left_of_stage(self) -> float | None:
-        """Return the seconds until the end of the stage; None before its second step."""
+        """Return the expected seconds until the end of the stage; None before its second step."""
         first, last = self._first_step, self._last_step
         if first is None or last is None or self._stage_steps is None:
             return None
@@ -104,20 +112,20 @@ class RunLog:
         return float(seconds_per_step * (self._stage_steps - last["step"]))
 
     def _new_lines(self) -> list[bytes]:
-        """Return the lines since the last call, or all lines if the log was truncated."""
+        """Return the complete lines since the last call; all lines if the log was truncated in between."""
         try:
             with open_file(self.run / LOG) as log:
+                # The last line is read again: if it has changed, the run was resumed, which truncates its log.
                 log.seek(self._position - len(self._last_line))
                 text = log.read()
                 if not text.startswith(self._last_line):
-                    # The run was resumed, which truncates its log.
                     self._position, self._last_line = 0, b""
                     log.seek(0)
                     text = log.read()
         except (OSError, DataError):
             return []
 
-        # The last line may be incomplete.
+        # The log may end with an incomplete line.
         complete = text[len(self._last_line) : text.rfind(b"\n") + 1]
         lines = complete.splitlines(keepends=True)
         if lines:
@@ -144,5 +152,6 @@ class RunLog:
                 self._begin(f"evaluating {event['encoder']} with {event['evaluator']}")
 
     def _begin(self, what: str) -> None:
+        """Record the beginning of an activity."""
         self._what = what
         self._first_step = self._last_step = None

@@ -1,4 +1,4 @@
-"""Runs a study: shared stages first, then the cells; finished runs are not repeated."""
+"""Runs a study: first the stages that cells share, then the cells. Finished runs are not repeated."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from traceback import format_exception
 from typing import Literal, TypeAlias
 
 import attrs
@@ -53,9 +53,9 @@ from sentbed_report.study.study_record import STUDY
 
 from sentbed_studies.added_evaluations import (
     add_evaluations,
-    kept_runs,
-    keys_of,
-    only_starts,
+    drop_evaluations_at_end,
+    keys_json,
+    run_states,
 )
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, prompt_slug, slug
@@ -63,22 +63,22 @@ from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.early_stopping import parts_between_looks
-from sentbed_studies.sampled_cells import first_batch, runs_of, sampled_parts
+from sentbed_studies.sampled_cells import first_batch, number_of_runs, sampled_parts
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Cell, Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.time_left import TimeLeft
-from sentbed_studies.write_study_directory import at_work, needed, note_confirmation
+from sentbed_studies.write_study_directory import at_work, note_confirmation
 
 Keep: TypeAlias = Literal["scores", "best", "all"]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
 CONSOLE = "sentbed-trackers:console"
-"""Plugin of the tracker that shows a single run; it is disabled in studies."""
-OURS = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
-"""Names of the files that are in a study's directory before the first run."""
+"""Plugin of the tracker that shows a single run on the terminal; it is disabled in studies."""
+STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
+"""Names of the files that may be in a study's directory before its first run."""
 PAUSE = 0.5
 """Seconds between two checks whether another process still works on a run."""
 
@@ -95,17 +95,17 @@ class Job:
 
     @property
     def directory(self) -> Path:
-        """Run directory, relative to the study's."""
+        """Directory of the run, relative to the directory of the study."""
         return self.run.directory
 
     @property
     def stages(self) -> int | None:
-        """Number of stages to run, if others continue from them; None means the whole recipe."""
+        """Number of stages to run, if these are shared stages; None if the whole recipe is run."""
         return self.run.count if isinstance(self.run, Prefix) else None
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
-        """Keys of the evaluations of a cell, in the order in which they are run."""
+        """Keys of the evaluations of a cell, in the order in which they are run; empty for shared stages."""
         return self.run.evaluation_keys if isinstance(self.run, Task) else ()
 
     def __str__(self) -> str:
@@ -118,15 +118,17 @@ class Outcome:
 
     job: Job
     result: Result
+    """`was finished` if an earlier process had done the job; `busy` if another process is doing it."""
     seconds: float = 0.0
     error: str = ""
-    where: str = ""
-    """Traceback of an unexpected error."""
+    """Message of the error if the job has failed."""
+    traceback: str = ""
+    """Traceback of the error if it is not a `SentbedError`, and so unexpected."""
 
 
 @attrs.frozen(eq=False)
 class Bundle:
-    """Jobs that one worker runs in sequence."""
+    """Jobs that one worker does in sequence."""
 
     jobs: tuple[Job, ...]
 
@@ -143,7 +145,7 @@ class StudyResult:
     directory: Path
     failed: tuple[Outcome, ...]
     worked: bool
-    """Whether any run was not finished before."""
+    """Whether a run was done; False if all had been finished before."""
 
 
 def run_study(  # noqa: PLR0913 - keywords
@@ -162,29 +164,29 @@ def run_study(  # noqa: PLR0913 - keywords
 ) -> StudyResult:
     """Run all unfinished cells of a study.
 
-    The key of a cell is a hash of everything that determines its weights, and the key of an evaluation is a hash
-    of everything that determines its scores (`CellKeys`). Finished runs are not repeated, interrupted ones are
-    resumed, and evaluations that were added to the recipe are computed with the saved encoder. Several
-    processes may work on one study: each cell is run by one of them.
+    Finished runs are not repeated, and interrupted runs are resumed: the directory of a run is named by its key,
+    a hash of everything that determines the weights (`CellKeys`). Evaluations that were added to the recipe are
+    computed with the saved encoders of finished runs. Several processes may work on the same study; then each
+    cell is run by one of them.
 
     Args:
         study: The study.
-        out: Its directory, by default `studies/NAME`.
+        out: Directory of the study, by default `studies/NAME`.
         plugins: By default the installed ones.
-        executor: Runs the cells; by default a local pool.
-        only: Cells to run, as in `StudyTable.exclude`; the others are left for later.
+        executor: Task pool that runs the cells; by default a local one.
+        only: Cells to run, as in `StudyTable.exclude`; by default all.
         work: Result of `plan_work` for the whole study; by default it is planned here.
-        keep_going: Whether to run the other cells when one fails.
-        retrain: Whether to train cells again that lack an evaluation and have kept no encoder.
+        keep_going: Whether to run the other cells when a cell fails.
+        retrain: Whether to train a cell again if it lacks an evaluation and has no saved encoder.
         share: Whether cells share stages and forward passes, if `work` is planned here.
         say: Gets the lines of progress.
-        left: Updated with each finished run; progress lines then say how long the others will take.
+        left: Updated with each finished run; progress lines then say how long the other runs will take.
 
     Raises:
         RecipeError: if `only` names an unknown axis or label.
-        RunError: if a cell fails, unless `keep_going`; finished cells are kept. Also if the directory holds
-            another study, or another process runs this one with another recipe; and if an evaluation was
-            added to cells that have kept no encoder, unless `retrain`.
+        RunError: if a cell fails, unless `keep_going` (finished cells are kept); if the directory holds
+            another study; if another process runs this study with another recipe; or if a cell must be
+            trained again for an added evaluation, unless `retrain`.
     """
     plugins = plugins or load_plugins()
     directory = Path(out or Path("studies") / study.name)
@@ -192,9 +194,9 @@ def run_study(  # noqa: PLR0913 - keywords
     work = whole.of(study.only(only).cells) if only else whole
 
     to_train_again = []
-    for run in kept_runs(directory, work):
-        if run.is_to_be_trained_again:
-            to_train_again.append(run.task)
+    for state in run_states(directory, work):
+        if state.is_to_be_trained_again:
+            to_train_again.append(state.task)
 
     if to_train_again and not retrain:
         raise RunError(
@@ -207,7 +209,8 @@ def run_study(  # noqa: PLR0913 - keywords
         directory = directory.resolve()
         for task in to_train_again:
             _remove(directory / task.directory)
-        total = runs_of(study, work)
+
+        total = number_of_runs(study, work)
         stop = study.table.stop
         if only:
             # Cells that are named explicitly are run with all their seeds.
@@ -219,8 +222,10 @@ def run_study(  # noqa: PLR0913 - keywords
         runner = _Runner(directory, executor, keep_going, say, total, left)
         for part in _parts(study, work, runner, stop):
             _run_work(study, part, runner)
+
         if not only and not runner.failed:
             _confirm(study, whole, CellKeys(plugins), share, runner)
+
         if study.table.keep != "all":
             tasks = [t for t in whole.tasks if t.directory not in runner.dropped]
             _remove_shared(tasks, whole, directory)
@@ -230,21 +235,22 @@ def run_study(  # noqa: PLR0913 - keywords
 def _parts(
     study: Study, work: Work, runner: _Runner, stop: Stop | None
 ) -> Iterator[Work]:
-    """Yield the parts of a study's work, each of which is to be done before the next one is asked for.
+    """Yield the runs of a study in parts. The caller must run a part before it asks for the next one.
 
     If the study has a sampler, the first parts are the batches of cells that it chooses, with the first seed.
-    Then come the remaining seeds of these cells, or all cells: in one part, or one per look of early stopping.
+    The other runs follow: in one part or, with early stopping, in a part for each look at the scores.
     """
     seeds_done = 0
     if study.table.sampler is not None:
         names = yield from sampled_parts(
             study, study.table.sampler, work, runner.directory
         )
-        runner.dropped |= {
-            task.directory for task in work.tasks if task.cell.name not in names
-        }
+        for task in work.tasks:
+            if task.cell.name not in names:
+                runner.dropped.add(task.directory)
         work = work.of([cell for cell in study.cells if cell.name in names])
         seeds_done = 1
+
     if stop is not None:
         yield from parts_between_looks(
             study,
@@ -266,7 +272,7 @@ def _parts(
 def _confirm(
     study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Runner
 ) -> None:
-    """Run the chosen cell with fresh seeds, if the recipe asks for them; all other runs have finished."""
+    """Run the chosen cell with fresh seeds, if the recipe asks for this. All other runs must have finished."""
     confirmation = confirmation_of(
         study, whole, runner.directory, keys, share, is_over=True
     )
@@ -280,6 +286,7 @@ def _confirm(
     )
     if runner.left is not None:
         runner.left.chosen([task.directory for task in confirmation.left])
+
     _run_work(study, work, runner)
     if study.table.keep != "all":
         _remove_shared(work.tasks, work, runner.directory)
@@ -287,14 +294,14 @@ def _confirm(
 
 def _run_work(study: Study, work: Work, runner: _Runner) -> None:
     """Run the shared stages, shorter prefixes first, and then the cells."""
+    unstarted = []
+    for task in work.tasks:
+        if manifest_status(runner.directory / task.directory) is None:
+            unstarted.append(task)
+
     by_depth: dict[int, list[Bundle]] = {}
-    unstarted = [
-        task
-        for task in work.tasks
-        if manifest_status(runner.directory / task.directory) is None
-    ]
-    for prefix in needed(runner.directory, work, unstarted):
-        # Trackers record the cells only.
+    for prefix in work.prefixes_to_run(runner.directory, unstarted):
+        # Trackers record only cells.
         recipe = attrs.evolve(_single_run(prefix.recipe), tracker=())
         by_depth.setdefault(prefix.depth, []).append(Bundle((Job(prefix, recipe),)))
 
@@ -315,7 +322,7 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> None:
 
 
 def _run_name(study: Study, cell: Cell) -> str:
-    """Return the `run.name` of a cell."""
+    """Return the `run.name` of a cell: names of the study and of the cell, prompt and seed."""
     name = f"{study.name}.{slug(cell.name)}"
     if not cell.prompt:
         return f"{name}-seed{cell.seed}"
@@ -323,18 +330,22 @@ def _run_name(study: Study, cell: Cell) -> str:
 
 
 def _single_run(recipe: Recipe) -> Recipe:
-    """Return a cell's recipe without `[study]`, and without scatter plots, which are slow to draw."""
+    """Return a cell's recipe as that of a single run: without `[study]`, and without scatter plots.
+
+    Scatter plots are slow to draw.
+    """
     tables = dict(recipe.without(StudyTable).tables)
     tables["report"] = ReportTable(scatters=False)
     return attrs.evolve(recipe, tables=tables)
 
 
 def _remove_shared(tasks: Sequence[Task], work: Work, directory: Path) -> None:
-    """Remove the shared stages of `work` that no unfinished run of `tasks` continues from."""
+    """Remove the runs of shared stages of `work`, except those from which a run of `tasks` still continues."""
     to_keep: set[Prefix] = set()
     for task in tasks:
         if not task.is_done(directory):
             to_keep.update(chain(task.above))
+
     for prefix in work.prefixes:
         run = directory / prefix.directory
         if prefix in to_keep or not run.is_dir():
@@ -345,10 +356,13 @@ def _remove_shared(tasks: Sequence[Task], work: Work, directory: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a directory: rename it first, so that a partly removed one is not used. Raises `RunError`."""
+    """Remove a directory, if it exists. Raises `RunError` if it cannot be removed.
+
+    It is renamed first, so that nobody uses a directory that is only partly removed.
+    """
     gone = path.with_name(f".{path.name}.gone")
     try:
-        # An earlier process may have been killed after the renaming.
+        # A process that was killed after the renaming may have left `gone`.
         for directory in (gone, path):
             if directory.is_dir():
                 directory.replace(gone)
@@ -360,7 +374,7 @@ def _remove(path: Path) -> None:
 
 
 def _trim(run: Path, keep: Keep) -> None:
-    """Remove the checkpoints and encoders of a finished run that `keep` does not keep."""
+    """Remove the files of a finished run that are not to be kept: checkpoints, and the encoders for `scores`."""
     if keep != "all":
         _remove(run / CHECKPOINTS)
     if keep == "scores":
@@ -368,19 +382,23 @@ def _trim(run: Path, keep: Keep) -> None:
 
 
 def _begin(directory: Path) -> None:
-    """Create the study's directory, or reuse it. Raises `RunError` if a link leads out of it."""
+    """Create the directory of a study, if there is none.
+
+    Raises:
+        RunError: if a link leads out of the directory, or if it exists and is not a study's.
+    """
     require_links_within(directory)
     names = []
     if directory.is_dir():
         names = [path.name for path in directory.iterdir()]
-    # Without `study.json`, another process may have just begun the study, or was killed before it wrote it.
-    if STUDY not in names and not all(map(OURS.fullmatch, names)):
+    # If `study.json` is missing, another process may have just begun the study, or was killed at its beginning.
+    if STUDY not in names and not all(map(STUDY_FILES.fullmatch, names)):
         new_directory(directory)
 
 
 @attrs.define(eq=False)
 class _Runner:
-    """Runs jobs, and reports and counts their outcomes."""
+    """Runs jobs with an executor; counts and prints their outcomes."""
 
     directory: Path
     executor: TaskPool
@@ -394,29 +412,30 @@ class _Runner:
     """Number of runs of cells that have ended."""
     failed: list[Outcome] = attrs.field(factory=list)
     worked: bool = False
-    """Whether any run was not finished before."""
+    """Whether a run was done; False as long as all had been finished before."""
     dropped: set[Path] = attrs.field(factory=set)
     """Directories of the runs that will not be done."""
 
     def drop(self, task: Task) -> None:
-        """Count a run as one that will not be done."""
+        """Record that a run will not be done."""
         self.dropped.add(task.directory)
         self.total -= 1
         if self.left is not None:
             self.left.ended(task.directory)
 
     def do(self, bundles: Sequence[Bundle]) -> None:
-        """Run all jobs. A job that another process works on is tried again when that process has ended a job."""
+        """Do all jobs. While other processes are doing all jobs that are left, wait; then try them again."""
         while bundles:
             bundles = self._do_free(bundles)
             locks = []
             for bundle in bundles:
-                locks += [lock_of(self.directory, job.directory) for job in bundle.jobs]
+                for job in bundle.jobs:
+                    locks.append(lock_of(self.directory, job.directory))
             while locks and all(map(is_locked, locks)):
                 time.sleep(PAUSE)
 
     def _do_free(self, bundles: Sequence[Bundle]) -> list[Bundle]:
-        """Run the jobs that no other process works on; return the others."""
+        """Do the jobs on which no other process works; return the other jobs."""
         start = partial(_start, self.directory, self.keep_going)
         busy_bundles = []
         with closing(self.executor.run(start, bundles, on_death=self._died)) as results:
@@ -432,7 +451,7 @@ class _Runner:
         return busy_bundles
 
     def _died(self, bundle: Bundle, message: str) -> list[Outcome]:
-        """Return the outcomes of the jobs of a worker that died."""
+        """Return the outcomes of the jobs of a bundle whose worker died; `message` says how."""
         outcomes = []
         for job in bundle.jobs:
             if is_finished(self.directory / job.directory, job.evaluation_keys):
@@ -465,7 +484,7 @@ class _Runner:
         self.say(line)
 
     def _time_left_after(self, outcome: Outcome) -> str | None:
-        """Update the time left with an outcome, and return it in words; None if unknown."""
+        """Record an outcome in the time left, and return this time in words; None if it is unknown."""
         if self.left is None:
             return None
         if outcome.result == "finished":
@@ -482,15 +501,15 @@ class _Runner:
             f"and of this run what is in `{run}`; mend it and start the study again, or let the others "
             "go on (`--keep-going`)"
         )
-        if outcome.where:
-            error.add_note(outcome.where)
+        if outcome.traceback:
+            error.add_note(outcome.traceback)
         return error
 
 
 def _start(
     directory: Path, keep_going: bool, threads: int | None
 ) -> Callable[[Bundle, Tell], list[Outcome]]:
-    """Prepare a worker; return the function that runs a bundle."""
+    """Prepare a worker process; return the function that does a bundle there."""
     if threads is not None:
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     plugins = load_plugins()
@@ -506,7 +525,7 @@ def _do_bundle(
     bundle: Bundle,
     tell: Tell,
 ) -> list[Outcome]:
-    """Run the jobs of a bundle; `tell` is called after each."""
+    """Do the jobs of a bundle; `tell` is called after each."""
     outcomes = []
     kept = KeptEncoders() if len(bundle.jobs) > 1 else None
     for number, job in enumerate(bundle.jobs, start=1):
@@ -526,17 +545,22 @@ def _do(
     later: Sequence[Recipe],
     kept: KeptEncoders | None,
 ) -> Outcome:
-    """Run a job unless it has finished or another process holds its lock; `later` are the bundle's others."""
+    """Do a job, unless it has been done or another process is doing it.
+
+    `later` are the recipes of the following jobs of the bundle; `kept` are encoders of the previous ones.
+    """
     started = time.perf_counter()
     run = directory / job.directory
     with locked(lock_of(directory, run)) as is_free:
         if not is_free:
             return Outcome(job, "busy")
+
         if is_finished(run, job.evaluation_keys):
             _trim(run, job.keep)
             return Outcome(job, "was finished")
+
         result: Result = "failed"
-        message = where = ""
+        message = traceback = ""
         try:
             if not is_finished(run):
                 _run(directory, plugins, job, run, later, kept)
@@ -548,34 +572,35 @@ def _do(
             message = str(error)
         except Exception as error:  # noqa: BLE001 - a failed cell is reported, and need not stop the others
             message = f"{type(error).__name__}: {error}"
-            where = "".join(traceback.format_exception(error))
-    return Outcome(job, result, time.perf_counter() - started, message, where)
+            traceback = "".join(format_exception(error))
+    return Outcome(job, result, time.perf_counter() - started, message, traceback)
 
 
 def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
-    """Run the evaluations of a cell that its finished run lacks."""
+    """Run the evaluations that the finished run of a cell lacks."""
     if not isinstance(job.run, Task):
         return
 
     recipe = job.recipe
     if recipe.table(Search) is not None:
-        # The recipe in the run's directory has the demonstrations that the search chose.
+        # The recipe in the run's directory has the demonstrations that the search has chosen.
         recipe = _written_recipe(directory / job.directory, job, plugins)
     missing = job.run.missing(directory)
     add_evaluations(directory / job.directory, recipe, missing, plugins)
 
 
 def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
-    """Return the recipe in a directory, with the job's runtime and permission to run code.
+    """Return the recipe in a directory, with the runtime and trackers of the job's recipe.
 
-    Somebody else may have written the directory: only the study's recipe decides whether code may run.
+    Somebody else may have written the directory. Code of its encoders is run only if the recipe of the job
+    allows this.
     """
     trusted = any(encoder.runs_code for encoder in job.recipe.encoders.values())
     return on_machine_of(own_recipe(directory, (), trusted, plugins), job.recipe)
 
 
 def _makes_other_evaluations(run: Path, job: Job) -> bool:
-    """Whether a run of a cell was begun with other evaluations than the study has now."""
+    """Whether the run of a cell was begun with other evaluations than the study has now."""
     if not isinstance(job.run, Task):
         return False
     return evaluation_keys(run) != list(job.evaluation_keys)
@@ -589,11 +614,12 @@ def _run(
     later: Sequence[Recipe],
     kept: KeptEncoders | None,
 ) -> None:
-    """Run a job from its beginning, from shared stages, or from where it was stopped."""
+    """Run a job from its beginning, from the end of shared stages, or from where it was stopped."""
     recipe = job.recipe
     files = {}
     if isinstance(job.run, Task):
-        files[KEYS] = keys_of(job.run.content, job.run.evaluations)
+        files[KEYS] = keys_json(job.run.content, job.run.evaluations)
+
     if recipe.table(Search) is not None:
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
@@ -633,7 +659,10 @@ def _run(
 
 
 def _can_be_resumed(run: Path, job: Job) -> bool:
-    """Whether a run's directory has a manifest, and training states or the evaluations of the study."""
+    """Whether a run was begun and can be resumed.
+
+    A run without training states can be resumed only if it was begun with the evaluations of the study.
+    """
     if not (run / MANIFEST).is_file():
         return False
     return any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
@@ -643,12 +672,13 @@ def _resume(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
     """Resume a run that was stopped, or that continues from shared stages."""
     makes_other_evaluations = _makes_other_evaluations(run, job)
     if job.stages is not None:
-        # Cells that share stages may differ in the rest of the recipe: the run goes on with that of its start.
+        # Cells that share stages may differ in the rest of the recipe. The run began with the recipe of one
+        # of them, perhaps of another cell than now, and must go on with the same recipe.
         recipe = _written_recipe(run, job, plugins)
     elif makes_other_evaluations:
-        # The evaluations of the study are added after it has finished; they do not affect its weights.
+        # The evaluations of the study are added after the run has finished; they do not affect its weights.
         begun = _written_recipe(run, job, plugins)
-        recipe = attrs.evolve(recipe, evaluate=only_starts(run, begun))
+        recipe = attrs.evolve(recipe, evaluate=drop_evaluations_at_end(run, begun))
     resume(
         run, recipe, plugins, allow_changes=makes_other_evaluations, stages=job.stages
     )

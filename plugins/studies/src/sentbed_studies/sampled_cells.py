@@ -1,4 +1,4 @@
-"""Cells of a study that its sampler chooses, in batches, by the scores of earlier cells."""
+"""Cells of a study that its sampler chooses: in batches, each by the scores of the cells before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentbed_studies.study import Study
 from sentbed_studies.write_study_directory import note_sampled
 
 ScoreOf: TypeAlias = Callable[[str], float | None]
-"""Function from the name of a cell to its deciding score with the first seed; None if it has none."""
+"""Function from the name of a cell to its deciding score with the first seed; None if the cell has none."""
 
 
 def sampled(
@@ -27,16 +27,17 @@ def sampled(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the names of the cells of each batch to run; the baseline is the first cell.
 
-    The choice depends on the study and the scores alone, not on the order in which the cells of a batch
+    The choice depends only on the study and the scores, not on the order in which the cells of a batch
     finish: a study that is resumed, or run by several processes, has the same cells. `score_of` is called
     for the cells of a batch when the next batch is requested.
 
     Raises:
-        PluginError: if the sampler returns anything but cells that have not been chosen.
+        PluginError: if the sampler does not return as many cells as requested, or returns a cell again.
     """
-    names, cells = study.names, points(study)
+    names, cells = study.names, cells_for_sampler(study)
     sampler = sampling.sampler
     batch = sampling.batch if sampler.learns else sampling.cells
+    # Index of each cell that has been chosen -> its score, if there is one.
     scores: dict[int, float | None] = {}
     while len(scores) < sampling.cells:
         chosen = []
@@ -47,6 +48,7 @@ def sampled(
             earlier = {**scores, **dict.fromkeys(chosen)}
             chosen += _chosen(sampling, cells, earlier, count)
         yield tuple(names[cell] for cell in chosen)
+
         scores |= dict.fromkeys(chosen)
         if sampler.learns and len(scores) < sampling.cells:
             for cell in chosen:
@@ -59,11 +61,14 @@ def _chosen(
     scores: Mapping[int, float | None],
     count: int,
 ) -> list[int]:
-    """Return the `count` cells that the sampler chooses; the keys of `scores` have been chosen before."""
+    """Return the indices of the `count` cells that the sampler chooses.
+
+    The cells whose indices are keys of `scores` have been chosen before. Raises `PluginError`.
+    """
     sampler = sampling.sampler
     chosen = list(sampler.choose(cells, scores, count, sampling.seed))
-    free = set(range(len(cells))) - set(scores)
-    if len(chosen) != count or len(free.intersection(chosen)) != count:
+    unchosen = set(range(len(cells))) - set(scores)
+    if len(chosen) != count or len(unchosen.intersection(chosen)) != count:
         raise fault(
             sampler,
             "choose",
@@ -73,10 +78,10 @@ def _chosen(
     return chosen
 
 
-def points(study: Study) -> list[Mapping[str, Any]]:
-    """Return each cell as a sampler sees it.
+def cells_for_sampler(study: Study) -> list[Mapping[str, Any]]:
+    """Return the cells of a study as its sampler gets them: each maps the axes to labels or numbers.
 
-    A cell maps each axis to its label or, if every label of the axis has a number, to the label's number.
+    An axis has numbers if every one of its labels has a number.
     """
     numbers: dict[str, dict[str, float]] = {}
     for axis in study.axes:
@@ -93,13 +98,16 @@ def points(study: Study) -> list[Mapping[str, Any]]:
 
 
 def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf:
-    """Return the function that reads the deciding score of a cell's run with `seed` in a study's directory.
+    """Return a function that reads the deciding score of a cell's run with `seed` in a study's directory.
 
-    It returns None if the run has not finished, or its score is not finite or degenerate. It raises
-    `RunError` if a finished run lacks the score of a task that `decide` names, or has no deciding score, or
-    its deciding scores have no mean.
+    The function returns None if the run has not finished, or if its score is not finite or degenerate. It
+    raises `RunError` if a finished run lacks the score of a task that `decide` names, if it has no deciding
+    score, or if its deciding scores have no common mean.
     """
-    tasks = {task.cell.name: task for task in work.tasks if task.cell.seed == seed}
+    tasks = {}
+    for task in work.tasks:
+        if task.cell.seed == seed:
+            tasks[task.cell.name] = task
 
     def score_of(name: str) -> float | None:
         task = tasks[name]
@@ -126,9 +134,10 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
 def sampled_parts(
     study: Study, sampling: Sampling, work: Work, directory: Path
 ) -> Generator[Work, None, tuple[str, ...]]:
-    """Yield the work of each batch of cells that a sampler chooses, with the first seed; return all cells.
+    """Yield the runs of each batch of cells that a sampler chooses, with the first seed of the study.
 
-    The caller runs a batch before it requests the next one. The chosen cells are written to `study.json`.
+    Return the names of all chosen cells. The caller runs a batch before it requests the next one. The cells
+    of a batch are written to `study.json` before they are run.
     """
     first_seed = study.seeds[0]
     score_of = scores_in(directory, work, first_seed, study.table.decides_by)
@@ -145,15 +154,15 @@ def sampled_parts(
 
 
 def first_batch(study: Study) -> tuple[str, ...]:
-    """Return the first batch, which does not depend on scores; empty without a sampler."""
+    """Return the names of the first batch, which does not depend on scores; empty without a sampler."""
     sampling = study.table.sampler
     if sampling is None:
         return ()
     return next(sampled(study, sampling, lambda _: None))
 
 
-def runs_of(study: Study, work: Work) -> int:
-    """Return the number of runs of a study; with a sampler, of the cells that it has chosen or will choose."""
+def number_of_runs(study: Study, work: Work) -> int:
+    """Return the number of runs of a study. With a sampler, only the cells that it chooses count."""
     sampling = study.table.sampler
     if sampling is None:
         return len(work.tasks)

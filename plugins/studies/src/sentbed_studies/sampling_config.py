@@ -9,15 +9,15 @@ from sentbed.protocols import CellSampler
 
 @attrs.frozen
 class Sampling:
-    """`[study.sampler]`: a sampler, and how many cells it chooses."""
+    """`[study.sampler]`: a sampler of cells, and how many cells it chooses."""
 
     sampler: CellSampler = attrs.field(metadata={"inline": True, "key": "use"})
-    """Name of the sampler, such as `random` or `tpe`, whose fields are keys of the same table; see
+    """Name of the sampler, such as `random` or `tpe`. Its fields are keys of the same table; see
     `sentbed show sampler NAME`."""
     cells: int = attrs.field(validator=ge(1))
     """Number of cells that are run, including the baseline."""
     batch: int = attrs.field(default=4, validator=ge(1))
-    """Number of cells that are chosen at a time, before their scores are known. The choice depends on it; a
-    sampler that uses no scores chooses all cells at once."""
+    """Number of cells that are chosen at a time, before their scores are known. With another number, other
+    cells are chosen. A sampler that uses no scores chooses all cells at once."""
     seed: int = attrs.field(default=0, validator=[ge(0), le(2**32 - 1)])
-    """Seed of the choice, not of the runs."""
+    """Seed of the sampler; the runs have the seeds of the study."""

@@ -1,4 +1,4 @@
-"""The command `search`."""
+"""Command `search`: find the best demonstration for the prompt of a recipe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
     """Find the best demonstration for RECIPE's prompt, on development data.
 
     A search that was stopped continues when the same command is run again. The last line printed is the path
-    of its report.
+    of the report.
     """
     import signal
     from functools import partial
@@ -31,9 +31,11 @@ def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
 
     signal.signal(signal.SIGTERM, _interrupt)
     loaded = load_recipe(recipe, overrides)
+    # If the runtime needs several processes, each of them runs this command.
     code = done_elsewhere(loaded.runtime, sys.argv[1:])
     if code is not None:
         sys.exit(code)
+
     result = search_recipe(loaded, out, say=partial(echo, err=True))
     echo(result.report)
 

@@ -1,31 +1,31 @@
-"""Test that stops cells of a study while it runs, with one error rate for the whole study.
+"""Sequential test that stops cells of a study while it runs, with one error rate for the whole study.
 
-At each look (when every running cell has its first n seeds), each pair of cells is tested: is one worse than
-the other by more than the margin? A cell for which that is shown gets no further seeds.
+A look is made when every cell that is still run has its first n seeds. At a look, each pair of cells is tested:
+is one worse than the other by more than the margin? A cell for which this is shown gets no further seeds.
 
-- The estimate is the mean over the n seeds of the paired differences d(s). Its variance has two sources, as
-  in `sentbed_report.statistics.significance`: the seeds, and the items, which are the same at every look, so
-  that further seeds do not reduce their part.
+- The estimate is the mean of the paired differences d(s) over the n seeds. Its variance has two sources, as
+  in `sentbed_report.statistics.significance`: the seeds and the items. The items are the same at every look,
+  so that further seeds do not reduce the variance that is due to the items.
 - A sample variance of two or three seeds is unreliable, so the variance of a pair is moderated (Smyth, 2004):
-  s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1), where s is the pair's sample variance, s0 the mean over all tested
-  pairs, and d0 = 3 degrees of freedom: the standard deviations of cells may well differ by a factor of 2. s2
-  has d0 + n - 1 degrees of freedom, but never more than s0, which has (n - 1)(m - 1), m being the effective
-  number of cells (Satterthwaite, 1946).
-- If the study has several prompts, they are a third source: V_prompts is the variance over the prompts of the
-  differences, each averaged over the seeds so far, divided by the number of prompts. It is moderated in the
-  same way, with d0 = 4. The scores d(s) are then means over the prompts, and no interaction is subtracted
-  from the items' variance. If a prompt is added, the scores of all seeds change, so a new look is
-  needed, with its own share of the error rate.
-- The error rate is distributed over the looks (`spending.py`), and at each look equally over all claims
-  that count (Bonferroni). These are every ordered pair of cells where the best cell is sought; every cell
-  where all are compared with the baseline; and where only the best cell is promised to stay, every cell that
-  it could wrongly be called worse than.
+  s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1). Here s is the pair's sample variance and s0 the mean of s over all
+  tested pairs. The prior has d0 = 3 degrees of freedom, since the standard deviations of cells may well differ
+  by a factor of 2. The moderated variance s2 has d0 + n - 1 degrees of freedom, but never more than s0. The
+  mean s0 has (n - 1)(m - 1), where m is the effective number of cells (Satterthwaite, 1946).
+- If the study has several prompts, they are a third source of variance. V_prompts is computed from the
+  differences under each prompt, averaged over the seeds so far: their variance divided by the number of prompts.
+  It is moderated in the same way, with d0 = 4. The differences d(s) are then means over the prompts, and no
+  interaction is subtracted from the variance of the items. If a prompt is added, the scores of all seeds
+  change. The cells are then looked at anew, which takes another share of the error rate.
+- The error rate is distributed over the looks (`spending.py`), and at each look equally over all possible
+  claims (Bonferroni). If the best cell is sought, these are all ordered pairs of cells. If cells are compared
+  with the baseline, there is one claim per other cell. If the error rate covers only that the best cell stays
+  (`promise`), there is also one claim per other cell: that the best cell is worse than this cell.
   By the union bound, the probability that any claim of the study is wrong, at any look, is at most the error
   rate, however the scores of cells, seeds and items depend on each other. This assumes that differences are
   about normal, and that the variances of cells differ no more than d0 allows.
 
-The looks are made in the order of the recipe's seeds and need all runs of a look. Decisions therefore depend
-on the scores alone, not on which process ran what when, nor on interruptions.
+The looks are made in the order of the recipe's seeds, and each needs all its runs. Decisions therefore depend on
+the scores alone, not on the order in which processes finish runs, nor on interruptions.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ if TYPE_CHECKING:
     Bools: TypeAlias = NDArray[np.bool_]
 
 Factor: TypeAlias = Literal["seeds", "prompts"]
-"""What cells are run with several of."""
+"""Random factor of a study, over whose levels scores vary."""
 
 ItemVariances: TypeAlias = "Callable[[Sequence[str]], tuple[Floats, Floats]]"
-"""Function from cells to two `(cells, cells)` arrays: for each pair, the variance of its difference that is
-due to the items, and that variance's degrees of freedom."""
+"""Function from the names of cells to two `(cells, cells)` arrays: the variance due to the items of the
+difference of each pair of cells, and the degrees of freedom of this variance."""
 PRIOR_DEGREES = 3.0
 """d0 of the variance over seeds."""
 PRIOR_DEGREES_OF_PROMPTS = 4.0
 """d0 of the variance over prompts."""
 _NO_SPREAD = 1e-18
-"""Variances up to this are taken for rounding errors, and so for none."""
+"""Variances up to this are rounding errors; they count as 0."""
 
 
 @attrs.frozen(eq=False)
 class _PairVariances:
-    """Variance of the estimated difference of each pair that one source adds."""
+    """Variance of the estimated difference of each pair of cells that is due to one source."""
 
     variances: Floats
     """`(cells, cells)`."""
@@ -68,7 +68,7 @@ class _PairVariances:
     """Degrees of freedom of each variance, `(cells, cells)`."""
 
     def source_of(self, pair: tuple[int, int]) -> Source:
-        """Return variance and degrees of freedom of one pair."""
+        """Return the variance of one pair with its degrees of freedom."""
         return Source(float(self.variances[pair]), float(self.degrees[pair]))
 
 
@@ -77,40 +77,41 @@ class SequentialTest:
     """State of the test of one study: the cells that are still run, and the claims so far."""
 
     cells: tuple[str, ...]
-    """All cells that are tested; their number, or `among`, determines how many claims are possible."""
+    """All cells that are tested."""
     looks: tuple[int, ...]
-    """Number of seeds at each look, ascending, from 2."""
+    """Number of seeds at each look, ascending, at least 2."""
     error_rate: float = 0.05
     """Probability that any claim is wrong, in (0, 1)."""
     margin: float = 0.0
-    """Largest difference by which a cell may be worse, in the unit of the score."""
+    """Largest difference by which a cell may be worse without a claim, in the unit of the score."""
     baseline: str | None = None
-    """Cell that all are compared with; None to compare every pair."""
+    """Cell with which all others are compared; None to compare every pair."""
     among: int = 0
-    """Number of cells from which `cells` were pre-selected by their scores, so all of them count for the
-    correction; 0 without a pre-selection."""
+    """Number of cells from which `cells` were selected by their scores. They all count for the correction.
+    0 without such a selection."""
     promise: Promise = "all"
-    """Which claims the error rate covers: `all`, or `best`, only claims that a best cell is worse than
-    another."""
+    """Which claims the error rate covers. `all`: every claim; `best`: only claims that a best cell is worse
+    than another cell."""
     shares: Mapping[int, float] = attrs.field(factory=dict)
-    """Number of seeds at a look -> its share of the error rate; by default all looks have an equal share."""
+    """Number of seeds at a look -> share of the look in the error rate; by default all looks have equal
+    shares."""
     claims: list[Claim] = attrs.field(factory=list, init=False)
     _common: dict[Factor, Source] = attrs.field(factory=dict, init=False)
-    """Factor -> the variance common to all pairs, with its degrees of freedom."""
+    """Factor -> s0: mean variance of all tested pairs, with its degrees of freedom."""
 
     @property
     def at_work(self) -> tuple[str, ...]:
-        """Cells that have not been shown to be worse than another."""
+        """Cells that have not been shown to be worse than another cell."""
         worse = {claim.cell for claim in self.claims}
         return tuple(cell for cell in self.cells if cell not in worse)
 
     @property
     def possible(self) -> int:
-        """Number of possible claims at a look, by which its error rate is divided."""
+        """Number of possible claims at a look, over which the error rate of the look is distributed."""
         count = max(self.among, len(self.cells))
         if self.baseline is None and self.promise == "all":
             return max(1, count * (count - 1))
-        # A best cell, or the baseline, is compared with each of the others.
+        # The best cell, or the baseline, is compared with each of the others.
         return max(1, count - 1)
 
     def level(self, seeds: int) -> float:
@@ -124,12 +125,14 @@ class SequentialTest:
         items: ItemVariances | None = None,
         prompts: Mapping[str, Sequence[float]] | None = None,
     ) -> tuple[Claim, ...]:
-        """Test the cells of `values`; add and return the claims that this look allows.
+        """Test the cells after further seeds; add and return the claims of this look.
 
-        `values` has the scores of each cell, one per seed, higher is better; cells without scores are left
-        out. `items` is None if the scores have no items. `prompts` has the scores of each cell under each
-        prompt, averaged over the seeds, where prompts are a sample. If several cells are shown to be better
-        than one, the claim names the best of them.
+        If several cells are shown to be better than a cell, the claim names the best of them.
+
+        Args:
+            values: Cell -> score under each seed so far; higher is better. Cells without scores are left out.
+            items: Computes the variances due to the items; None if the scores have no items.
+            prompts: Cell -> score under each prompt, averaged over the seeds; None if prompts are no sample.
         """
         import numpy as np
 
@@ -155,11 +158,10 @@ class SequentialTest:
 
         level = self.level(scores.shape[1])
         bounds = _bounds([of_seeds, of_prompts, of_items], level)
-        # Without any variance, it is unknown how much is chance.
         total = of_seeds.variances + of_prompts.variances + of_items.variances
-        is_shown = (
-            is_tested & (total > _NO_SPREAD) & (differences - self.margin > bounds)
-        )
+        # Without any variance, nothing tells how much of a difference is chance.
+        has_variance = total > _NO_SPREAD
+        is_shown = is_tested & has_variance & (differences - self.margin > bounds)
 
         claims = []
         for worse in np.flatnonzero(is_shown.any(0)):
@@ -188,18 +190,19 @@ class SequentialTest:
         return tuple(claims)
 
     def _tested_pairs(self, names: Sequence[str]) -> Bools:
-        """Return for each row whether it is tested to be better than each column, `(cells, cells)`."""
+        """Return which pairs are tested: whether the row's cell is better than the column's, `(cells, cells)`."""
         import numpy as np
 
         is_tested = ~np.eye(len(names), dtype=bool)
         if self.baseline is not None:
-            is_tested[[name != self.baseline for name in names]] = False
+            is_baseline = np.array(names) == self.baseline
+            is_tested[~is_baseline] = False
         return is_tested
 
     def _moderated(
         self, scores: Floats, is_tested: Bools, factor: Factor
     ) -> _PairVariances:
-        """Return the moderated variances of the pairs' mean differences over a factor.
+        """Return the moderated variance of each pair's mean difference over the levels of a factor.
 
         `scores` are `(cells, seeds)` or `(cells, prompts)`.
         """
@@ -211,13 +214,14 @@ class SequentialTest:
         if not is_tested.any():
             return _PairVariances(variances / count, np.full_like(variances, degrees))
 
-        # The tested pairs alone: a baseline with a larger variance is in all of them, but in few of all pairs.
+        # Only tested pairs count. If cells are compared with a baseline that varies more than they do, every
+        # tested pair varies more, but few of all pairs do.
         common = Source(
             float(variances[is_tested].mean()),
             degrees * _effective_cells_less_one(scores),
         )
+        # A later look has fewer cells, so an earlier estimate may have more degrees of freedom.
         before = self._common.get(factor)
-        # The estimate with more degrees of freedom is kept: fewer cells are left at a later look.
         if before is not None and before.degrees > common.degrees:
             common = before
         self._common[factor] = common
@@ -230,22 +234,22 @@ class SequentialTest:
 
 
 def _best(cells: NDArray[np.intp], differences: Floats) -> int:
-    """Return the cell, of `cells`, with the largest difference."""
+    """Return the one of `cells` with the largest difference."""
     return int(max(cells, key=lambda cell: differences[cell]))
 
 
 def _estimate(difference: float, sources: Sequence[Source]) -> EstimatedDifference:
-    """Return a difference with only its sources of variance that are above 0."""
+    """Return an estimated difference; sources without variance are left out."""
     varying = tuple(source for source in sources if source.variance > _NO_SPREAD)
     return EstimatedDifference(difference, varying)
 
 
 def _effective_cells_less_one(scores: Floats) -> float:
-    """Return the effective number of cells, less one, at least 1.
+    """Return the effective number of cells minus one, at least 1.
 
-    That is how many equally varying cells would estimate the common variance as precisely (Satterthwaite,
-    1946): if one cell varies far more over its seeds than all others, it determines the variance almost
-    alone.
+    The effective number of cells is the number of equally varying cells that would estimate the common variance
+    as precisely (Satterthwaite, 1946). It is small if one cell varies far more over its seeds than the others,
+    since this cell determines the variance almost alone.
     """
     cells = len(scores)
     residuals = scores - scores.mean(1, keepdims=True) - scores.mean(0) + scores.mean()
@@ -258,7 +262,7 @@ def _effective_cells_less_one(scores: Floats) -> float:
 
 
 def pair_variances(scores: Floats) -> Floats:
-    """Return the sample variance over seeds of the differences of each pair of rows, `(cells, cells)`."""
+    """Return the sample variance over the columns of the difference of each pair of rows, `(cells, cells)`."""
     import numpy as np
 
     residuals = scores - scores.mean(1, keepdims=True)
@@ -269,9 +273,10 @@ def pair_variances(scores: Floats) -> Floats:
 
 
 def _bounds(sources: Sequence[_PairVariances], level: float) -> Floats:
-    """Return for each pair the bound that its estimate exceeds with probability `level` without a difference.
+    """Return the critical difference of each pair at a significance level, `(cells, cells)`.
 
-    See `EstimatedDifference.critical`, for one pair.
+    If the cells of a pair do not differ, the estimate exceeds the critical difference with probability `level`.
+    `EstimatedDifference.critical` computes the same for one pair.
     """
     import numpy as np
     from scipy import special

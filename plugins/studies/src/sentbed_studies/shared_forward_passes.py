@@ -1,4 +1,7 @@
-"""Forward passes that cells share if they encode the same texts with the same backbone."""
+"""Forward passes that runs share: one pass of a backbone gives the vectors of several poolers and heads.
+
+When a run of a study encodes texts, the vectors of later runs are stored in the vector cache, too.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,18 @@ if TYPE_CHECKING:
 
 
 Fingerprints: TypeAlias = dict[int, tuple[PlacedEncoder, EncoderFingerprint | None]]
-"""`id` of a placed encoder -> the placed encoder, kept so that its id is not reused, and its fingerprint."""
+"""`id` of a placed encoder -> the placed encoder and its fingerprint. The encoder is kept so that no other object
+gets its id."""
 
 TOGETHER = 2**30
-"""Maximum size in bytes of the vectors of one shared pass; further encoders need another pass."""
+"""Maximum size in bytes of all vectors of one shared pass. Encoders whose vectors exceed it get a pass of their
+own."""
 
 
 def can_share(a: Recipe, b: Recipe) -> bool:
     """Whether one forward pass of the backbone gives bit-identical vectors for both recipes.
 
-    That is the case if they differ only in what follows the backbone: pooler, head and evaluators. Seeds may
-    differ if all weights come from files.
+    The recipes may differ only in pooler, head and evaluators; in seeds, too, if all weights come from files.
     """
     for recipe in (a, b):
         if recipe.stage or not recipe.run.cache:
@@ -62,12 +66,12 @@ def can_share(a: Recipe, b: Recipe) -> bool:
 
 
 def _have_same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
-    """Whether one pass gives the token states of both encoders for the same texts."""
-    # The texts of a transform would be encoded here for each recipe, and again in its own run.
+    """Whether one pass over the same texts gives the token states of both encoders."""
+    # The texts on which a transform is fitted would be encoded here for each recipe, and again in its run.
     if _is_fitted_on_texts(a) or _is_fitted_on_texts(b):
         return False
 
-    # A pass encodes the texts with one prompt.
+    # A shared pass encodes the texts with a single prompt.
     if len(a.prompts) != 1 or a.resolved_prompts != b.resolved_prompts:
         return False
 
@@ -85,8 +89,9 @@ def _is_fitted_on_texts(encoder: EncoderRecipe) -> bool:
 
 
 def _needs_of_backbone(encoder: EncoderRecipe) -> frozenset[str]:
-    """Return the pooler's needs that change what the backbone builds or computes."""
-    needs, heeds = encoder.pooler.traits.needs, encoder.backbone.traits.heeds
+    """Return the needs of the pooler that change what the backbone builds or computes."""
+    needs = encoder.pooler.traits.needs
+    heeds = encoder.backbone.traits.heeds
     return needs if heeds is None else needs & heeds
 
 
@@ -98,43 +103,46 @@ def share_passes(
     warn: Callable[[str], None],
     kept: KeptEncoders | None = None,
 ) -> VectorStore:
-    """Return a vector store for a run, whose forward passes also give the vectors of other runs' encoders.
+    """Return a vector store for a run whose forward passes also give the vectors of other runs.
 
     Args:
         recipe: Recipe of the run.
         others: Recipes of the other runs; those that cannot share are skipped.
-        store: The run's own store.
-        encoders: The run's encoders.
+        store: Vector store of the run.
+        encoders: Encoders of the run, by name.
         warn: Gets a line for each encoder of `others` that cannot be built.
-        kept: Encoders that were built before, to which those that are built here are added.
+        kept: Encoders that earlier runs of this process have built; the encoders built here are added.
     """
     if kept is None:
         kept = KeptEncoders()
     kept.add(recipe, encoders)
-    passes = {
-        name: SharedBackbone(encoder, kept.fingerprints)
-        for name, encoder in encoders.items()
-    }
+    backbones = {}
+    for name, encoder in encoders.items():
+        backbones[name] = SharedBackbone(encoder, kept.fingerprints)
+
     for other in others:
         if other is recipe or not can_share(recipe, other):
             continue
-        built = dict(kept.built(other))
-        if built:
-            for name, shared in passes.items():
-                shared.others.append(built[name])
+
+        kept_encoders = kept.built(other)
+        if kept_encoders:
+            for name, shared in backbones.items():
+                shared.others.append(kept_encoders[name])
             continue
-        for name, shared in passes.items():
+
+        built = {}
+        for name, shared in backbones.items():
             try:
-                encoder = shared.add(other.encoders[name], head_seed(other, name))
+                added = shared.add(other.encoders[name], head_seed(other, name))
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
                 reason = reason_of(error)
                 warn(
                     f"`{name}` of `{other.run.name}` cannot be encoded in the same pass: {reason}"
                 )
                 continue
-            if encoder is not None:
-                built[name] = encoder
-        if len(built) == len(passes):
+            if added is not None:
+                built[name] = added
+        if len(built) == len(backbones):
             kept.add(other, built)
 
     if not isinstance(store, VectorCache):
@@ -145,51 +153,67 @@ def share_passes(
         store.say,
         store.taken,
         store.encoded,
-        passes=list(passes.values()),
+        backbones=list(backbones.values()),
     )
+
+
+@attrs.frozen(eq=False)
+class _Built:
+    """Encoders of a recipe."""
+
+    recipe: Recipe
+    token_budget: int
+    """Token budget of the engine before the encoders encoded anything."""
+    encoders: Mapping[str, Encoder]
 
 
 @attrs.define(eq=False)
 class KeptEncoders:
-    """Untrained encoders that later runs of the same process use again.
+    """Untrained encoders that later runs of the same process use again, instead of building their own.
 
-    Recipes that share passes use one backbone; their runs compute the same vectors and save the same files as
-    if each had built its own.
+    Recipes that share passes use the same backbone object. Their runs compute the same vectors and save the same
+    files as with encoders of their own.
     """
 
     fingerprints: Fingerprints = attrs.field(factory=dict, init=False)
 
-    _built: dict[int, tuple[Recipe, int, Mapping[str, Encoder]]] = attrs.field(
-        factory=dict, init=False
-    )
-    """`id` of a recipe -> the recipe, the engine's token budget before the first pass, and the encoders."""
+    _built: dict[int, _Built] = attrs.field(factory=dict, init=False)
+    """`id` of a recipe -> its encoders."""
 
     _saved: dict[int, tuple[BuiltBackbone, Path]] = attrs.field(
         factory=dict, init=False
     )
-    """`id` of a backbone -> the backbone, and the directory of a saved encoder with it."""
+    """`id` of a backbone -> the backbone, and the directory of a saved encoder that has this backbone."""
 
     def add(self, recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
-        """Keep the encoders of a recipe, before they encode."""
+        """Keep the encoders of a recipe; they must not have encoded anything yet."""
         budget = next(iter(encoders.values())).engine.token_budget
-        self._built[id(recipe)] = recipe, budget, encoders
+        self._built[id(recipe)] = _Built(recipe, budget, encoders)
 
     def built(self, recipe: Recipe) -> Mapping[str, Encoder]:
-        """Return the encoders of a recipe; none if they were not kept, or would encode unlike new ones."""
-        _, budget, encoders = self._built.get(id(recipe), (recipe, 0, {}))
-        for encoder in encoders.values():
-            # An engine that ran out of memory has smaller batches now, which changes the last bits of vectors.
-            if encoder.engine.token_budget != budget:
+        """Return the kept encoders of a recipe; empty if there are none, or if they no longer encode as new ones.
+
+        An engine that has run out of memory uses smaller batches, which changes the last bits of vectors.
+        """
+        built = self._built.get(id(recipe))
+        if built is None:
+            return {}
+
+        for encoder in built.encoders.values():
+            if encoder.engine.token_budget != built.token_budget:
                 return {}
-        for encoder in encoders.values():
+
+        for encoder in built.encoders.values():
             _, encoder.placed.twin = self._saved.get(id(encoder.backbone), (None, None))
-        return encoders
+        return built.encoders
 
     def saved(self, recipe: Recipe, run: Path) -> None:
         """Record that a run has saved the encoders of a recipe in its directory."""
-        _, _, encoders = self._built.get(id(recipe), (recipe, 0, {}))
-        for name, directory in saved_encoders(run, encoders).items():
-            backbone = encoders[name].backbone
+        built = self._built.get(id(recipe))
+        if built is None:
+            return
+        for name, directory in saved_encoders(run, built.encoders).items():
+            backbone = built.encoders[name].backbone
             self._saved[id(backbone)] = backbone, directory
 
 
@@ -197,11 +221,11 @@ class KeptEncoders:
 class SharedCache(VectorCache):
     """Vector cache that stores the vectors of several encoders from one forward pass of their backbone."""
 
-    passes: Sequence[SharedBackbone] = attrs.field(default=(), kw_only=True)
+    backbones: Sequence[SharedBackbone] = attrs.field(default=(), kw_only=True)
 
     def space(self, encoder: Encoder) -> EncoderFingerprint | None:
-        """Return the fingerprint of an encoder; the encoders of `passes` have theirs already."""
-        for shared in self.passes:
+        """Return the fingerprint of an encoder, which is computed only once for the encoders of `backbones`."""
+        for shared in self.backbones:
             if shared.encoder is encoder and shared.space is not None:
                 return shared.space
         return super().space(encoder)
@@ -214,7 +238,7 @@ class SharedCache(VectorCache):
         progress: Progress | None,
     ) -> NDArray[np.float32]:
         """Return an encoder's vectors of texts, and store the vectors of the encoders that share its pass."""
-        for shared in self.passes:
+        for shared in self.backbones:
             if space and shared.space == space:
                 vectors = self._encode_together(shared, texts, progress)
                 if vectors is not None:
@@ -225,14 +249,15 @@ class SharedCache(VectorCache):
     def _encode_together(
         self, shared: SharedBackbone, texts: Sequence[str], progress: Progress | None
     ) -> NDArray[np.float32] | None:
-        """Return an encoder's vectors, and store the vectors of the other encoders, from one forward pass.
+        """Compute the vectors of all encoders on a backbone in one pass; return those of the run's encoder.
 
-        Return None if none of the others needs to be encoded, or the pass failed.
+        The vectors of the other encoders are stored. Return None if they all are stored already or too large, or
+        if the pass fails.
         """
         import numpy as np
 
         digest = list_digest(texts)
-        bytes_per_dimension = 4 * len(texts)
+        bytes_per_dimension = np.dtype(np.float32).itemsize * len(texts)
         width = shared.encoder.width
         size = HEADER_SIZE + bytes_per_dimension * width
         if not self.writes or size > self.limit:
@@ -251,8 +276,9 @@ class SharedCache(VectorCache):
         if not chosen:
             return None
 
+        others = [encoder for _, encoder in chosen]
         try:
-            vectors = shared.encode(texts, [encoder for _, encoder in chosen], progress)
+            vectors = shared.encode(texts, others, progress)
         except Exception as error:  # noqa: BLE001 - an error of another encoder is reported by its own run
             self.say(
                 f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}"
@@ -268,17 +294,19 @@ class SharedCache(VectorCache):
 
 @attrs.define(eq=False, slots=False)
 class SharedBackbone:
-    """An encoder, and others on the same backbone whose vectors its forward passes also give."""
+    """An encoder of this run, and encoders of other runs on the same backbone that share its forward passes."""
 
     encoder: Encoder
     fingerprints: Fingerprints = attrs.field(factory=dict)
-    """Fingerprints that were computed by earlier runs or here."""
+    """Fingerprints of encoders that earlier runs or this run have computed."""
     others: list[Encoder] = attrs.field(factory=list, init=False)
+    """Encoders of the other runs."""
 
     def add(self, recipe: EncoderRecipe, seed: int) -> Encoder | None:
-        """Build the encoder of a recipe on the same backbone, with `seed` for its head; add and return it.
+        """Build an encoder of another run on the same backbone, with `seed` for its head; add and return it.
 
-        Return None if the engine cannot encode for several encoders at once, or the vectors are of tokens.
+        Return None if the encoder has token vectors, or if the engine cannot compute the vectors of several
+        encoders in one pass.
         """
         if recipe.pooler.traits.output == "tokens":
             return None
@@ -295,19 +323,22 @@ class SharedBackbone:
         return encoder
 
     def _place_together(self, others: Sequence[Encoder]) -> PlacedEncoder | None:
-        """Return an encoder of all these vectors in one pass; None without others, or if the engine has none."""
+        """Return a placed encoder whose vectors are those of the encoder and of `others`, from one pass.
+
+        Return None if there are no others, or if the engine cannot do this.
+        """
         if not others:
             return None
         return self.encoder.placed.beside([encoder.placed for encoder in others])
 
     @property
     def space(self) -> EncoderFingerprint | None:
-        """Fingerprint of the encoder, or None if a part cannot report it."""
+        """Fingerprint of the encoder; None if a component has no fingerprint."""
         return self._spaces[0]
 
     @cached_property
     def _spaces(self) -> list[EncoderFingerprint | None]:
-        """Fingerprint of the encoder, and of the others if the engine can encode them with identical bits."""
+        """Fingerprint of the encoder, then those of the other encoders if they can share its passes."""
         encoders = [self.encoder]
         together = self._place_together(self.others)
         if together is not None:
@@ -326,7 +357,7 @@ class SharedBackbone:
 
     @cached_property
     def spaces(self) -> list[tuple[EncoderFingerprint, Encoder]]:
-        """Distinct fingerprints of the other encoders, each with the last encoder that has it."""
+        """Fingerprints of the other encoders without repetition, each with the last encoder that has it."""
         space_of_encoder, *spaces = self._spaces
         if space_of_encoder is None or not spaces:
             return []
@@ -343,7 +374,10 @@ class SharedBackbone:
         others: Sequence[Encoder],
         progress: Progress | None = None,
     ) -> NDArray[np.float32]:
-        """Return the vectors of the encoder and of `others`, some of its own, concatenated along the width."""
+        """Return the vectors of the encoder and of `others`, concatenated along the width.
+
+        `others` are some of the encoders that were added. Raises `RunError` if the engine cannot encode them.
+        """
         placed = self._place_together(others)
         if placed is None:
             raise RunError("the engine has one pass for all of them, and none for some")

@@ -1,14 +1,15 @@
-"""Plan of a study's runs, and of the first stages and forward passes that they share."""
+"""Plan of the runs of a study, and of the work that they share: first stages of training, and forward passes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
 from sentbed.tools import Recipe, first_stages
-from sentbed_report.study.read_cell_run import missing_evaluations
+from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
 
 from sentbed_studies.cell_keys import (
@@ -26,29 +27,32 @@ from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.study import Cell
 
 Key: TypeAlias = str
+"""Key of a run; see `cell_keys`."""
 
 
 @attrs.frozen(eq=False)
 class Prefix:
-    """First stages that several cells share: a run of its own, from which the cells continue."""
+    """First stages that several cells share. They are trained in a run of their own, from which the cells
+    continue."""
 
     key: Key
     recipe: Recipe
-    """Whole recipe of the first cell with these stages: a tokenizer may be trained on texts of later stages."""
+    """Recipe of the first cell with these stages. It has all stages of the cell, since a tokenizer may be trained
+    on texts of later stages."""
     count: int
-    """Number of shared stages, from the recipe's first."""
+    """Number of shared stages, which are the first stages of the recipe."""
     above: Prefix | None
-    """Shorter prefix that this one continues from."""
+    """Shorter prefix from which this prefix continues, if there is one."""
 
     @property
     def directory(self) -> Path:
-        """Its run directory, relative to the directory of the study."""
+        """Run directory of the shared stages, relative to the directory of the study."""
         last = self.recipe.stage[self.count - 1]
         return Path("shared") / f"{last.name}-{short(self.key)}"
 
     @property
     def depth(self) -> int:
-        """Number of prefixes that it continues from."""
+        """Number of shorter prefixes from which this prefix continues."""
         return len(list(chain(self.above)))
 
     def __str__(self) -> str:
@@ -65,9 +69,9 @@ class Task:
     """Everything that determines the weights of the cell; see `CellKeys.training`."""
     evaluations: tuple[EvaluationKey, ...]
     above: Prefix | None
-    """First stages that it shares with other cells, if any."""
+    """First stages that the cell shares with other cells, if there are any."""
     key: Key = attrs.field(init=False)
-    """Hash of `content`, which identifies the run."""
+    """Key of the run: the hash of `content`."""
 
     @key.default
     def _key(self) -> Key:
@@ -75,20 +79,20 @@ class Task:
 
     @property
     def directory(self) -> Path:
-        """Its run directory, relative to the directory of the study."""
+        """Run directory of the cell, relative to the directory of the study."""
         return directory_of(self.cell.name, self.cell.seed, self.key, self.cell.prompt)
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
-        """Keys of its evaluations, in the order in which they are run."""
+        """Keys of the cell's evaluations, in the order in which they are run."""
         return tuple(evaluation.key for evaluation in self.evaluations)
 
     def is_done(self, study: Path) -> bool:
-        """Whether its run in the directory of a study has finished, with all evaluations."""
+        """Whether the run has finished with all evaluations; `study` is the directory of the study."""
         return is_finished(study / self.directory, self.evaluation_keys)
 
     def missing(self, study: Path) -> list[EvaluationKey]:
-        """Return the evaluations that its finished run lacks."""
+        """Return the evaluations that the finished run lacks; `study` is the directory of the study."""
         keys = missing_evaluations(study / self.directory, self.evaluation_keys)
         return [evaluation for evaluation in self.evaluations if evaluation.key in keys]
 
@@ -103,24 +107,26 @@ class Work:
     prefixes: tuple[Prefix, ...]
     """Shared stages, shorter prefixes first."""
     bundles: tuple[tuple[Task, ...], ...]
-    """Groups of runs that one worker does in sequence, as they share forward passes of the backbone."""
+    """Groups of runs that share forward passes of a backbone. One worker does the runs of a group in sequence."""
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Runs of all cells."""
-        return tuple(task for bundle in self.bundles for task in bundle)
+        return tuple(itertools.chain.from_iterable(self.bundles))
 
     def of(self, cells: Collection[Cell]) -> Work:
-        """Return the work for these cells alone."""
+        """Return the work of these cells alone."""
         identities = {cell.identity for cell in cells}
         bundles = []
         used: set[Prefix] = set()
         for bundle in self.bundles:
-            tasks = tuple(task for task in bundle if task.cell.identity in identities)
+            tasks = []
+            for task in bundle:
+                if task.cell.identity in identities:
+                    tasks.append(task)
+                    used.update(chain(task.above))
             if tasks:
-                bundles.append(tasks)
-            for task in tasks:
-                used.update(chain(task.above))
+                bundles.append(tuple(tasks))
 
         prefixes = tuple(prefix for prefix in self.prefixes if prefix in used)
         return Work(prefixes, tuple(bundles))
@@ -131,14 +137,33 @@ class Work:
             return self
         return self.of([task.cell for task in self.tasks if task not in tasks])
 
+    def prefixes_to_run(self, study: Path, unstarted: Iterable[Task]) -> list[Prefix]:
+        """Return the shared stages that must be run before the `unstarted` tasks, shorter prefixes first.
+
+        `study` is the directory of the study.
+        """
+        keys = set()
+        for task in unstarted:
+            for prefix in chain(task.above):
+                status = manifest_status(study / prefix.directory)
+                if status != "finished":
+                    keys.add(prefix.key)
+                if status is not None:
+                    # The run of this prefix has begun, so it no longer needs the shorter ones.
+                    break
+        return [prefix for prefix in self.prefixes if prefix.key in keys]
+
     def sharing(self, prefix: Prefix) -> int:
         """Return the number of runs that begin with the stages of a prefix."""
-        sharing = [task for task in self.tasks if prefix in chain(task.above)]
-        return len(sharing)
+        count = 0
+        for task in self.tasks:
+            if prefix in chain(task.above):
+                count += 1
+        return count
 
 
 def plan_work(cells: Sequence[Cell], keys: CellKeys, share: bool = True) -> Work:
-    """Return the runs of `cells`; without `share`, they share neither stages nor forward passes."""
+    """Return the runs of `cells`. Without `share`, the runs share neither stages nor forward passes."""
     shared: Sequence[Prefix | None] = [None] * len(cells)
     indices_of_bundles = [[index] for index in range(len(cells))]
     if share:
@@ -162,7 +187,7 @@ def plan_work(cells: Sequence[Cell], keys: CellKeys, share: bool = True) -> Work
 
 
 def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
-    """Return the indices of the recipes, in groups that can share forward passes."""
+    """Return the indices of the recipes in groups whose recipes can share forward passes."""
     sharing: list[list[int]] = []
     for index, recipe in enumerate(recipes):
         for group in sharing:
@@ -175,27 +200,28 @@ def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
 
 
 def _shared_stages(cells: Sequence[Cell], keys: CellKeys) -> list[Prefix | None]:
-    """Return for each cell the longest prefix that it shares with another one; None if there is none."""
+    """Return for each cell the longest prefix that it shares with another cell; None if it shares none."""
     prefix_keys_of_cells = []
-    sharing: dict[Key, list[Cell]] = {}
+    cells_with_prefix: dict[Key, list[Cell]] = {}
     for cell in cells:
         prefix_keys = _keys_of_prefixes(cell.recipe, keys)
         prefix_keys_of_cells.append(prefix_keys)
         for key in prefix_keys:
-            sharing.setdefault(key, []).append(cell)
+            cells_with_prefix.setdefault(key, []).append(cell)
 
     prefixes: dict[Key, Prefix] = {}
     longest = []
     for prefix_keys in prefix_keys_of_cells:
         above = None
         for count, key in enumerate(prefix_keys, start=1):
-            sharing_next_stage = 1
+            sharing = cells_with_prefix[key]
+            cells_with_next_stage = 1
             if count < len(prefix_keys):
-                sharing_next_stage = len(sharing[prefix_keys[count]])
-            # A prefix is useless if all cells that share it also share the next stage.
-            if len(sharing[key]) > sharing_next_stage:
+                cells_with_next_stage = len(cells_with_prefix[prefix_keys[count]])
+            # If all cells that share this prefix also share the next stage, only the longer prefix is needed.
+            if len(sharing) > cells_with_next_stage:
                 if key not in prefixes:
-                    prefixes[key] = Prefix(key, sharing[key][0].recipe, count, above)
+                    prefixes[key] = Prefix(key, sharing[0].recipe, count, above)
                 above = prefixes[key]
         longest.append(above)
     return longest
@@ -204,7 +230,7 @@ def _shared_stages(cells: Sequence[Cell], keys: CellKeys) -> list[Prefix | None]
 def _keys_of_prefixes(recipe: Recipe, keys: CellKeys) -> list[Key]:
     """Return the keys of a recipe's first stage, of its first two stages, and so on."""
     if recipe.table(Search) is not None:
-        # The search, before the first stage, is not part of a prefix.
+        # A recipe with a search shares no stages: the search comes before the first stage.
         return []
 
     texts = _texts(recipe)
@@ -216,7 +242,10 @@ def _keys_of_prefixes(recipe: Recipe, keys: CellKeys) -> list[Key]:
 
 
 def _texts(recipe: Recipe) -> list[Any]:
-    """Return the sources of texts on which a recipe's tokenizers are trained; empty if they are from files."""
+    """Return the sources of the texts on which a recipe's tokenizers are trained.
+
+    Empty if the tokenizers come from files.
+    """
     if is_from_files(recipe):
         return []
     data = [[stage.data, recipe.towers(stage)] for stage in recipe.stage]
@@ -226,11 +255,11 @@ def _texts(recipe: Recipe) -> list[Any]:
 
 
 def _as_trained(recipe: Recipe) -> Recipe:
-    """Return a recipe of stages without settings that do not affect training: heads' `dimensions` and prompts.
+    """Return a recipe without the settings of encoders that do not affect training.
 
-    If an encoder is evaluated before, during or between the stages, nothing is removed. Otherwise the
-    following are: prompts of tasks; `dimensions` of encoders that are not frozen (frozen ones encode in
-    training); the prompt of an encoder that no stage uses, unless tokenizers are trained on texts.
+    These are the prompts of tasks; `dimensions` of the head, unless the encoder is frozen, since a frozen
+    encoder encodes during training; and the prompt of an encoder that no stage uses, unless tokenizers are
+    trained on texts. If an encoder is evaluated before or during training, nothing is removed.
     """
     if recipe.evaluate:
         return recipe
@@ -256,7 +285,7 @@ def _as_trained(recipe: Recipe) -> Recipe:
 
 
 def chain(prefix: Prefix | None) -> Iterator[Prefix]:
-    """Yield a prefix, the one that it continues from, and so on."""
+    """Yield a prefix, then the shorter prefix from which it continues, and so on."""
     while prefix is not None:
         yield prefix
         prefix = prefix.above

@@ -1,9 +1,9 @@
-"""PromptEOL's demonstrations that are sentences of STS-B's training set, made from a copy of that set.
+"""Those of PromptEOL's 300 demonstrations that are sentences of STS-B, made from a copy of STS-B's training set.
 
-`stsb_demonstrations.tsv` does not contain the sentences. It has, for each of them, its number among the 300
-of the authors' file, the row of STS-B whose first sentence it is (counted from 0), its word, and the
-beginning of the sentence's SHA-256. According to the paper, 100 sentences are from STS-B and 200 from a
-dictionary; the file has 99 and 201.
+The sentences themselves are not shipped. `stsb_demonstrations.tsv` has a row for each of them: its number in the
+authors' file, the row of STS-B whose first sentence it is (counted from 0), its word, and the beginning of its
+SHA-256. According to the paper, 100 sentences are from STS-B and 200 from a dictionary; the authors' file has 99
+and 201.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ FILE = "demonstrations_stsb.tsv"
 GLUE = ("glue", "GLUE", "glue_data")
 """Directories below the data directory that may hold GLUE's `STS-B/train.tsv`."""
 SENTENCE = 7
-"""Index of the column of GLUE's `STS-B/train.tsv` that has the first sentence."""
+"""Index of the column in GLUE's `STS-B/train.tsv` that has the first sentence of a pair."""
 
 
 def make_demonstrations(directory: Path) -> Mapping[str, bytes]:
-    """Return the content of `FILE`: a table of sentences and words, the candidates of a search.
+    """Return file name -> content of `FILE`, a table of sentences and words: the candidates of a search.
 
-    `directory` is `icl` below the data directory.
+    `directory` is the directory `icl` of the data directory.
 
     Raises:
-        DataError: if STS-B's training set is missing, or a row of it has another sentence.
+        DataError: if STS-B's training set is missing, or if a row of it has another sentence than expected.
     """
     path = _training_set(directory.parent)
-    lines = path.read_text("utf-8").split("\n")[1:]
+    rows_of_stsb = path.read_text("utf-8").split("\n")[1:]
     table = files("sentbed_studies").joinpath("stsb_demonstrations.tsv")
+    lines = table.read_text("utf-8").splitlines()
     content = "sentence\tword\n"
-    for demonstration in csv.DictReader(
-        table.read_text("utf-8").splitlines(), delimiter="\t"
-    ):
+    for demonstration in csv.DictReader(lines, delimiter="\t"):
         row = int(demonstration["row"])
-        sentence = _first_sentence(lines, row)
+        sentence = _first_sentence(rows_of_stsb, row)
         digest = sha256(sentence.encode()).hexdigest()
         if not digest.startswith(demonstration["sha256"]):
             raise DataError(
@@ -53,11 +52,11 @@ def make_demonstrations(directory: Path) -> Mapping[str, bytes]:
     return {FILE: content.encode()}
 
 
-def _first_sentence(lines: Sequence[str], row: int) -> str:
-    """Return the first sentence of a row; empty if there is no such row, or it is too short."""
-    if row >= len(lines):
+def _first_sentence(rows: Sequence[str], row: int) -> str:
+    """Return the first sentence of row number `row`; empty if there is no such row or no such column."""
+    if row >= len(rows):
         return ""
-    fields = lines[row].split("\t")
+    fields = rows[row].split("\t")
     return fields[SENTENCE] if len(fields) > SENTENCE else ""
 
 
@@ -82,4 +81,5 @@ STSB = KnownData(
     source="https://github.com/kongds/scaling_sentemb",
     licence="that of STS-B",
 )
-"""Made without the network; the winners of OPT 125M, 350M, 2.7B, 6.7B and 30B are among them."""
+"""Demonstrations from STS-B, made without the network. Those that the paper found best for OPT 125M, 350M, 2.7B,
+6.7B and 30B are among them."""

@@ -1,4 +1,4 @@
-"""`Study`: a recipe with `[study]`, expanded to the recipes of its cells and checked before the first runs."""
+"""`Study`: a recipe with `[study]`, expanded to its cells. All cells are checked before any cell is run."""
 
 from __future__ import annotations
 
@@ -45,21 +45,22 @@ from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
 
 Entries: TypeAlias = Sequence[Entry]
-"""Selection of cells: those that match one of the entries."""
+"""Selection of the cells that match one of the entries."""
 
 
 @attrs.frozen
 class Cell:
-    """One run of a study: a combination of labels, a seed and, in a study with `prompts`, a prompt."""
+    """One run of a study: a combination of labels with a seed and, in a study with `prompts`, a prompt."""
 
     name: str
-    """Its labels, joined; see `Combination.name`."""
+    """Labels of the cell, joined; see `Combination.name`. Runs with other seeds and prompts have the same
+    name."""
     labels: Mapping[str, str]
     """Axis -> label."""
     seed: int
     recipe: Recipe = attrs.field(eq=False, repr=False)
     prompt: str = ""
-    """Label of its prompt; empty without `[study] prompts`."""
+    """Label of the prompt; empty in a study without `prompts`."""
 
     @property
     def identity(self) -> tuple[str, str, int]:
@@ -67,8 +68,10 @@ class Cell:
         return self.name, self.prompt, self.seed
 
     def __str__(self) -> str:
-        prompt = f", prompt {self.prompt}" if self.prompt else ""
-        return f"{self.name}{prompt}, seed {self.seed}"
+        name = self.name
+        if self.prompt:
+            name += f", prompt {self.prompt}"
+        return f"{name}, seed {self.seed}"
 
 
 @attrs.frozen
@@ -87,26 +90,27 @@ class Remark:
 
     message: str
     cells: tuple[str, ...]
+    """Names of the cells."""
 
 
 @attrs.frozen(eq=False)
 class Study:
-    """Expanded and checked recipe with `[study]`."""
+    """A recipe with `[study]`, expanded to its cells and checked."""
 
     name: str
     table: StudyTable
     axes: tuple[Axis, ...]
     cells: tuple[Cell, ...]
-    """Cells, ordered by name, prompt and seed."""
+    """Cells in the order of the axes' labels, then of prompts, then of seeds."""
     excluded: tuple[Excluded, ...]
     baseline: str | None
-    """Name of the cell that others are compared with."""
+    """Name of the cell with which the others are compared."""
     document: Document
     """Parsed file, with extended recipes and overrides applied."""
     remarks: tuple[Remark, ...] = ()
     """Problems of cells that are not to be run now."""
     published: tuple[PublishedSystem, ...] = ()
-    """Systems whose numbers are read from the `results` of references."""
+    """Other systems, whose numbers come from the files that `results` of references name."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,14 +124,14 @@ class Study:
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """Labels of the prompts of the cells; empty without `[study] prompts`."""
+        """Labels of the prompts, without repetition; empty in a study without `prompts`."""
         return tuple(dict.fromkeys(cell.prompt for cell in self.cells if cell.prompt))
 
     def only(self, entries: Entries) -> Study:
         """Return the study with only the cells that match one of `entries`; see `StudyTable.exclude`.
 
         Raises:
-            RecipeError: if an entry names an unknown axis or label, no cell matches, or the study has a
+            RecipeError: if an entry names an unknown axis or label, if no cell matches, or if the study has a
                 sampler.
         """
         if self.table.sampler is not None:
@@ -155,39 +159,42 @@ def read_study(
     plugins: Plugins | None = None,
     look: bool = True,
     only: Entries | None = None,
-    here: bool = True,
+    on_this_machine: bool = True,
 ) -> Study:
     """Read a recipe with `[study]`, and structure and check all its cells.
 
+    A cell whose components are valid but do not fit together is `excluded`, with the reasons.
+
     Args:
         path: File of the recipe.
-        overrides: As in `load_recipe`. An override is applied to every cell that has its path, and is an error
-            where the axes set its value.
+        overrides: As in `load_recipe`. An override is applied to every cell that has its path. It is an error
+            if the axes set its value.
         plugins: By default the installed ones.
-        look: As in `load_recipe`: whether to check that files and models are there.
-        only: Cells that are to be run, as in `Study.only`, by default all. What the other cells lack on this
-            machine is a remark, not an error.
-        here: Whether the cells are run on this machine, so that their runtime must be available.
-
-    A cell whose parts are each valid but do not fit together is `excluded`, with the reasons.
+        look: Whether to check that files and models exist, as in `load_recipe`.
+        only: Cells that are to be run now, as in `Study.only`; by default all. If files of other cells are
+            missing on this machine, this is a remark and no error.
+        on_this_machine: Whether the cells are run on this machine, so that their runtime must be available.
 
     Raises:
-        RecipeError: with all problems; a problem common to several cells is listed once.
+        RecipeError: with all problems; a problem that several cells have is listed once.
     """
     plugins = plugins or load_plugins()
     document = read_document(path, overrides)
-    return expand(document, plugins, Path(path).resolve().parent, look, only, here)
+    base = Path(path).resolve().parent
+    return expand(document, plugins, base, look, only, on_this_machine)
 
 
 def expand(
     document: Document,
     plugins: Plugins,
     base: Path,
-    look: bool = True,
+    check_files: bool = True,
     only: Entries | None = None,
-    here: bool = True,
+    on_this_machine: bool = True,
 ) -> Study:
-    """Return the study of a document, with file paths relative to `base`; arguments as in `read_study`.
+    """Return the study of a document, with file paths relative to `base`.
+
+    `check_files` is `look` of `read_study`, which describes the other arguments, too.
 
     Raises:
         RecipeError: with all problems.
@@ -196,72 +203,106 @@ def expand(
     axes = read_axes(table, document)
     every = combinations(table, axes, document)
     prompts = read_prompts(table, axes, document, base)
+
     entries = None if only is None else with_labels_of_axes(only, axes)
     to_run = every
     if entries:
         to_run = tuple(each for each in every if matches_any(each.labels, entries))
     _require_none(refused_overrides(document, to_run))
+
     reader = _CellReader(document, table, prompts, plugins, base)
+    checked = _check_combinations(reader, every, entries, check_files, on_this_machine)
+    _require_none(_with_cell_named(checked.faults, len(every)))
 
-    cells: list[Cell] = []
-    excluded: list[Excluded] = []
-    faults: dict[Problem, list[str]] = {}
-    remarks: dict[str, list[str]] = {}
-    for combination in every:
-        name, labels = combination.name, combination.labels
-        recipes, problems = reader.recipes(combination, look, here)
-        is_left_out = entries is not None and not matches_any(labels, entries)
-        if problems and look and is_left_out:
-            # What is missing on this machine is no problem of a cell that is not run now.
-            missing = problems
-            recipes, problems = reader.recipes(combination, look=False, here=False)
-            if recipes:
-                for problem in missing:
-                    remarks.setdefault(str(problem), []).append(name)
+    remarks = []
+    for message, names in checked.remarks.items():
+        remarks.append(Remark(message, tuple(names)))
+    labels_of_baseline = baseline_of(table, axes)
+    baseline = None
+    if labels_of_baseline is not None:
+        baseline = ", ".join(labels_of_baseline.values())
 
-        if recipes:
-            cells += _cells_of_seeds(combination, recipes, table.seeds)
-        elif all(problem.misfit for problem in problems):
-            reasons = tuple(problem.message for problem in problems)
-            excluded.append(Excluded(name, reasons, labels))
-        else:
-            for problem in problems:
-                # A misfit alone would only exclude the cell.
-                if not problem.misfit:
-                    faults.setdefault(problem, []).append(name)
-
-    _require_none(_with_cell_named(faults, len(every)))
-    of_baseline = baseline_of(table, axes)
-    baseline = None if of_baseline is None else ", ".join(of_baseline.values())
     study = Study(
         name=str(document.data.get("run", {}).get("name", "study")),
         table=table,
         axes=axes,
-        cells=tuple(cells),
-        excluded=tuple(excluded),
+        cells=tuple(checked.cells),
+        excluded=tuple(checked.excluded),
         baseline=baseline,
         document=document,
-        remarks=tuple(
-            Remark(message, tuple(names)) for message, names in remarks.items()
-        ),
+        remarks=tuple(remarks),
     )
-    # In this order, as each problem may cause the later ones.
+
+    # The order matters: a problem may be the cause of later ones.
     _require_none(_unknown_cells(study))
     if table.decides_for is not None:
-        evaluators = _evaluators_at_end(cells)
+        evaluators = _evaluators_at_end(study.cells)
         _require_none(cannot_decide(table, evaluators, document))
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
-    if look:
+
+    if check_files:
         published = read_published(table.references, document)
         study = attrs.evolve(study, published=published)
     return study
 
 
+@attrs.frozen(eq=False)
+class _CheckedCombinations:
+    """Result of the check of all combinations of a study."""
+
+    cells: list[Cell] = attrs.field(factory=list)
+    excluded: list[Excluded] = attrs.field(factory=list)
+    faults: dict[Problem, list[str]] = attrs.field(factory=dict)
+    """Problem because of which the study cannot be run -> names of the cells that have it."""
+    remarks: dict[str, list[str]] = attrs.field(factory=dict)
+    """Message about something that is missing -> names of the cells, which are not run now."""
+
+
+def _check_combinations(
+    reader: _CellReader,
+    every: Sequence[Combination],
+    entries: Entries | None,
+    check_files: bool,
+    on_this_machine: bool,
+) -> _CheckedCombinations:
+    """Check every combination; arguments as in `expand`, `entries` for `only`."""
+    checked = _CheckedCombinations()
+    for combination in every:
+        name, labels = combination.name, combination.labels
+        recipes, problems = reader.recipes(combination, check_files, on_this_machine)
+        is_left_out = entries is not None and not matches_any(labels, entries)
+        if problems and check_files and is_left_out:
+            # The cell is not run now: check it again, without regard to what this machine lacks.
+            missing = problems
+            recipes, problems = reader.recipes(
+                combination, check_files=False, on_this_machine=False
+            )
+            if recipes:
+                for problem in missing:
+                    checked.remarks.setdefault(str(problem), []).append(name)
+
+        if recipes:
+            seeds = reader.table.seeds
+            checked.cells.extend(_cells_of_seeds(combination, recipes, seeds))
+        elif all(problem.misfit for problem in problems):
+            reasons = tuple(problem.message for problem in problems)
+            checked.excluded.append(Excluded(name, reasons, labels))
+        else:
+            for problem in problems:
+                # A misfit is no fault: it only excludes a cell.
+                if not problem.misfit:
+                    checked.faults.setdefault(problem, []).append(name)
+    return checked
+
+
 def _cells_of_seeds(
     combination: Combination, recipes: Mapping[str, Recipe], seeds: Sequence[int]
 ) -> Iterator[Cell]:
-    """Yield a cell for each prompt and seed; without seeds, with the seed of the recipe."""
+    """Yield a cell for each prompt and seed. If `seeds` is empty, the seed is that of the recipe.
+
+    `recipes` maps the label of each prompt to the recipe with this prompt.
+    """
     for prompt, recipe in recipes.items():
         for seed in dict.fromkeys(seeds) or (recipe.run.seed,):
             run = attrs.evolve(recipe.run, seed=seed)
@@ -272,7 +313,7 @@ def _cells_of_seeds(
 def _with_cell_named(
     faults: Mapping[Problem, Sequence[str]], count: int
 ) -> Iterator[Problem]:
-    """Yield each problem with the name of a cell that has it, unless all `count` cells have it."""
+    """Yield each problem, with the name of a cell that has the problem unless all `count` cells have it."""
     for problem, names in faults.items():
         if len(set(names)) == count:
             yield problem
@@ -299,13 +340,14 @@ def _require_none(problems: Iterable[Problem]) -> None:
 
 
 def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
-    """Return the entries with each label as the axis writes it: `0.003` becomes the label `3e-3`.
+    """Return the entries with the labels of the axes: if a label is `3e-3`, an entry may write it `0.003`.
 
-    Raises `RecipeError` if an entry names an unknown axis or label.
+    Raises:
+        RecipeError: if an entry names an unknown axis or label.
     """
     axis_named = {axis.name: axis for axis in axes}
     problems = []
-    written = []
+    with_labels = []
     for entry in entries:
         labels = {}
         for name, alternatives in entry.items():
@@ -313,13 +355,13 @@ def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
             if name in axis_named:
                 axis = axis_named[name]
                 labels[name] = tuple(label_of(axis, label) for label in labels[name])
-        written.append(labels)
+        with_labels.append(labels)
         for problem in unknown_labels(labels, axes, Document({}), ("--only",)):
             path = problem.path.replace("--only.", "--only ", 1)
             problems.append(attrs.evolve(problem, path=path))
 
     _require_none(problems)
-    return written
+    return with_labels
 
 
 def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
@@ -339,20 +381,11 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
 def cell_document(
     document: Document, combination: Combination
 ) -> tuple[Document, list[Problem]]:
-    """Return the document of a cell, and a problem for each path of an axis that leads nowhere.
+    """Return the document of a cell, and a problem for each path of an axis that does not exist in the recipe.
 
-    In the document, a value that an axis sets has the position of the axis in the recipe.
+    The position of a value that an axis sets is that of the axis in the recipe's file, for messages.
     """
-    places = {}
-    for path, axis in combination.axes.items():
-        label: KeyPath = ("study", "axes", axis, combination.labels[axis])
-        if label not in document.places:
-            label = ("study", "axes", axis, "values")
-        places[path] = document.place(label)
-
-    for path, place in combination.prompt_places.items():
-        places[path] = document.place(place)
-
+    places = _places_of_settings(document, combination)
     data = {key: value for key, value in document.data.items() if key != "study"}
     cell = attrs.evolve(document, data=data)
     settings = dict(combination.settings)
@@ -368,22 +401,38 @@ def cell_document(
 
     for path, value in settings.items():
         if value is False and path.rpartition(".")[2].isdigit():
-            # `false` removes an array element: its index is now that of the next one.
+            # `false` has removed this array element: its index now belongs to the next element.
             continue
         keys = cell.key_path(path)
         for end in range(1, len(keys)):
             if document.value(keys[:end]) is None:
-                # A misspelt table has no position: it gets that of the path.
+                # The axis has created this table, perhaps by a misspelt key: it gets the axis's position, too.
                 cell = placed(cell, keys[:end], *places[path])
                 break
         cell = placed(cell, keys, *places[path])
     return with_overrides(document, cell, combination), problems
 
 
+def _places_of_settings(
+    document: Document, combination: Combination
+) -> dict[str, tuple[str | None, int | None]]:
+    """Return path that an axis or prompt sets -> position (file and line) of the label or prompt that sets it."""
+    places = {}
+    for path, axis in combination.axes.items():
+        key_path: KeyPath = ("study", "axes", axis, combination.labels[axis])
+        if key_path not in document.places:
+            key_path = ("study", "axes", axis, "values")
+        places[path] = document.place(key_path)
+
+    for path, key_path in combination.prompt_places.items():
+        places[path] = document.place(key_path)
+    return places
+
+
 def placed(
     document: Document, path: KeyPath, file: str | None, line: int | None
 ) -> Document:
-    """Return the document with the position of `path`, and of all keys below it, set to a file and line."""
+    """Return the document in which `path` and all keys below it have the position `file`, `line`."""
     places = {}
     for keys, place in document.places.items():
         if keys[: len(path)] != path:
@@ -394,10 +443,10 @@ def placed(
 
 
 def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
-    """Return the document of the cell `name`, and the axis that sets each value.
+    """Return the document of the cell `name`, with the axis and label that set each value.
 
     Raises:
-        RecipeError: if there is no such cell, or an override that the study would refuse.
+        RecipeError: if there is no such cell, or if an override conflicts with an axis.
     """
     table = read_table(document, plugins, base)
     every = combinations(table, read_axes(table, document), document)
@@ -419,7 +468,7 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
 
 @attrs.frozen(eq=False)
 class _CellReader:
-    """Structures and checks the recipes of a study's cells."""
+    """Structures and checks the recipes of the cells of a study."""
 
     document: Document
     table: StudyTable
@@ -428,21 +477,23 @@ class _CellReader:
     base: Path
 
     def recipes(
-        self, combination: Combination, look: bool, here: bool
+        self, combination: Combination, check_files: bool, on_this_machine: bool
     ) -> tuple[dict[str, Recipe], Sequence[Problem]]:
-        """Return label of a prompt -> recipe of a cell with it, or the problems; the label is empty without.
+        """Return the recipe of a combination with each prompt of the study: label of the prompt -> recipe.
 
-        All prompts must fit: cells are compared under all of them. See `read_study` for `look` and `here`.
+        In a study without prompts, the label is empty. If the combination has a problem with any prompt, return
+        no recipes but the problems, since cells are compared under all prompts. `expand` describes the other
+        arguments.
         """
         if not self.prompts:
-            recipe, problems = self._recipe(combination, look, here)
+            recipe, problems = self._recipe(combination, check_files, on_this_machine)
             return {} if recipe is None else {"": recipe}, problems
 
         recipes = {}
         labels: dict[Problem, list[str]] = {}
         for prompt in self.prompts:
             prompted = prompt.applied_to(combination)
-            recipe, problems = self._recipe(prompted, look, here)
+            recipe, problems = self._recipe(prompted, check_files, on_this_machine)
             if recipe is not None:
                 recipes[prompt.label] = recipe
             for problem in problems:
@@ -460,13 +511,13 @@ class _CellReader:
         return {}, faults
 
     def _recipe(
-        self, combination: Combination, look: bool, here: bool
+        self, combination: Combination, check_files: bool, on_this_machine: bool
     ) -> tuple[Recipe | None, Sequence[Problem]]:
-        """Return the recipe of a combination, or its problems."""
+        """Return the recipe of a combination and no problems, or None and the problems."""
         cell, problems = cell_document(self.document, combination)
         try:
-            recipe = structure_recipe(cell, self.plugins, self.base, look)
-            check(recipe, self.plugins, look)
+            recipe = structure_recipe(cell, self.plugins, self.base, check_files)
+            check(recipe, self.plugins, check_files)
         except RecipeError as error:
             problems += error.problems
 
@@ -480,17 +531,17 @@ class _CellReader:
                 "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
                 "with a recipe of its own"
             )
-        elif look and here:
+        elif check_files and on_this_machine:
             message = runtime.unavailable()
         if message:
             return None, [cell.problem(message, ("runtime",))]
-        return attrs.evolve(
-            recipe, runtime=runtime.with_threads(self.table.threads)
-        ), ()
+
+        runtime = runtime.with_threads(self.table.threads)
+        return attrs.evolve(recipe, runtime=runtime), ()
 
 
 def _cannot_stop(study: Study) -> Iterator[Problem]:
-    """Yield a problem for each reason why no cell could ever be stopped early."""
+    """Yield a problem for each reason why `[study.stop]` could never stop a cell."""
     stop = study.table.stop
     if stop is None:
         return
@@ -504,16 +555,15 @@ def _cannot_stop(study: Study) -> Iterator[Problem]:
         )
         yield study.document.problem(message, (*place, "first_look"))
     if len(study.names) < 2:
-        yield study.document.problem(
-            "the study has one cell, and nothing to compare it with", place
-        )
+        message = "the study has one cell, and nothing to compare it with"
+        yield study.document.problem(message, place)
     if stop.worse_than == "baseline" and study.baseline is None:
         message = 'the study has no `baseline`; name one, or set `worse_than = "best"`'
         yield study.document.problem(message, (*place, "worse_than"))
 
 
 def _too_few_cells(study: Study) -> Iterator[Problem]:
-    """Yield a problem if the study has no cells, or fewer than its sampler is to choose."""
+    """Yield a problem if the study has no cells, or fewer cells than its sampler must choose."""
     sampler = study.table.sampler
     cells = len(study.names)
     if sampler is not None and cells < sampler.cells:
@@ -529,7 +579,7 @@ def _too_few_cells(study: Study) -> Iterator[Problem]:
 
 
 def require_cells_of_labels(study: Study) -> None:
-    """Raise `RecipeError` if all cells with a label are excluded: the study would not evaluate the label."""
+    """Raise `RecipeError` if all cells with a label are excluded, since the study would say nothing on it."""
     problems = []
     for axis in study.axes:
         working = {cell.labels[axis.name] for cell in study.cells}
@@ -549,7 +599,10 @@ def require_cells_of_labels(study: Study) -> None:
 
 
 def _unknown_cells(study: Study) -> Iterator[Problem]:
-    """Yield a problem for each baseline, published cell or reference that is missing, or names no cell."""
+    """Yield a problem for each part of `[study]` that names no cell, and for a baseline that is missing.
+
+    Also yield the problems of references.
+    """
     problem = study.document.problem
     baseline, names = study.baseline, study.names
     reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
@@ -583,7 +636,7 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
 
 
 def _faults_of_reference(reference: Reference) -> Iterator[str]:
-    """Yield a message for each problem with the keys of a reference."""
+    """Yield a message for each key of a reference that contradicts another key, or is missing."""
     sources = {
         "cell": reference.cell,
         "scores": reference.scores,
@@ -606,7 +659,7 @@ def _faults_of_reference(reference: Reference) -> Iterator[str]:
 
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:
-    """Return the message for an unknown cell; `names` are the study's cells."""
+    """Return the message for an unknown cell; `names` are the names of the study's cells."""
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     example = close[0] if close else names[0]
     return (

@@ -1,4 +1,4 @@
-"""`[study]` for core: a recipe that expands to the recipes of its cells."""
+"""`[study]` as core sees it: a table that expands a recipe to variants, the recipes of its cells."""
 
 from __future__ import annotations
 
@@ -19,22 +19,17 @@ class StudyCells(StudyTable):
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
-        """Structure and check every cell; see `study.expand`."""
-        study = expand(document, plugins, base, here=False)
+        """Return the recipes of all cells, after checking them; see `study.expand`."""
+        study = expand(document, plugins, base, on_this_machine=False)
         require_cells_of_labels(study)
         reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
         recipes = tuple(cell.recipe for cell in study.cells)
-        return Variants(
-            "cells",
-            study.names,
-            reasons,
-            recipes,
-            tuple(labels_that_are_equal(study.axes)),
-        )
+        remarks = tuple(labels_that_are_equal(study.axes))
+        return Variants("cells", study.names, reasons, recipes, remarks)
 
     @classmethod
     def variant(
         cls, document: Document, plugins: Plugins, base: Path, name: str
     ) -> Variant:
-        """Return the recipe of one cell; see `study.find_cell`."""
+        """Return the document of the cell `name`; see `study.find_cell`."""
         return find_cell(document, plugins, base, name)

@@ -110,7 +110,7 @@ def run(
     gpus: int,
     address: str | None,
 ) -> None:
-    """Run RECIPE's study, or continue it. The last line printed is the path of its report.
+    """Run the study in RECIPE, or continue it. The last line printed is the path of its report.
 
     Finished cells are not run again, and several processes may run the same study.
     """
@@ -118,17 +118,21 @@ def run(
 
     from sentbed_studies.study import read_study, require_cells_of_labels
     from sentbed_studies.study_plan import plan_study
-    from sentbed_studies.study_reports import write_reports
-    from sentbed_studies.write_study_directory import is_older
+    from sentbed_studies.study_reports import is_older, write_reports
 
     plugins = load_plugins()
     cells = entries(only)
     on_this_machine = where == "local"
     expanded = read_study(
-        recipe, overrides, plugins, only=cells or None, here=on_this_machine
+        recipe,
+        overrides,
+        plugins,
+        only=cells or None,
+        on_this_machine=on_this_machine,
     )
     if not cells:
         require_cells_of_labels(expanded)
+
     plan = plan_study(
         expanded,
         Path(out or Path("studies") / expanded.name),
@@ -146,22 +150,23 @@ def run(
     if dry_run:
         return
 
-    to_train_again = [run for run in plan.kept if run.is_to_be_trained_again]
+    to_train_again = [state for state in plan.states if state.is_to_be_trained_again]
     if to_train_again and not retrain and sys.stdin.isatty():
         retrain = click.confirm(
             f"Train {len(to_train_again):,} finished runs again?", err=True
         )
+
+    executor_options = {"gpus": gpus or None, "address": address}
     result = run_plan(
         plan,
         plugins,
         where,
-        {"gpus": gpus or None, "address": address},
+        executor_options,
         only=cells,
         keep_going=keep_going,
         retrain=retrain,
         share=not no_share,
     )
-
     for outcome in result.failed:
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
 
@@ -178,6 +183,7 @@ def run(
 
 
 def _say(sentence: str) -> None:
+    """Print a line on standard error."""
     echo(sentence, err=True)
 
 
@@ -188,7 +194,11 @@ def run_plan(
     executor_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> StudyResult:
-    """Run a planned study and show its progress; `options` are those of `run_study`."""
+    """Run a planned study and show its progress.
+
+    `executor_options` are options of the executor besides the number of workers. `options` are further arguments
+    of `run_study`.
+    """
     from sentbed_jobs.executor_lookup import executor_of
 
     from sentbed_studies.progress_display import watching
@@ -217,9 +227,9 @@ def run_plan(
 
 @contextmanager
 def reported(directory: Path) -> Iterator[None]:
-    """If the study fails or is interrupted, write the report of the finished cells, then re-raise the error.
+    """Write the report of the finished cells if the study fails or is interrupted; then raise the error again.
 
-    Notes on the error say where the report is, and how to continue.
+    Notes on the error tell where the report is, and how to continue.
     """
     from sentbed_studies.study_reports import write_reports
 
@@ -231,7 +241,7 @@ def reported(directory: Path) -> Iterator[None]:
         except Exception as second:  # noqa: BLE001 - such as a full disk, which must not hide the first error
             error.add_note(f"nor could the report be written: {second}")
         if isinstance(error, KeyboardInterrupt):
-            # The note of the interrupted run says only how to resume that run.
+            # The interrupted run has added a note that says how to resume this run, not the study.
             error.add_note("run the same command again to go on with the study")
         raise
 
@@ -240,7 +250,7 @@ def reported(directory: Path) -> Iterator[None]:
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(directory: str, as_json: bool) -> None:
-    """Show the progress of the study in DIRECTORY; also while it runs."""
+    """Show the progress of the study in DIRECTORY, also while the study runs."""
     import json
 
     from sentbed_report.study.read_study_directory import read_data
@@ -265,9 +275,9 @@ def status(directory: str, as_json: bool) -> None:
     help="The port; by default a free one.",
 )
 def watch(directory: str, port: int) -> None:
-    """Show the report of the study in DIRECTORY in a browser on this machine, and update it as runs end.
+    """Serve the report of the study in DIRECTORY to a browser on this machine, and update it as runs end.
 
-    The address is printed; other machines cannot connect. Ctrl-C ends the server, not the study.
+    The address is printed. Other machines cannot connect. Ctrl-C ends the server, not the study.
     """
     from sentbed_studies.watch_server import StudyServer
 
@@ -285,7 +295,7 @@ def watch(directory: str, port: int) -> None:
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
 def report(directory: str) -> None:
-    """Write the tables and reports of the study in DIRECTORY again, with all runs that have finished."""
+    """Write the tables and reports of the study in DIRECTORY anew, with all runs that have finished."""
     from sentbed_studies.study_reports import write_reports
 
     echo(write_reports(Path(directory), _say))
@@ -348,10 +358,10 @@ def plot(
     dpi: int,
     theme: Literal["light", "dark"],
 ) -> None:
-    """Write figures of the report of the study in DIRECTORY as files for papers: those called NAME, or all.
+    """Write figures of the study in DIRECTORY as files for papers: the figures called NAME, or all.
 
     The kinds are `effects`, `ranks`, `numbers`, `cost`, `sweep`, `geometry`, `trajectory`, `ranking` and
-    `learning`; a second figure of a kind is called `cost-2`. The paths of the files are printed.
+    `learning`; the second figure of a kind is called `cost-2`, for example. The paths of the files are printed.
     """
     from sentbed.errors import RunError
     from sentbed_report.figures.figure_files import write_figure
@@ -456,10 +466,10 @@ def power(
     level: float,
     power_: float,
 ) -> None:
-    """Show the smallest difference that a number of seeds finds, and how many seeds a difference needs.
+    """Show the smallest difference that a number of seeds can show, and how many seeds a difference needs.
 
     The standard deviations are those of the finished runs of the study in DIRECTORY, or of several run
-    directories; or they are set by `--seed-std` and `--item-std`.
+    directories. Instead, they can be set with `--seed-std` and `--item-std`.
     """
     from sentbed_report.study.runs_as_study import runs_as_study
 
@@ -480,7 +490,10 @@ def power(
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
-    """Parse `AXIS=LABEL` options into at most one entry: labels of one axis are alternatives."""
+    """Return the selection of cells that `AXIS=LABEL` options make; empty without options.
+
+    It has one entry, in which several labels of the same axis are alternatives.
+    """
     entry: dict[str, tuple[str, ...]] = {}
     for text in only:
         axis, equals, label = text.partition("=")

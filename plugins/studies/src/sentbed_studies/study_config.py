@@ -1,4 +1,4 @@
-"""Configuration of a study: the table `[study]`, with its cells and published results for them."""
+"""Configuration of a study: the table `[study]` of a recipe."""
 
 from __future__ import annotations
 
@@ -29,90 +29,95 @@ class StudyTable(RecipeTable):
     )
 
     axes: Mapping[str, Mapping[str, Any]] = attrs.field(validator=min_len(1))
-    """Name of an axis -> `path` and `values`, or label -> the values that it sets, by path:
-    `[study.axes.pooler]` with `path = "encoder.pooler.use"`, `values = ["first", "mean"]`, or
-    `[study.axes.loss]` with `ctr = { "stage.nli.loss" = { use = "info-nce" } }`. A path is that of `--set`,
-    or an array of paths that get the same value. `labels = ["CLS", "average"]` names the values; without it,
-    a label is the value as it is written, or the `use` of a table."""
+    """Name of an axis -> the values of the recipe that its labels set. There are two forms. An axis over one
+    value, such as `[study.axes.pooler]`, has `path = "encoder.pooler.use"` and `values = ["first", "mean"]`.
+    Another axis, such as `[study.axes.loss]`, has a table for each label, as in
+    `ctr = { "stage.nli.loss" = { use = "info-nce" } }`. A `path` is that of `--set`, or an array of paths that
+    get the same value. `labels = ["CLS", "average"]` names the values. By default, a label is the value as it
+    stands in the recipe, or the `use` of a table."""
     numbers: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
-    """Axis -> label -> number, such as `size = { base = 110e6, large = 335e6 }`: scores are drawn over them.
-    An axis whose labels set a number each has numbers without it."""
+    """Axis -> label -> number, such as `size = { base = 110e6, large = 335e6 }`. The report plots scores over
+    these numbers. If each label of an axis sets a number, the axis has these numbers by default."""
     seeds: tuple[int, ...] = attrs.field(
         default=(), validator=deep_iterable(member_validator=[ge(0), le(2**32 - 1)])
     )
-    """Values of `run.seed` with which every cell is run; by default the recipe's own."""
+    """Seeds (`run.seed`) with which every cell is run; by default the seed of the recipe."""
     prompts: tuple[str | Mapping[str, Any], ...] = ()
-    """Prompts; every cell is run with each of them, under each seed. A prompt is a template or its name; or a
-    table with a `label` and keys of an encoder's `prompt` (`template`, `demonstration`, `file`, ...) or the
-    paths that it sets (`{ "encoder.prompt.template" = "..." }`). With `file` and without `line`, each line of
-    the file is a prompt. By default cells have the recipe's own prompt, and prompts are no source of chance."""
+    """Prompts. Every cell is run with each prompt under each seed. A prompt is a template or the name of a
+    template; or it is a table with a `label` and keys of an encoder's `prompt` (`template`, `demonstration`,
+    `file`, ...), or with a `label` and paths (`{ "encoder.prompt.template" = "..." }`). A table with `file` and
+    without `line` stands for a prompt per line of the file. By default, cells have the prompt of the recipe."""
     prompt_factor: PromptFactor = "random"
     """How prompts count in tests. `random`: they are a sample of the prompts that might be used, and tests
-    generalise over them as over seeds and items. `fixed`: no others are of interest; scores are averaged."""
+    generalise over prompts as over seeds and items. `fixed`: only these prompts are of interest, and scores are
+    averaged over them."""
     baseline: Mapping[str, str] | None = None
-    """Axis -> label of the cell that all others are compared with; axes with one label are optional."""
+    """Axis -> label of the cell with which all others are compared. Axes with one label may be left out."""
     zip: tuple[tuple[str, ...], ...] = ()
-    """Groups of axes to combine label by label instead of in all combinations."""
+    """Groups of axes whose labels are combined pairwise, first with first, instead of in all combinations."""
     exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
-    """Entries of axis -> label or labels: cells that match an entry on all its axes are excluded."""
+    """Combinations to leave out. Each entry maps axes to a label or labels; a cell is left out if it has one of
+    these labels on each axis of an entry."""
     include: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
-    """Cells to keep although `exclude` matches them, in the same form."""
+    """Cells to keep although `exclude` leaves them out, in the same form."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
-    """Name of a table or figure -> its published numbers: `cells` (cell -> score -> number), and optionally
-    `tolerance`, `source`, `hardware`, `hours` and `note`."""
+    """Name of a table or figure of a paper -> its published numbers: `cells` (cell -> score -> number), and
+    optionally `tolerance`, `source`, `hardware`, `hours` and `note`."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
-    """Name of another system -> its published `scores` (key of a score -> number) with a `source`, the files
-    of `results` that have them, or the `cell` of the study that computes it: a dashed line in the plots of
-    scores, and a row of the tables."""
+    """Name of another system -> where its numbers come from: published `scores` (key of a score -> number) with
+    a `source`, files of `results`, or the `cell` of the study that computes them. A reference is a dashed line
+    in the plots of scores, and a row of the tables."""
     threads: int = attrs.field(default=1, validator=ge(1))
-    """Number of CPU threads of a run, unless `[runtime]` sets it. It can change a score, and therefore does
-    not depend on the number of workers."""
+    """Number of CPU threads of a run, unless `[runtime]` sets it. It does not depend on the number of workers,
+    since it can change a score."""
     keep: Literal["scores", "best", "all"] = "best"
-    """Files of a finished run to keep beside scores, log and report. `best`: the encoder, with the weights
-    that its stages keep; `all`: also checkpoints and shared stages; `scores`: no weights. Removed files
+    """Files of a finished run to keep in addition to scores, log and report. `best`: the encoder, with the
+    weights that its stages keep; `all`: also checkpoints and shared stages; `scores`: no weights. Removed files
     cannot be restored."""
     order: tuple[str, ...] = ()
-    """Tasks in the order of their columns; by default the evaluators' order."""
+    """Tasks in the order of their columns; by default the order of the evaluators."""
     ranks: tuple[str, ...] | None = None
-    """Print the rank of each number in its column as a superscript, as SentBench does: among the cells that
-    have the same labels on these axes, or, with `[]`, among all. By default no ranks."""
+    """Axes within which numbers are ranked. The rank of a number in its column is printed as a superscript, as
+    in SentBench; it counts the cells that have the same labels on these axes, or with `[]` all cells. By default,
+    there are no ranks."""
     colour: str = ""
-    """Task whose score, by its first metric, colours the points of planes such as alignment over uniformity,
-    as in Sentence-T5's figure 4; by default an axis does."""
+    """Task whose score, by its first metric, colours the points in planes such as alignment over uniformity, as
+    in Sentence-T5's figure 4. By default, the labels of an axis colour them."""
     groups: bool = True
-    """Report which cells do not differ significantly: all pairs are compared, over seeds and test items."""
+    """Whether the report shows which cells do not differ significantly. All pairs of cells are compared, over
+    seeds and test items."""
     cost: str = ""
-    """Task against which the report draws the other scores, such as `passes`, `tokens`, `operations` or
-    `seconds` of the evaluator `encoding-cost`, or of what runs took, such as `run-processor-seconds`; by
-    default the first cost that each evaluator measures, such as `processor-seconds` of `encoding-cost` on a
-    processor, and `bytes-per-document` of `retrieval`."""
+    """Cost against which the report plots the other scores: a task of the evaluator `encoding-cost`, such as
+    `passes`, `tokens`, `operations` or `seconds`, or a cost of whole runs, such as `run-processor-seconds`. By
+    default, it is the first cost that each evaluator measures, such as `processor-seconds` of `encoding-cost` on
+    a processor, or `bytes-per-document` of `retrieval`."""
 
     family: Family = "column"
-    """Family of tests over which the p-values of marks are corrected: `column`, the cells of each column, or
-    `study`, the cells in all columns of all tables, which finds less."""
+    """Family of tests over which p-values are corrected. `column`: the cells of each column; `study`: the cells
+    in all columns of all tables, which finds fewer differences."""
 
     decide: Decide | None = None
-    """The score by which cells are stopped, sampled and chosen; `{}` means all tasks on development data,
-    which is also the default for stopping and sampling. With `decide`, the report names the best cell, its
-    scores on test data, and the number of cells that it was chosen among."""
+    """The score by which cells are stopped, sampled and chosen. `{}` means all tasks on development data, which
+    is also the default for stopping and sampling. With `decide`, the report names the best cell, its scores on
+    test data, and the number of cells from which it was chosen."""
     stop: Stop | None = None
-    """When cells get no further seeds; by default every cell is run with all of them."""
+    """Early stopping: when a cell gets no further seeds. By default, every cell is run with all seeds."""
     sampler: Sampling | None = None
-    """Run only cells that a sampler chooses, at random or by the scores of earlier ones; by default all."""
+    """Run only the cells that a sampler chooses, at random or by the scores of earlier cells; by default all."""
 
     equivalence: float | None = attrs.field(default=None, validator=optional(gt(0)))
-    """Margin within which a cell counts as good as the baseline, in the unit of the score, such as 0.3: the
-    report then tests in the last column of each table whether cells are no worse, and whether they are
-    equivalent. It needs a `baseline`."""
+    """Margin within which a cell counts as good as the baseline, in the unit of the score, such as 0.3. In the
+    last column of each table, the report then tests whether cells are no worse, and whether they are equivalent.
+    It needs a `baseline`."""
 
     @property
     def decides_by(self) -> Decide:
-        """`decide`, or its defaults."""
+        """The table `decide`, or its defaults if the recipe has none."""
         return self.decide or Decide()
 
     @property
     def decides_for(self) -> str | None:
-        """Key that needs a deciding score: `decide`, `stop` or `sampler`; None if there is none."""
+        """Key because of which cells are compared: `decide`, `stop` or `sampler`; None if there is none."""
         if self.decide is not None:
             return "decide"
         if self.stop is not None:

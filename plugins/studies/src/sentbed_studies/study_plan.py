@@ -1,4 +1,4 @@
-"""Plan of the runs that a study has left: summary, time, and number of cells to run at a time."""
+"""Plan of the runs that a study still has to do: their time, and the number of cells to run at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed_report.formatting import count
 from sentbed_report.study.decisions import read_decisions
 from sentbed_report.study_page.decisions_section import outcome
 
-from sentbed_studies.added_evaluations import KeptRun, kept_runs
+from sentbed_studies.added_evaluations import RunState, run_states
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import (
@@ -24,12 +24,11 @@ from sentbed_studies.confirmation import (
     fresh_seeds_in_words,
 )
 from sentbed_studies.early_stopping import needless_runs
-from sentbed_studies.sampled_cells import runs_of
+from sentbed_studies.sampled_cells import number_of_runs
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, time_left
-from sentbed_studies.unused_results import kept_lines
-from sentbed_studies.write_study_directory import needed
+from sentbed_studies.unused_results import run_state_lines
 
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that the cells that run at a time may use."""
@@ -39,24 +38,24 @@ SHOWN = 3
 
 @attrs.frozen(eq=False)
 class StudyPlan:
-    """Runs that a study has left."""
+    """Plan of the runs that a study still has to do."""
 
     study: Study
     directory: Path
     whole: Work
-    """Work of the whole study."""
+    """Runs of the whole study."""
     work: Work
-    """Work of the selected cells."""
+    """Runs of the selected cells."""
     left: TimeLeft
-    kept: Sequence[KeptRun] = ()
+    states: Sequence[RunState] = ()
     """State of each run of `work` in the directory."""
     needless: Sequence[Task] = ()
     """Runs of `work` that early stopping has left out."""
     confirmation: Confirmation | None = None
-    """Runs with fresh seeds that follow those of `work`."""
+    """Runs of the chosen cell with fresh seeds, which follow the runs of `work`."""
 
     def lines(self) -> Iterator[str]:
-        """Yield a readable summary of the work to do."""
+        """Yield the lines of a readable summary."""
         yield self._sizes()
         yield from _description(self.study)
         if self.confirmation is not None:
@@ -66,8 +65,8 @@ class StudyPlan:
             if decisions is not None:
                 yield f"  decided: {outcome(decisions)}"
 
-        kept = [run for run in self.kept if run.task not in self.needless]
-        for line in kept_lines(kept, self.directory):
+        states = [state for state in self.states if state.task not in self.needless]
+        for line in run_state_lines(states, self.directory):
             yield f"  {line}"
 
         yield from self._shared_work()
@@ -79,16 +78,21 @@ class StudyPlan:
             raise RecipeError(map(Problem, self.left.unusable))
 
     def _sizes(self) -> str:
-        """Return the numbers of cells, seeds and runs, and how many runs have finished."""
+        """Return a line with the numbers of cells, prompts, seeds and runs, and of finished runs."""
         sampling = self.study.table.sampler
-        runs = runs_of(self.study, self.work)
-        finished = len([run for run in self.kept if run.is_done])
-        without_evaluations = len([run for run in self.kept if run.missing])
+        runs = number_of_runs(self.study, self.work)
+        finished = 0
+        without_evaluations = 0
+        for state in self.states:
+            if state.is_done:
+                finished += 1
+            if state.missing:
+                without_evaluations += 1
 
-        cells = count(len({task.cell.name for task in self.work.tasks}), "cell")
+        names = {task.cell.name for task in self.work.tasks}
+        sizes = count(len(names), "cell")
         if sampling is not None:
-            cells = f"{sampling.cells:,} of {cells}"
-        sizes = cells
+            sizes = f"{sampling.cells:,} of {sizes}"
         if self.study.prompts:
             sizes += f" x {count(len(self.study.prompts), 'prompt')}"
         sizes += f" x {count(len(self.study.seeds), 'seed')}"
@@ -105,15 +109,15 @@ class StudyPlan:
         return line
 
     def _shared_work(self) -> Iterator[str]:
-        """Yield a line for each shared stage and shared forward pass."""
+        """Yield a line for each prefix of stages that runs share, and for each forward pass that they share."""
         work = self.work.without(self.needless)
         at_most = "" if self.study.table.sampler is None else "at most "
         unstarted = []
-        for run in self.kept:
-            if run.status is None and run.task not in self.needless:
-                unstarted.append(run.task)
+        for state in self.states:
+            if state.status is None and state.task not in self.needless:
+                unstarted.append(state.task)
 
-        for prefix in needed(self.directory, work, unstarted):
+        for prefix in work.prefixes_to_run(self.directory, unstarted):
             runs = count(work.sharing(prefix), "run")
             yield f"  shared: {prefix}, trained once for {at_most}{runs}"
 
@@ -160,24 +164,25 @@ def plan_study(
     workers: int | None = None,
     choose_workers: bool = True,
 ) -> StudyPlan:
-    """Return the runs that a study has left in a directory.
+    """Return the plan of the runs that a study still has to do.
 
     Args:
         study: The study.
-        directory: Its directory.
+        directory: Directory of the study.
         plugins: Installed plugins, whose code is a part of the keys.
-        only: Selects cells as in `Study.only`; by default all. Selected cells are run with all their seeds,
-            without early stopping and fresh seeds.
+        only: Cells to run, as in `Study.only`; by default all. If cells are selected, they are run with all
+            their seeds, without early stopping, and no cell is run with fresh seeds.
         share: Whether cells share stages and forward passes.
         workers: Number of cells to run at a time.
-        choose_workers: Whether to choose that number by `workers_for` if it is None; otherwise it is 1.
+        choose_workers: Whether `workers_for` chooses the number of cells to run at a time if `workers` is None.
+            Otherwise one cell is run at a time.
     """
     keys = CellKeys(plugins)
     whole = work = plan_work(study.cells, keys, share)
     if only:
         work = whole.of(study.only(only).cells)
-    kept = kept_runs(directory, work)
-    waiting = [run.task for run in kept if not run.is_done]
+    states = run_states(directory, work)
+    waiting = [state.task for state in states if not state.is_done]
     needless: Sequence[Task] = ()
     confirmation = None
     if not only:
@@ -188,33 +193,31 @@ def plan_study(
     runs_left = len(waiting) - len(needless)
     if confirmation is not None:
         runs_left += confirmation.number_left
-    if not runs_left:
-        # An estimate would build models for nothing.
-        left = TimeLeft({}, workers=workers or 1)
-        return StudyPlan(
-            study, directory, whole, work, left, kept, needless, confirmation
+    # If nothing is left to do, an estimate would build models in vain.
+    left = TimeLeft({}, workers=workers or 1)
+    if runs_left:
+        to_do = work.without(needless)
+        left = time_left(
+            to_do,
+            directory,
+            states=[state for state in states if state.task not in needless],
+            number_of_runs=number_of_runs(study, work) - len(needless),
+            confirmation=confirmation,
         )
-
-    to_do = work.without(needless)
-    left = time_left(
-        to_do,
-        directory,
-        kept=[run for run in kept if run.task not in needless],
-        number_of_runs=runs_of(study, work) - len(needless),
-        confirmation=confirmation,
+        if workers is not None:
+            left.workers = workers
+        elif choose_workers:
+            left.workers = workers_for(to_do, left)
+    return StudyPlan(
+        study, directory, whole, work, left, states, needless, confirmation
     )
-    if workers is not None:
-        left.workers = workers
-    elif choose_workers:
-        left.workers = workers_for(to_do, left)
-    return StudyPlan(study, directory, whole, work, left, kept, needless, confirmation)
 
 
 def workers_for(work: Work, left: TimeLeft) -> int:
-    """Return how many cells to run at a time on this machine, limited by its cores and its memory.
+    """Return how many cells to run at a time on this machine, as its cores and its memory allow.
 
-    It is 1 if a cell may use all cores or a GPU, if the memory of a cell is unknown, or if the runs take less
-    time than loading the libraries in more workers.
+    One cell is run at a time if a cell may use all cores or a GPU, if the memory of a cell is unknown, or if the
+    runs take less time than more workers need to load the libraries.
     """
     threads = _threads(work)
     seconds = left.seconds()
@@ -230,7 +233,7 @@ def workers_for(work: Work, left: TimeLeft) -> int:
 
 
 def _threads(work: Work) -> int | None:
-    """Return the largest number of threads of a cell; None if a cell does not set it, or there is no cell."""
+    """Return the largest number of threads of a cell; None if a runtime does not set it, or without cells."""
     most = None
     for task in work.tasks:
         threads = unstructure(task.cell.recipe.runtime).get("threads")
@@ -254,6 +257,7 @@ def _description(study: Study) -> Iterator[str]:
         if sampling.sampler.learns:
             line += f", {count(sampling.batch, 'cell')} at a time with seed {study.seeds[0]}"
         yield line
+
     for axis in study.axes:
         yield f"  {axis.name}: {', '.join(axis.labels)}"
 
@@ -284,7 +288,7 @@ def _description(study: Study) -> Iterator[str]:
 
 
 def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
-    """Return a sentence on the runs with fresh seeds, and how their time is estimated."""
+    """Return in words which runs with fresh seeds are left, and how their time is estimated."""
     seeds = fresh_seeds_in_words(study)
     runs = f"{count(confirmation.number_left, 'run')} of a mean cell"
     if confirmation.work is None:
@@ -300,7 +304,7 @@ def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
 
 
 def listed(remark: Remark) -> str:
-    """Return a remark as text, with the names of its first cells."""
+    """Return a remark as text: the names of its first cells, and the message."""
     cells = "; ".join(remark.cells[:SHOWN])
     if len(remark.cells) > SHOWN:
         cells += " and others"

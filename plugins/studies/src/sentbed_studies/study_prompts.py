@@ -1,8 +1,8 @@
-"""Prompts of a study, `prompts` of `[study]`: every cell is run with each of them, under each seed.
+"""Prompts of a study (`prompts` of `[study]`): every cell is run with each prompt under each seed.
 
-A prompt sets values of the recipe, as the label of an axis does. The key of a run contains only what the
-prompt changes: prompts that do not affect a training share it, and those that do not affect the evaluations
-either give equal scores.
+A prompt sets values of the recipe, as the label of an axis does. If prompts do not affect the training of a cell,
+the runs of the cell under these prompts share their stages. If they do not affect its evaluations either, the
+scores are equal.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from sentbed_studies.cell_keys import prompt_slug
 from sentbed_studies.study_config import StudyTable
 
 PROMPT_PATH = "encoder.prompt"
-"""Path that is set by a template, or by a table with keys of a prompt."""
+"""Path that a prompt of a study sets if it names no path: a template, or keys of a prompt."""
 
 LONGEST_LABEL = 60
 """Maximum number of characters of a label, so that it fits a column of the tables."""
 
 _PLACE: KeyPath = ("study", "prompts")
 _KEYS = tuple(field.name for field in attrs.fields(Prompt))
+"""Keys of an encoder's `prompt`."""
 
 
 @attrs.frozen
@@ -38,15 +39,15 @@ class StudyPrompt:
 
     label: str
     settings: Mapping[str, Any]
-    """Path -> value."""
+    """Dotted path in the recipe -> value that the prompt sets."""
     place: KeyPath
-    """Its key path in the document."""
+    """Key path of the prompt in the document."""
 
     def applied_to(self, combination: Combination) -> Combination:
-        """Return a combination of labels with this prompt; its values are set after the values of the axes."""
+        """Return a combination of labels with this prompt. The prompt sets its values after the axes."""
         settings = dict(combination.settings)
         for path, value in self.settings.items():
-            # Removed first, as a path keeps its place in the order otherwise.
+            # A path of an axis is removed first, so that the prompt's value becomes the last one.
             settings.pop(path, None)
             settings[path] = value
         places = dict.fromkeys(self.settings, self.place)
@@ -56,7 +57,9 @@ class StudyPrompt:
 def read_prompts(
     table: StudyTable, axes: Sequence[Axis], document: Document, base: Path
 ) -> tuple[StudyPrompt, ...]:
-    """Return the prompts of `[study]`; none without `prompts`. Paths of files are relative to `base`.
+    """Return the prompts of `[study]`; empty without `prompts`.
+
+    Paths of files are relative to the recipe file that names them; to `base` if the document has no file.
 
     Raises:
         RecipeError: with all problems of the prompts.
@@ -83,7 +86,12 @@ def read_prompts(
 def _prompts_of(
     content: str | Mapping[str, Any], place: KeyPath, document: Document, base: Path
 ) -> Iterator[StudyPrompt]:
-    """Yield the prompts of one entry of `prompts`. Raises `ValueError`, or an error of reading its file."""
+    """Yield the prompts of one entry of `prompts`.
+
+    Raises:
+        ValueError: if the entry is wrong.
+        SentbedError, OSError: if its template is invalid, or if its file cannot be read.
+    """
     if isinstance(content, str):
         parse_template(content)
         settings = {PROMPT_PATH: {"template": content}}
@@ -136,8 +144,15 @@ def _directory_of(place: KeyPath, document: Document, base: Path) -> Path:
 
 
 def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return path -> value of a prompt's table; empty if it sets nothing. Raises `ValueError`."""
-    paths = {key: value for key, value in content.items() if key not in _KEYS}
+    """Return path -> value for the table of a prompt; empty if the table sets nothing. Raises `ValueError`."""
+    keys = {}
+    paths = {}
+    for key, value in content.items():
+        if key in _KEYS:
+            keys[key] = value
+        else:
+            paths[key] = value
+
     settings = dict(leaves(paths))
     for path in settings:
         if "." not in path:
@@ -151,14 +166,13 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
                 "`encoders.NAME.prompt`: scores of unlike evaluations or trainings are not averaged"
             )
 
-    keys = {key: content[key] for key in _KEYS if key in content}
     if keys:
         settings[PROMPT_PATH] = keys
     return settings
 
 
 def _checked_label(label: str) -> str:
-    """Return a label. Raises `ValueError` if it cannot stand in a table."""
+    """Return `label`. Raises `ValueError` if it cannot be printed, or is too long for a table."""
     if not label.strip() or printable(label) != label:
         raise ValueError(
             f"the label {label!r} is empty or has control characters; give the prompt a `label`"
@@ -174,13 +188,14 @@ def _checked_label(label: str) -> str:
 def _problems_among_prompts(
     prompts: Sequence[StudyPrompt], document: Document
 ) -> Iterator[Problem]:
-    """Yield a problem if there is only one prompt, or two have the same values or directories."""
+    """Yield a problem if there is only one prompt, and for prompts with the same values or directories."""
     if len(prompts) < 2:
         message = (
             f"there is {count(len(prompts), 'prompt')}, which does not show how much prompts differ; give 2 "
             "or more, 4 to 8 where you can, or set a single one in the recipe"
         )
         yield document.problem(message, _PLACE)
+
     before: dict[str, StudyPrompt] = {}
     for prompt in prompts:
         name = prompt_slug(prompt.label).lower()
@@ -191,6 +206,7 @@ def _problems_among_prompts(
             )
             yield document.problem(message, prompt.place)
             continue
+
         for other in before.values():
             if other.settings == prompt.settings:
                 message = (
@@ -204,13 +220,14 @@ def _problems_among_prompts(
 def _problems_with_axes(
     prompts: Sequence[StudyPrompt], axes: Sequence[Axis], document: Document
 ) -> Iterator[Problem]:
-    """Yield a problem for each axis that sets a value of the prompts, or has the name of their column."""
+    """Yield a problem for each axis that sets a value that a prompt sets, and for an axis named `prompt`."""
     for axis in axes:
         if axis.name == "prompt":
             message = (
                 "the axis has the name of the column of `prompts`; call it otherwise"
             )
             yield document.problem(message, ("study", "axes", axis.name))
+
         paths: dict[str, None] = {}
         for settings in axis.settings.values():
             for path, value in settings.items():
@@ -230,7 +247,7 @@ def _problems_with_axes(
 def _problems_with_overrides(
     prompts: Sequence[StudyPrompt], document: Document
 ) -> Iterator[Problem]:
-    """Yield a problem for each override that the prompts would replace."""
+    """Yield a problem for each override of a value that a prompt sets."""
     for override in document.overrides:
         path = override.partition("=")[0].strip()
         value = document.value(document.key_path(path))
@@ -244,7 +261,7 @@ def _problems_with_overrides(
 
 
 def _paths_of_values(path: str, value: Any) -> Iterator[str]:
-    """Yield the path of each single value in the value, table or array at `path`."""
+    """Yield `path`; if `value` is a table or an array, yield the path of each single value in it instead."""
     if isinstance(value, list):
         value = dict(enumerate(value))
     if not isinstance(value, Mapping) or not value:
@@ -255,7 +272,7 @@ def _paths_of_values(path: str, value: Any) -> Iterator[str]:
 
 
 def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) -> bool:
-    """Whether a prompt sets the value at a path, or a table that contains it."""
+    """Whether a prompt sets the value at `path`, or a table that contains this value."""
     names = names_of_path(document, path)
     for prompt in prompts:
         for of_prompt in prompt.settings:
@@ -268,7 +285,7 @@ def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) 
 def _problems_with_sampler_and_search(
     table: StudyTable, axes: Sequence[Axis], document: Document
 ) -> Iterator[Problem]:
-    """Yield a problem if the study has a sampler or a search, which do not go together with prompts."""
+    """Yield a problem if the study has a sampler or a `[search]`, which cannot be combined with prompts."""
     if table.sampler is not None:
         message = (
             "a sampler compares single runs of cells, and with `prompts` a cell has one a prompt; take one "

@@ -1,18 +1,26 @@
-"""Writes the tables, exports and report of a study."""
+"""Tables, exports and report of a study: writes them, and tells whether the report is up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sentbed.helpers import require_links_within
+from sentbed.tools import MANIFEST
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.exports import write_exports
+from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_record import STUDY
 from sentbed_report.study_page.study_report import write_study_report
+
+if TYPE_CHECKING:
+    from sentbed_studies.shared_work_plan import Work
 
 
 def write_reports(
@@ -20,13 +28,16 @@ def write_reports(
     say: Callable[[str], None] | None = None,
     data: StudyData | None = None,
 ) -> Path:
-    """Write tables and reports of the results so far; return the path of `report.html`.
+    """Write the tables, exports and report of the results so far; return the path of `report.html`.
 
-    `data` is the result of `read_data`; it is read by default. `say` gets a sentence on each axis that
-    changes no score, and on the chosen cell if the study has `[study.decide]`.
+    Args:
+        directory: Directory of the study.
+        say: Gets a sentence on each axis that changes no score, and on the chosen cell if the study has
+            `[study.decide]`.
+        data: Results of the study; by default they are read from `directory`.
 
     Raises:
-        RunError: if the directory is not a study, a link leads out of it, or a file cannot be written.
+        RunError: if the directory is not a study's, if a link leads out of it, or if a file cannot be written.
     """
     require_links_within(directory)
     if data is None:
@@ -34,6 +45,7 @@ def write_reports(
     summaries = summarise(data)
     selection = select(data, summaries)
     write_exports(directory, data, summaries, selection)
+
     if say is not None:
         for axis in axes_without_effect(data):
             say(
@@ -43,3 +55,19 @@ def write_reports(
         if selection is not None:
             say(selection.sentence)
     return write_study_report(directory, data, summaries, selection)
+
+
+def is_older(report: Path, directory: Path, work: Work) -> bool:
+    """Whether the report of the study in `directory` is missing, or older than one of the study's files.
+
+    These are the manifests of runs and of added evaluations, `study.json` and the decisions.
+    """
+    files = [directory / STUDY, *directory.glob(DECISIONS)]
+    for task in work.tasks:
+        run = directory / task.directory
+        files += [run / MANIFEST, *(run / ADDED).glob(f"*/{MANIFEST}")]
+    try:
+        written = report.stat().st_mtime_ns
+        return any(file.stat().st_mtime_ns > written for file in files)
+    except OSError:
+        return True

@@ -1,4 +1,4 @@
-"""Results of a study for Python and notebooks."""
+"""Results of a study for use in Python and notebooks: `load_study`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCORE_COLUMNS = (
     "direction",
     "degenerate",
 )
-"""Columns of `LoadedStudy.scores` after `cell` and the columns of the axes."""
+"""Columns of `LoadedStudy.scores`; `cell`, the axes and `prompt` stand before them."""
 
 GROUPS = [
     "protocol",
@@ -59,7 +59,7 @@ GROUPS = [
     "mean_rank",
     "task_letters",
 ]
-"""Columns of `LoadedStudy.groups` after cell, axes, encoder and evaluator."""
+"""Columns of `LoadedStudy.groups`; `cell`, the axes, `encoder` and `evaluator` stand before them."""
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
@@ -73,13 +73,10 @@ def load_study(directory: str | Path) -> LoadedStudy:
 
 @attrs.define(slots=False, eq=False, repr=False)
 class LoadedStudy:
-    """Results of a study, as they were when it was loaded.
-
-    In a notebook it shows its tables.
-    """
+    """Results of a study at the time when it was loaded. A notebook shows its tables."""
 
     data: StudyData
-    """Content of its directory: cells, runs with their directories and records, excluded cells."""
+    """Content of the study's directory: cells, runs with their directories and records, excluded cells."""
 
     @property
     def name(self) -> str:
@@ -88,12 +85,12 @@ class LoadedStudy:
 
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
-        """Name of each axis -> its labels, as in the recipe."""
+        """Name of each axis -> labels of the axis, in the order of the recipe."""
         return {axis.name: axis.labels for axis in self.data.axes}
 
     @property
     def baseline(self) -> str | None:
-        """Name of the cell that others are compared with."""
+        """Name of the cell with which the others are compared; None if the study has no baseline."""
         return self.data.baseline
 
     @property
@@ -103,17 +100,20 @@ class LoadedStudy:
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """Labels of the prompts with which every cell is run; empty without `[study] prompts`."""
+        """Labels of the prompts with which every cell is run; empty in a study without `prompts`."""
         return self.data.prompts
 
     @property
     def decisions(self) -> Decisions | None:
-        """Which cells were stopped, when and why; None without `[study.stop]`, or before the first look."""
+        """Which cells early stopping has stopped, when and why.
+
+        None if the recipe has no `[study.stop]`, or before the first look.
+        """
         return self.data.decisions
 
     @cached_property
     def tables(self) -> tuple[Summary, ...]:
-        """Tables of the report: means, standard deviations, ranks and tests; `print` shows one as text."""
+        """Tables of the report: means, standard deviations, ranks and tests. `print` shows a table as text."""
         return summarise(self.data)
 
     @cached_property
@@ -126,33 +126,34 @@ class LoadedStudy:
 
     @cached_property
     def numbers(self) -> pandas.DataFrame:
-        """All numbers of the study, one per row: the `scores`, and the costs of encoders and runs.
+        """All numbers of the study, one per row: the `scores`, and the costs of whole runs.
 
-        It has the columns of `scores`, and `split` (`test` or `development`), `axis` (`cost` if the number
-        is a cost) and `score` (the `Score` itself, with its items).
+        Columns: those of `scores`, and `split` (`test` or `development`), `axis` (`cost` if the number is a
+        cost) and `score` (the `Score` object, with its items).
         """
         return study_frame(self.data)
 
     @cached_property
     def scores(self) -> pandas.DataFrame:
-        """All scores of all finished runs, one per row; those before training have the encoder `NAME@start`.
+        """All scores of all finished runs, one per row.
 
-        Columns: `cell`, a column per axis with its labels (`axis NAME` if a table of a study has a column of
-        that name), `prompt` in a study with `prompts`, `seed`, `encoder`, `evaluator`, `protocol`, `task`,
-        `metric`, `value`, `direction`, `degenerate`. Axes are ordered categories, in the order of the recipe.
+        Columns: `cell`, a column per axis with its labels, `prompt` in a study with `prompts`, `seed`, `encoder`,
+        `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`. The column of an axis is
+        named after the axis, or `axis NAME` if that is the name of another column. It is an ordered category, in
+        the order of the recipe. Scores before training have the encoder `NAME@start`.
         """
         scores = self.numbers[self.numbers["evaluator"] != RUN_COST]
         return scores[self._score_columns].reset_index(drop=True)
 
     @cached_property
     def costs(self) -> pandas.DataFrame:
-        """Costs of all finished runs, one row per encoder and evaluator, one column per cost.
+        """Costs of all finished runs: a row per run, encoder and evaluator, and a column per cost.
 
-        Columns: `cell`, a column per axis, `seed`, `encoder` and `evaluator` as in `scores`, and a column for
-        each task of a score that is a cost (`axis` is `cost`), such as `passes`; `cost NAME` if an axis or a
-        column of `scores` has its name. If a cost was measured twice in a run, such as on other texts, there
-        is a second row. The costs of the whole run, with shared stages, have a row of their own: `run-seconds`
-        and so on, of the evaluator `run-cost`.
+        Columns: `cell`, a column per axis, `prompt` in a study with `prompts`, `seed`, `encoder` and `evaluator`
+        as in `scores`, and a column for each cost, such as `passes`, or `cost NAME` if that is the name of
+        another column. If a cost was measured twice in a run, such as on different texts, there is a second row.
+        The costs of the whole run, including shared stages, such as `run-seconds`, have a row of their own with
+        the evaluator `run-cost`.
         """
         costs = self._numbered_costs(["encoder", "evaluator"])
         keys = [
@@ -165,24 +166,26 @@ class LoadedStudy:
         ]
         keys_of_row = [*keys, "repetition"]
         wide = costs.pivot(index=keys_of_row, columns="column", values="value")
-        # A pivot sorts its rows: merged into the order of the runs.
+        # A pivot sorts its rows; merging restores the order of the runs.
         rows = costs.drop_duplicates(keys_of_row)[keys_of_row]
         rows = rows.merge(wide.reset_index(), how="left", on=keys_of_row)
         return rows[[*keys, *dict.fromkeys(costs["column"])]]
 
     @cached_property
     def tidy(self) -> pandas.DataFrame:
-        """The `scores` that are no costs, with further columns for the costs.
+        """The `scores` without costs, one per row, with further columns for the costs.
 
-        The costs of a row are those of its encoder and, as `run-seconds` and so on, those of the whole run;
-        values that were not measured are missing. Columns are named as in `costs`; if a cost was measured
-        twice in a run, such as on other texts, it has a second column, such as `passes 2`.
+        The costs in a row are those of the row's encoder, and those of the whole run, such as `run-seconds`.
+        Costs that were not measured are missing values. Columns are named as in `costs`. If a cost was measured
+        twice in a run, such as on different texts, it has a second column, such as `passes 2`.
         """
         costs = self._numbered_costs(["encoder"])
         columns = []
         for name, repetition in zip(costs["column"], costs["repetition"], strict=True):
-            number = f" {repetition + 1}" if repetition else ""
-            columns.append(f"{name}{number}")
+            column = name
+            if repetition:
+                column += f" {repetition + 1}"
+            columns.append(column)
 
         costs["column"] = columns
         keys = ["cell", *self._prompt_column, "seed", "encoder"]
@@ -192,16 +195,19 @@ class LoadedStudy:
         return scores.merge(wide, how="left", on=keys)
 
     def _numbered_costs(self, keys: list[str]) -> pandas.DataFrame:
-        """Return all costs with the columns `column`, its name, and `repetition`, its number in a run, from 0.
+        """Return all costs, one per row, with two further columns.
 
-        `keys` are columns, beside the run, whose values have repetitions of their own.
+        `column` is the name of the cost's column in `costs`. `repetition` counts, from 0, how often the cost was
+        measured before in the same run with the same values of the columns `keys`.
         """
         costs = self.numbers[self.numbers["axis"] == "cost"].copy()
-        taken = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
+        taken_names = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
         names = []
         for task in costs["task"]:
-            name = f"cost {task}" if task in taken else task
-            names.append(name)
+            if task in taken_names:
+                names.append(f"cost {task}")
+            else:
+                names.append(task)
 
         costs["column"] = names
         columns = ["cell", *self._prompt_column, "seed", *keys, "column"]
@@ -215,15 +221,16 @@ class LoadedStudy:
         power: float = 0.8,
         level: float = 0.05,
     ) -> tuple[PowerTable, ...]:
-        """Return the smallest differences from the baseline that numbers of seeds find, by this study's spread.
+        """Return the power of comparisons with the baseline, given the spread of this study.
 
-        There is one result per table, for its last column; `print` shows it. `seeds` is by default the number
-        of seeds of the study, twice and four times that; for each of `differences`, the result has the number
-        of seeds that finds it.
+        There is a result for the last column of each table; `print` shows it as text. It has the smallest
+        difference that can be shown with each of `seeds`, by default the study's number of seeds and its
+        multiples by two and four. For each of `differences`, it has the number of seeds that is needed to show
+        it.
 
         Raises:
-            RunError: if no cell was compared with the baseline under two seeds or more, or an argument is out
-                of its range.
+            RunError: if no cell was compared with the baseline under two seeds or more, or if an argument is out
+                of range.
         """
         from sentbed_studies.power_table import power_of_study
 
@@ -234,10 +241,10 @@ class LoadedStudy:
         """Which cells do not differ significantly: a row per cell of each ranked table, the best cell first.
 
         Columns: `cell`, a column per axis as in `scores`, `encoder` and `evaluator`; `protocol`, `task` and
-        `metric` of the last column of the table; `mean`, `letters` (cells that share a letter do not differ
-        significantly), `lowest_rank` and `highest_rank`; `from_best`, `low` and `high`, the difference from
-        the best with simultaneous bounds for all pairs; and, if a table has many tasks, `mean_rank` and
-        `task_letters` over them.
+        `metric` of the table's last column; `mean`; `letters` (cells that share a letter do not differ
+        significantly); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell, with
+        simultaneous bounds for all pairs, `low` and `high`. If a table has many tasks, `mean_rank` and
+        `task_letters` are the mean rank over the tasks and the letters of a test of these ranks.
         """
         import pandas
 
@@ -247,12 +254,15 @@ class LoadedStudy:
             groups = table.groups
             if groups is None:
                 continue
+
             ranks = {}
             if groups.tasks is not None:
                 for rank in groups.tasks.rows:
                     ranks[rank.cell, rank.encoder] = rank.mean_rank, rank.letters
+
             for row in groups.rows:
-                # First, as an axis may be called `name` or `value`, like fields that are no columns.
+                # Some of these fields are no columns. Columns are set after them, and so replace a field with
+                # the name of an axis.
                 values = attrs.asdict(row)
                 for axis, label in labels[row.cell].items():
                     values[axis_column(axis)] = label
@@ -269,20 +279,20 @@ class LoadedStudy:
         return with_axis_categories(pandas.DataFrame(rows, columns=columns), self.data)
 
     def items(self, first: str, second: str, task: str) -> pandas.DataFrame:
-        """Return the contribution of each item to the difference of two cells in a task, largest first.
+        """Return how much each item contributes to the difference of two cells in a task, largest first.
 
-        Columns: `item` (its index in the data), `gold`, `first` and `second` (predictions of the cells,
-        averaged over their seeds), `share` (contribution to the score of the second cell minus that of the
-        first; the sum is the difference), `group`.
+        Columns: `item` (index in the data), `gold`, `first` and `second` (predictions of the two cells, averaged
+        over their seeds), `share` (contribution to the score of the second cell minus the score of the first; the
+        sum over all items is the difference), `group`.
 
         Raises:
-            RunError: if a cell has no items in the task, or there is no such cell.
+            RunError: if there is no such cell, or if a cell has no items in the task.
         """
         return item_differences(self.data, first, second, task)
 
     @cached_property
     def figures(self) -> Mapping[str, str]:
-        """Name of each figure that `plot` can draw -> its title, in the order of the report."""
+        """Name of each figure that `plot` can draw -> title of the figure, in the order of the report."""
         return {name: plot.title for name, plot in self._plots("").items()}
 
     def plot(
@@ -296,14 +306,21 @@ class LoadedStudy:
         dpi: int = DPI,
         theme: Theme = "light",
     ) -> Figure:
-        """Draw a figure of the report, such as `cost`; with `file`, also write it, as PDF, SVG or PNG.
+        """Draw a figure of the report.
 
-        `figures` has the names. Figures of a table show `task`, by default the average if there is one.
-        `width` and `height` are inches; the height is by default in proportion to that in the report. `dpi`
-        is the resolution of PNG. Characters that no font has are a `UserWarning` when the file is written.
+        If the file has characters that no font has, a `UserWarning` is issued.
+
+        Args:
+            name: Name of the figure, such as `cost`; see `figures`.
+            file: File to write, as PDF, SVG or PNG; by default none is written.
+            task: Task that figures of a table show, by default the average if there is one.
+            width: Inches.
+            height: Inches; by default it is in the same proportion to the width as in the report.
+            dpi: Resolution of PNG.
+            theme: `light` or `dark`.
 
         Raises:
-            RunError: if there is no such figure or task, a size is out of range, or the file cannot be
+            RunError: if there is no such figure or task, if a size is out of range, or if the file cannot be
                 written.
         """
         plot = figure_named(self._plots(task), name, task, self.tables)

@@ -19,33 +19,35 @@ from sentbed_studies.run_progress import RunLog, RunProgress
 
 @attrs.frozen(eq=False)
 class RunStatus:
-    """Progress of a run."""
+    """Status of a run, and its progress while it runs."""
 
     run: CellRun
     is_fresh: bool
-    """Whether it is a run of the chosen cell with a fresh seed."""
+    """Whether this is a run of the chosen cell with a fresh seed."""
     progress: RunProgress | None
-    """Progress now, or when the run was stopped or killed; None if it has not begun, or has ended."""
+    """Progress now, or when the run was stopped or killed; None if the run has not begun, or has ended."""
     directory: Path | None
-    """Its directory; None if it has not begun."""
+    """Directory of the run; None if the run has not begun."""
 
     @property
     def missing(self) -> int:
-        """Number of evaluations that were added to the recipe after the run has finished."""
+        """Number of evaluations that were added to the recipe after the run had finished."""
         if self.run.status != "finished" or self.directory is None:
             return 0
         return len(missing_evaluations(self.directory, self.run.evaluations or ()))
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it is running, and its progress is known."""
+        """Whether the run is running and its progress is known."""
         return self.run.status == "running" and self.progress is not None
 
     def __str__(self) -> str:
         run = self.run
+        line = run.cell
+        if run.prompt:
+            line += f", prompt {run.prompt}"
         kind = "fresh seed" if self.is_fresh else "seed"
-        prompt = f", prompt {run.prompt}" if run.prompt else ""
-        line = f"{run.cell}{prompt}, {kind} {run.seed}: {run.status}"
+        line += f", {kind} {run.seed}: {run.status}"
         if run.status == "finished" and run.seconds is not None:
             line += f" in {duration(run.seconds)}"
         if self.is_at_work:
@@ -79,19 +81,19 @@ class RunStatus:
 
 @attrs.frozen(eq=False)
 class StudyStatus:
-    """Progress of a study."""
+    """Status of all runs of a study, and the time left."""
 
     data: StudyData
     runs: tuple[RunStatus, ...]
-    """Runs of all cells, then those of the chosen cell with fresh seeds."""
+    """Runs of all cells, then runs of the chosen cell with fresh seeds."""
     unchosen: int
-    """Number of runs of cells that the sampler has not chosen yet."""
+    """Number of runs of the cells that the sampler has yet to choose."""
     mean_seconds: float | None
-    """Mean seconds of the finished runs; None if there are none."""
+    """Mean seconds of the finished runs; None if no run has finished."""
 
     @property
     def total(self) -> int:
-        """Number of runs."""
+        """Number of all runs."""
         return len(self.runs) + self.unchosen
 
     @property
@@ -106,7 +108,7 @@ class StudyStatus:
 
     @property
     def at_work(self) -> list[RunProgress]:
-        """Progress of the running runs."""
+        """Progress of the runs that are running."""
         progress = []
         for status in self.runs:
             if status.run.status == "running" and status.progress is not None:
@@ -115,7 +117,7 @@ class StudyStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until all runs have finished, if as many run at a time as now; None if unknown."""
+        """Seconds until all runs have finished, if as many runs at a time are done as now; None if unknown."""
         if self.mean_seconds is None:
             return None
         seconds = self.mean_seconds * (self.total - self.finished)
@@ -125,7 +127,7 @@ class StudyStatus:
 
     @property
     def time_left(self) -> str | None:
-        """A sentence on `seconds_left`; None if they are unknown, or nothing is left."""
+        """A sentence on `seconds_left`; None if they are unknown, or if all runs have finished."""
         if self.seconds_left is None or self.finished == self.total:
             return None
 
@@ -136,7 +138,7 @@ class StudyStatus:
         return f"left: about {seconds}, {at_a_time}, if they take as long as the finished ones"
 
     def lines(self) -> Iterator[str]:
-        """Yield counts, decisions, each run, and the time left."""
+        """Yield lines with the counts of runs, the decisions, the status of each run, and the time left."""
         parts = [f"{number} {status}" for status, number in self.counts.most_common()]
         if self.unchosen:
             parts.append(f"{self.unchosen} of cells that are not chosen yet")
@@ -173,9 +175,10 @@ class StudyStatus:
 
 
 def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyStatus:
-    """Return the progress of a study, from the logs of its runs.
+    """Return the status of a study, with the progress of its runs from their logs.
 
-    `logs`, by directory, were read by earlier calls: only their new lines are read, and new logs are added.
+    `logs` maps the directory of a run to its log. Of a log that an earlier call has read, only new lines are
+    read; logs of other runs are added to `logs`.
     """
     if logs is None:
         logs = {}
@@ -184,7 +187,6 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
     for cell in data.cells:
         runs += cell.runs
         fresh += cell.confirmation
-
     runs += fresh
 
     unchosen = 0
@@ -195,8 +197,7 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
     for run in runs:
         if run.status == "finished" and run.seconds is not None:
             times.append(run.seconds)
-
-    mean = sum(times) / len(times) if times else None
+    mean_seconds = sum(times) / len(times) if times else None
 
     statuses = []
     for run in runs:
@@ -206,7 +207,7 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
             directory = data.directory / run.directory
             if run.status in ("running", "interrupted"):
                 log = logs.setdefault(directory, RunLog(directory))
-                expected = mean if run.status == "running" else None
-                progress = log.progress(expected)
+                expected_seconds = mean_seconds if run.status == "running" else None
+                progress = log.progress(expected_seconds)
         statuses.append(RunStatus(run, run in fresh, progress, directory))
-    return StudyStatus(data, tuple(statuses), unchosen, mean)
+    return StudyStatus(data, tuple(statuses), unchosen, mean_seconds)

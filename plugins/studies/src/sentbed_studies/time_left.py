@@ -1,4 +1,4 @@
-"""Estimate of the time that the runs of a study take, planned and then corrected by the finished runs."""
+"""Estimate of the time that the runs of a study take: planned at first, then corrected by the finished runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from sentbed_report.study.read_cell_run import REPORT
 from sentbed_workbench.plan_records import StagePlan, number_of_looks
 from sentbed_workbench.resource_plan import Planner
 
-from sentbed_studies.added_evaluations import KeptRun, kept_runs
+from sentbed_studies.added_evaluations import RunState, run_states
 from sentbed_studies.confirmation import Confirmation
 from sentbed_studies.shared_work_plan import Prefix, Task, Work
-from sentbed_studies.write_study_directory import needed
 
 Range: TypeAlias = tuple[float, float]
 """Minimum and maximum seconds."""
@@ -27,12 +26,12 @@ Range: TypeAlias = tuple[float, float]
 START = 6.0
 """Approximate seconds that a worker needs to load its libraries."""
 RUN = 1.0
-"""Approximate seconds that a run needs to build its encoder, save it and write its report."""
+"""Approximate seconds that a run needs to build its encoder, to save it and to write its report."""
 
 
 @attrs.define(eq=False)
 class TimeLeft:
-    """Planned seconds of the runs of a study, and measured seconds of those that have finished."""
+    """Planned seconds of the runs of a study, and measured seconds of the finished runs."""
 
     planned: dict[Path, Range | None]
     """Run directory -> minimum and maximum seconds; None if unknown."""
@@ -40,28 +39,29 @@ class TimeLeft:
     """Number of cells that are run at a time."""
 
     problems: tuple[str, ...] = ()
-    """Parts that the plan leaves out, with the reasons."""
+    """Messages about stages and evaluations whose time is unknown, so that the plan leaves them out."""
     unusable: tuple[str, ...] = ()
-    """Problems of data because of which runs of the study would fail."""
+    """Messages about data because of which runs of the study would fail."""
     memory: int | None = None
     """Largest memory of a run in bytes; None if unknown."""
 
     whole: Range | None = None
-    """Sum of the planned seconds of all runs, finished or not; None if unknown."""
+    """Sum of the planned seconds of all runs, including finished runs; None if unknown."""
     alone: Range | None = None
-    """The same sum if cells shared no work."""
+    """Sum of the planned seconds of all runs if cells shared no work; None if unknown."""
 
     took: dict[Path, float] = attrs.field(factory=dict)
     """Run directory -> measured seconds of the finished run."""
     pending: dict[Path, Range | None] = attrs.field()
-    """The `planned` runs that are still to do; by default all that have not finished."""
+    """Run directory -> planned seconds, for the runs that are still to do; by default all that have not
+    finished."""
     unchosen: list[Range | None] = attrs.field(factory=list)
-    """Planned seconds per run of the cells that a sampler has not chosen yet."""
+    """Planned seconds of each run of the cells that a sampler has not chosen yet."""
     fresh: list[Range | None] = attrs.field(factory=list)
-    """Planned seconds per run with a fresh seed, until it is known which cell gets them."""
+    """Planned seconds of each run with a fresh seed, until the chosen cell is known."""
 
     _first: dict[Path, float] = attrs.field(factory=dict, init=False)
-    """First finished run of each worker -> its seconds without the loading of libraries."""
+    """Directory of each worker's first finished run -> seconds of the run without the loading of libraries."""
 
     @pending.default
     def _not_finished(self) -> dict[Path, Range | None]:
@@ -83,46 +83,51 @@ class TimeLeft:
             self._first[run] = seconds
 
     def ended(self, run: Path) -> None:
-        """Record that a run failed or was left out, so that its time does not count."""
+        """Record that a run has failed or was left out, so that its time does not count."""
         self._remove_pending(run)
         if run not in self.took:
             self.planned.pop(run, None)
 
     def _remove_pending(self, run: Path) -> None:
-        """Remove a run that has ended from those still to do; a second call changes nothing."""
+        """Remove a run that has ended from the runs that are still to do. A second call changes nothing."""
         if run in self.pending:
             del self.pending[run]
         elif self.unchosen and run in self.planned and run not in self.took:
-            # The sampler has chosen the cell of this run.
+            # The sampler has chosen the cell of this run: there is one less to be chosen.
             self.unchosen.pop()
 
     def chosen(self, runs: Sequence[Path]) -> None:
-        """Record the runs with fresh seeds, now that their cell is known; all other runs have ended."""
+        """Record the directories of the runs with fresh seeds, when the chosen cell is known.
+
+        All other runs must have ended.
+        """
+        # Some runs with fresh seeds may have finished before, so there may be fewer `runs`.
         self.pending = dict(zip(runs, self.fresh, strict=False))
         self.planned |= self.pending
         self.unchosen = []
         self.fresh = []
 
     def of(self, run: Path) -> Range | None:
-        """Return the minimum and maximum seconds of a run, or None if unknown.
+        """Return the minimum and maximum seconds of a run; None if unknown.
 
-        Once runs have finished, both are the planned seconds times the ratio of measured to planned seconds
-        of the finished runs, or the mean of these for a run without a plan. The first run of each worker,
-        without its start, counts only until another one has finished.
+        Once runs have finished, the minimum equals the maximum. It is the planned time of the run multiplied by
+        the ratio of measured to planned time of the finished runs. If the run has no planned time, it is the
+        mean time of the finished runs. The first run of each worker counts, without the loading of libraries,
+        only until a later run has finished.
         """
         (seconds,) = self._corrected([self.planned.get(run)])
         return seconds
 
-    def _corrected(self, runs: Sequence[Range | None]) -> Sequence[Range | None]:
-        """Return the planned seconds of runs, corrected by the finished runs as `of` says."""
+    def _corrected(self, seconds_of_runs: Sequence[Range | None]) -> list[Range | None]:
+        """Return the planned seconds of runs, corrected by the finished runs as described in `of`."""
         if not self.took:
-            return runs
+            return list(seconds_of_runs)
 
         scale = self._scale()
         measured = self._representative()
         mean = sum(measured.values()) / len(measured)
-        corrected = []
-        for planned in runs:
+        corrected: list[Range | None] = []
+        for planned in seconds_of_runs:
             seconds = mean
             if planned is not None and scale is not None:
                 seconds = scale * _middle(planned)
@@ -130,10 +135,10 @@ class TimeLeft:
         return corrected
 
     def of_all(self, alone: bool = False) -> Range | None:
-        """Return the minimum and maximum seconds of all runs of the study, one after the other.
+        """Return the minimum and maximum seconds of all runs of the study, one after the other; None if unknown.
 
-        They are corrected by the finished runs as in `of`, so they are never less than the time left.
-        With `alone`, cells share no work. None if unknown.
+        They are corrected by the finished runs as in `of`, so that they are never less than the time left. With
+        `alone`, they are the seconds if cells shared no work.
         """
         planned = self.alone if alone else self.whole
         if planned is None:
@@ -148,8 +153,8 @@ class TimeLeft:
         return START + planned[0], START + planned[1]
 
     def seconds(self) -> Range | None:
-        """Return the minimum and maximum seconds left for all runs and workers, or None if unknown."""
-        # Runs with fresh seeds begin when all others have ended.
+        """Return the minimum and maximum seconds until all workers have done all runs; None if unknown."""
+        # The runs with fresh seeds begin when all other runs have ended.
         parts = [
             self._together([*self.pending.values(), *self.unchosen]),
             self._together(self.fresh),
@@ -159,14 +164,17 @@ class TimeLeft:
         return _sum(parts)
 
     def in_words(self) -> str | None:
-        """Return the time left in words, or None if it is unknown or nothing is left."""
+        """Return the time left in words; None if it is unknown, or if nothing is left."""
         seconds = self.seconds()
         if seconds is None or not seconds[1]:
             return None
         return _in_words(seconds)
 
     def of_all_in_words(self) -> str | None:
-        """Return the time of the whole study, and the share that sharing saves; None if either is unknown."""
+        """Return in words the time of the whole study and how much of it cells save by sharing work.
+
+        Return None if either is unknown.
+        """
         whole = self.of_all()
         alone = self.of_all(alone=True)
         if whole is None or alone is None:
@@ -178,13 +186,17 @@ class TimeLeft:
         saved = share(1 - _middle(whole) / _middle(alone))
         return f"{_in_words(whole)}; {_in_words(alone)} without sharing, which saves {saved}"
 
-    def _together(self, runs: Sequence[Range | None]) -> Range | None:
-        """Return the corrected seconds of runs that all workers do at the same time; None if unknown."""
-        total = _sum(self._corrected(runs))
-        return _times(total, 1 / max(1, min(self.workers, len(runs))))
+    def _together(self, seconds_of_runs: Sequence[Range | None]) -> Range | None:
+        """Return the corrected seconds that all workers together need for runs; None if unknown."""
+        total = _sum(self._corrected(seconds_of_runs))
+        workers = max(1, min(self.workers, len(seconds_of_runs)))
+        return _multiplied(total, 1 / workers)
 
     def _representative(self) -> Mapping[Path, float]:
-        """Return run -> seconds of the runs after the first of each worker, or of the first ones alone."""
+        """Return the finished runs by which plans are corrected: run directory -> measured seconds.
+
+        These are the runs after the first run of each worker; if there are none yet, these first runs.
+        """
         later = {}
         for run, seconds in self.took.items():
             if run not in self._first:
@@ -192,7 +204,7 @@ class TimeLeft:
         return later or self._first
 
     def _scale(self) -> float | None:
-        """Return the ratio of measured to planned seconds of finished runs; None if none was planned."""
+        """Return the ratio of measured to planned seconds of the finished runs; None if none was planned."""
         measured_total = 0.0
         planned_total = 0.0
         for run, seconds in self._representative().items():
@@ -211,45 +223,45 @@ def time_left(
     directory: Path,
     planner: Planner | None = None,
     *,
-    kept: Sequence[KeptRun] | None = None,
+    states: Sequence[RunState] | None = None,
     number_of_runs: int | None = None,
     confirmation: Confirmation | None = None,
 ) -> TimeLeft:
-    """Return the time that the work of a study takes, corrected by the finished runs in `directory`.
+    """Return the time that the runs of a study take, corrected by the finished runs in `directory`.
 
     Args:
         work: Runs and shared stages.
-        directory: The study's directory.
+        directory: Directory of the study.
         planner: Estimates the seconds of stages and evaluations.
-        kept: State of each run in `directory`; read if None.
+        states: State of each run in `directory`; by default it is read.
         number_of_runs: Number of runs to do, if a sampler chooses among the runs of `work`.
-        confirmation: Runs with fresh seeds that follow.
+        confirmation: Runs of the chosen cell with fresh seeds, which follow the runs of `work`.
     """
-    if kept is None:
-        kept = kept_runs(directory, work)
+    if states is None:
+        states = run_states(directory, work)
     plans = _Plans(planner or Planner())
     planned = plans.of_work(work)
     alone = plans.of_cells_alone(work)
     whole, whole_alone, mean_cell = _sum(planned.values()), _sum(alone), _mean(alone)
 
-    unstarted = [run.task for run in kept if run.status is None]
-    to_train = needed(directory, work, unstarted)
+    unstarted = [state.task for state in states if state.status is None]
+    to_train = work.prefixes_to_run(directory, unstarted)
     for prefix in work.prefixes:
         if prefix not in to_train:
             del planned[prefix.directory]
 
     took = {}
-    for run in kept:
-        run_directory = run.task.directory
-        if run.is_done:
-            seconds = _recorded_seconds(directory / run_directory)
+    for state in states:
+        run = state.task.directory
+        if state.is_done:
+            seconds = _recorded_seconds(directory / run)
             if seconds is not None:
-                took[run_directory] = seconds
-        elif run.is_finished and not run.is_to_be_trained_again:
-            # Only the missing evaluations are to do, with the encoder that the run has kept.
-            entries = tuple(evaluation.entry for evaluation in run.missing)
-            recipe = attrs.evolve(run.task.cell.recipe, stage=(), evaluate=entries)
-            planned[run_directory] = plans.of_run(recipe)
+                took[run] = seconds
+        elif state.is_finished and not state.is_to_be_trained_again:
+            # Only the missing evaluations are left to do, with the saved encoders of the run.
+            entries = tuple(evaluation.entry for evaluation in state.missing)
+            recipe = attrs.evolve(state.task.cell.recipe, stage=(), evaluate=entries)
+            planned[run] = plans.of_run(recipe)
 
     left = TimeLeft(
         planned,
@@ -272,7 +284,10 @@ def time_left(
 
 
 def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
-    """Change the time left to what `number_of_runs` runs of mean duration take, finished runs included."""
+    """Change the time left to that of a study whose sampler chooses `number_of_runs` of the runs of `work`.
+
+    Runs that have not finished get the mean of their planned seconds, as it is unknown which will be chosen.
+    """
     share_of_runs = number_of_runs / len(work.tasks)
     seconds_of_cells = []
     for task in work.tasks:
@@ -281,16 +296,16 @@ def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
 
     finished = len(work.tasks) - len(seconds_of_cells)
     left.unchosen = [_mean(seconds_of_cells)] * max(0, number_of_runs - finished)
-    # Shared stages stay pending, but it is unknown which of them the chosen cells need.
+    # Only shared stages are left in `pending`. It is unknown which of them the chosen cells will need.
     for run, seconds in left.pending.items():
-        left.pending[run] = _times(seconds, share_of_runs)
+        left.pending[run] = _multiplied(seconds, share_of_runs)
 
-    left.whole = _times(left.whole, share_of_runs)
-    left.alone = _times(left.alone, share_of_runs)
+    left.whole = _multiplied(left.whole, share_of_runs)
+    left.alone = _multiplied(left.alone, share_of_runs)
 
 
 def _sum(ranges: Iterable[Range | None]) -> Range | None:
-    """Return the sums of minima and maxima; None if one is unknown."""
+    """Return the sum of the minima and the sum of the maxima; None if a range is unknown."""
     low = high = 0.0
     for seconds in ranges:
         if seconds is None:
@@ -300,25 +315,27 @@ def _sum(ranges: Iterable[Range | None]) -> Range | None:
     return low, high
 
 
-def _times(seconds: Range | None, factor: float) -> Range | None:
+def _multiplied(seconds: Range | None, factor: float) -> Range | None:
+    """Return a range multiplied by a factor; None if it is unknown."""
     if seconds is None:
         return None
     return factor * seconds[0], factor * seconds[1]
 
 
 def _mean(ranges: Sequence[Range | None]) -> Range | None:
-    """Return the means of minima and maxima; None if one is unknown, or there are no ranges."""
+    """Return the mean of the minima and that of the maxima; None if a range is unknown, or if there is none."""
     if not ranges:
         return None
-    return _times(_sum(ranges), 1 / len(ranges))
+    return _multiplied(_sum(ranges), 1 / len(ranges))
 
 
 def _middle(planned: Range) -> float:
+    """Return the middle of a range."""
     return (planned[0] + planned[1]) / 2
 
 
 def _recorded_seconds(run: Path) -> float | None:
-    """Return the recorded seconds of a run, without shared stages; None if its record cannot be read."""
+    """Return the seconds of a finished run without its shared stages; None if its record cannot be read."""
     try:
         record = read_record(run / REPORT)
         cost = recorded_cost(record)
@@ -326,31 +343,32 @@ def _recorded_seconds(run: Path) -> float | None:
             return float(cost.own.seconds)
         return float(record["seconds"])
     except (OSError, ValueError, KeyError, TypeError, DataError):
-        # Then the run is not used to correct the others.
+        # A run without a readable record is not used to correct the plans of others.
         return None
 
 
 @attrs.define(eq=False)
 class _Plans:
-    """Planned seconds of runs; stages and evaluations that several runs have are planned once."""
+    """Plans the seconds of runs. Stages and evaluations that several runs have in common are planned once."""
 
     planner: Planner
     memory: int | None = None
-    """Largest memory of the planned stages in bytes; None before any was planned."""
+    """Largest memory of the planned stages in bytes; None before a stage was planned."""
     problems: dict[str, None] = attrs.field(factory=dict)
-    """What could not be planned, in order."""
+    """Messages about stages and evaluations that could not be planned, without repetition."""
 
     _stages: dict[str, list[Range | None]] = attrs.field(factory=dict, init=False)
-    """Runtime, encoders and stages of a recipe -> seconds of each stage."""
+    """Runtime, encoders and stages of a recipe as text -> seconds of each stage."""
     _evaluated: set[str] = attrs.field(factory=set, init=False)
-    """Planned evaluations before training: equal ones use the cached vectors of the first."""
+    """Evaluations before training that were planned. An equal evaluation uses the cached vectors of the first."""
 
     def of_work(self, work: Work) -> dict[Path, Range | None]:
-        """Return run directory -> seconds of shared stages and cells."""
+        """Return run directory -> seconds, for shared stages and cells."""
         planned = {}
         for prefix in work.prefixes:
             recipe = first_stages(prefix.recipe, prefix.count)
             planned[prefix.directory] = self.of_run(recipe, _stages_before(prefix))
+
         for bundle in work.bundles:
             for task in bundle:
                 # The first cell of a bundle encodes for all cells that share its passes.
@@ -367,7 +385,10 @@ class _Plans:
     def of_run(
         self, recipe: Recipe, begun: int = 0, encodes: bool = True
     ) -> Range | None:
-        """Return the seconds of a run that continues after `begun` stages; None if unknown."""
+        """Return the seconds of a run that continues after `begun` stages; None if unknown.
+
+        With `encodes=False`, the vectors for its evaluations come from the cache and take no time.
+        """
         seconds = _sum([(RUN, RUN), *self._of_stages(recipe)[begun:]])
         if seconds is None or not encodes:
             return seconds
@@ -381,6 +402,7 @@ class _Plans:
         return self._stages[key]
 
     def _plan_stages(self, recipe: Recipe) -> list[Range | None]:
+        """Plan the stages of a recipe; return the seconds of each, or None for a stage that cannot be planned."""
         try:
             plan = self.planner.plan(recipe)
         except SentbedError as error:
@@ -409,7 +431,9 @@ class _Plans:
                 continue
             name = validation.encoder or recipe.trained(stage)[0]
             for seconds in self._of_evaluation(recipe, validation, name):
-                yield _times(seconds, number_of_looks(validation.every, planned.steps))
+                yield _multiplied(
+                    seconds, number_of_looks(validation.every, planned.steps)
+                )
 
     def _of_evaluations(self, recipe: Recipe, begun: int) -> Iterator[Range]:
         """Yield the seconds of each evaluation before and after the stages."""
@@ -428,7 +452,7 @@ class _Plans:
         entry: Evaluate | Validate | Watch,
         name: str,
     ) -> Iterator[Range]:
-        """Yield the seconds of an evaluation; if they are unknown, add to `problems` and yield nothing."""
+        """Yield the seconds of an evaluation. If they are unknown, add a message to `problems` instead."""
         seconds = self.planner.evaluation(recipe, entry, name)
         if isinstance(seconds, str):
             problem = f"evaluations with `{entry.evaluator.name}`: {seconds}"
@@ -437,8 +461,8 @@ class _Plans:
         yield seconds
 
     def _is_new(self, recipe: Recipe, entry: Evaluate, name: str) -> bool:
-        """Return whether this is the first such evaluation of an equal untrained encoder, and remember it."""
-        # Untrained encoders are equal if they come from the same files, or have the same seed.
+        """Return whether no equal evaluation of an equal untrained encoder was planned before, and record it."""
+        # Untrained encoders are equal if they come from the same files, or if they have the same seed.
         encoder = recipe.encoders[name]
         seed = None if encoder.backbone.traits.from_files else recipe.run.seed
         key = repr((encoder, entry.evaluator, recipe.runtime, seed))
@@ -453,6 +477,7 @@ def _stages_before(run: Prefix | Task) -> int:
 
 
 def _in_words(seconds: Range) -> str:
+    """Return a text such as `2 min to 3 min`, or `2 min` if both ends have the same text."""
     low, high = map(duration, seconds)
     if low == high:
         return low

@@ -15,25 +15,27 @@ from sentbed.protocols import CellSampler
 class TPE(CellSampler):
     """Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells.
 
-    Labels are categories; if all labels of an axis have numbers, Optuna gets the ranks of these, as learning
-    rates and temperatures are usually spaced by factors. Optuna proposes a label of each axis. If the proposal
-    is not a cell of the study, or was chosen before, the nearest cell that was not is chosen. The distance is
-    the sum over axes of 1 for a different label or, on an axis with numbers, of the difference of the ranks
-    divided by the largest one; ties are broken at random.
+    Optuna proposes a label of each axis, and the nearest cell that has not been chosen yet is taken. The
+    distance is a sum over the axes: 1 for a different label or, on an axis with numbers, the difference of the
+    ranks divided by the largest difference. Ties are broken at random.
 
-    Nothing is kept between calls: each builds an Optuna study of all scores, seeded by `seed` and the number
+    Labels are categories for Optuna. If all labels of an axis have numbers, Optuna gets the ranks of the numbers,
+    since learning rates and temperatures are usually spaced by factors.
+
+    Nothing is kept between calls. Each call builds an Optuna study of all scores, seeded by `seed` and the number
     of scores, so that a study that is resumed, or run by several processes, chooses the same cells.
     """
 
     name: ClassVar[str] = "tpe"
 
     startup: int = attrs.field(default=10, validator=ge(1))
-    """Number of cells with a score that are chosen at random before scores are used."""
+    """Cells are chosen at random until this many cells have scores."""
     multivariate: bool = False
-    """Whether all axes are modelled together, for axes that depend on each other; by default each alone."""
+    """Whether all axes are modelled together, for axes that depend on each other. By default, each axis is
+    modelled alone."""
 
     def check(self) -> Iterator[str]:
-        """Yield a problem if Optuna is missing."""
+        """Yield a problem if Optuna is not installed."""
         if importlib.util.find_spec("optuna") is None:
             yield (
                 "the sampler `tpe` needs the package `optuna`, which is not installed; "
@@ -47,7 +49,7 @@ class TPE(CellSampler):
         count: int,
         seed: int,
     ) -> list[int]:
-        """Return the cells nearest to the proposals of Optuna."""
+        """Return the indices of the cells that are nearest to the proposals of Optuna."""
         import numpy as np
         import optuna
         from optuna.distributions import (
@@ -58,28 +60,28 @@ class TPE(CellSampler):
         from optuna.samplers import TPESampler
         from optuna.trial import TrialState, create_trial
 
-        ordered = {
-            axis for axis, label in cells[0].items() if not isinstance(label, str)
-        }
         labels: dict[str, list[Any]] = {}
         space: dict[str, BaseDistribution] = {}
-        for axis in cells[0]:
+        largest_ranks: dict[str, int] = {}
+        for axis, label in cells[0].items():
             of_axis = list(dict.fromkeys(cell[axis] for cell in cells))
             if len(of_axis) == 1:
                 # An axis with one label decides nothing.
                 continue
-            if axis in ordered:
-                labels[axis] = sorted(of_axis)
-                space[axis] = IntDistribution(0, len(of_axis) - 1)
-            else:
+            if isinstance(label, str):
                 labels[axis] = of_axis
                 space[axis] = CategoricalDistribution(range(len(of_axis)))
+            else:
+                labels[axis] = sorted(of_axis)
+                largest_ranks[axis] = len(of_axis) - 1
+                space[axis] = IntDistribution(0, largest_ranks[axis])
 
+        # Coordinates of each cell: axis -> index of its label.
         places = []
-        for labels_of_cell in cells:
+        for cell in cells:
             place = {}
             for axis, of_axis in labels.items():
-                place[axis] = of_axis.index(labels_of_cell[axis])
+                place[axis] = of_axis.index(cell[axis])
             places.append(place)
 
         rng = np.random.default_rng([seed, len(scores)])
@@ -89,46 +91,48 @@ class TPE(CellSampler):
             seed=int(rng.integers(2**31)),
             n_startup_trials=self.startup,
             multivariate=self.multivariate,
-            # Cells without a score yet count as bad ones, so that proposals keep away from them.
+            # Running trials count as bad ones, so that proposals keep away from cells without a score yet.
             constant_liar=True,
         )
         study = optuna.create_study(direction="maximize", sampler=sampler)
 
-        def add(cell: int, state: TrialState, value: float | None = None) -> None:
+        def add(index: int, state: TrialState, value: float | None = None) -> None:
             trial = create_trial(
-                state=state, params=places[cell], distributions=space, value=value
+                state=state, params=places[index], distributions=space, value=value
             )
             study.add_trial(trial)
 
-        for cell, score in scores.items():
+        for index, score in scores.items():
             if score is not None:
-                add(cell, TrialState.COMPLETE, score)
+                add(index, TrialState.COMPLETE, score)
 
-        free = [
-            cell for cell in rng.permutation(len(cells)).tolist() if cell not in scores
-        ]
-        steps = {axis: len(labels[axis]) - 1 for axis in ordered & labels.keys()}
+        order = rng.permutation(len(cells)).tolist()
+        unchosen = [index for index in order if index not in scores]
         chosen: list[int] = []
         for _ in range(count):
             trial = study.ask(space)
             proposal = dict(trial.params)
+            # The cell that is run may be another one than the proposal.
             study.tell(trial, state=TrialState.FAIL)
-            cell = min(free, key=lambda c: _distance(places[c], proposal, steps))
-            free.remove(cell)
-            chosen.append(cell)
-            # Its score is not known yet.
-            add(cell, TrialState.RUNNING)
+            distances = []
+            for index in unchosen:
+                distances.append(_distance(places[index], proposal, largest_ranks))
+            nearest = unchosen.pop(int(np.argmin(distances)))
+            chosen.append(nearest)
+            add(nearest, TrialState.RUNNING)
         return chosen
 
 
 def _distance(
-    place: Mapping[str, int], proposal: Mapping[str, int], steps: Mapping[str, int]
+    place: Mapping[str, int],
+    proposal: Mapping[str, int],
+    largest_ranks: Mapping[str, int],
 ) -> float:
-    """Return the distance of a cell from a proposal; `steps` has the largest index of each ordered axis."""
+    """Return the distance of a cell from a proposal; `largest_ranks` has the axes with numbers."""
     total = 0.0
     for axis, index in place.items():
-        if axis in steps:
-            total += abs(index - proposal[axis]) / steps[axis]
+        if axis in largest_ranks:
+            total += abs(index - proposal[axis]) / largest_ranks[axis]
         elif index != proposal[axis]:
             total += 1
     return total

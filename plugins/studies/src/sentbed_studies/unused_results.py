@@ -1,7 +1,8 @@
 """Finished runs and scores in a study's directory that the current recipe cannot use, and why.
 
-A key is the hash of a content: all that decides a run's weights, or a score (`cell_keys.py`). The key of a run
-ends the name of its directory.
+The key of a run is the hash of everything that determines its weights; the key of an evaluation is the hash of
+everything that determines its scores (`cell_keys.py`). What is hashed is called the content of the key. The
+name of a run's directory ends with the key, and the file `keys.json` in it records keys and contents.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sentbed_report.study.read_cell_run import (
 )
 from sentbed_report.study.read_study_directory import is_finished
 
-from sentbed_studies.added_evaluations import KeptRun
+from sentbed_studies.added_evaluations import RunState
 from sentbed_studies.cell_keys import Content, EvaluationKey, directory_of
 from sentbed_studies.shared_work_plan import Task
 
@@ -32,36 +33,35 @@ SHOWN = 6
 """Maximum number of differences that are listed per group of runs."""
 
 UNKNOWN = "nothing says what decided them"
-"""Reason for runs whose `keys.json` is damaged, or was written by a version that recorded only the keys."""
+"""Listed instead of differences if `keys.json` is damaged, or if an old version has recorded only the keys."""
 
 OTHER_CONTENT = re.compile(r"'[0-9a-f]{64}' -> '[0-9a-f]{64}'")
 """Two different file hashes, as `differences` prints them."""
-
 
 HASH = re.compile(r'"[0-9a-f]{64}"')
 """File hash in JSON."""
 
 
-def kept_lines(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
-    """Yield lines on the runs in a study's directory: which are evaluated, trained again, or not used."""
-    yield from _added(runs)
-    yield from _left_out(runs, study)
-    yield from _under_other_keys(runs, study)
+def run_state_lines(states: Sequence[RunState], study: Path) -> Iterator[str]:
+    """Yield lines on the runs in the directory `study`: which are evaluated, trained again, or cannot be used."""
+    yield from _runs_without_evaluations(states)
+    yield from _unused_scores(states, study)
+    yield from _unused_runs(states, study)
 
 
-def _added(runs: Sequence[KeptRun]) -> Iterator[str]:
-    """Yield how many finished runs lack evaluations, and whether they must be trained again for these."""
-    added: Counter[str] = Counter()
+def _runs_without_evaluations(states: Sequence[RunState]) -> Iterator[str]:
+    """Yield how many finished runs lack evaluations, and how many of them must be trained again for these."""
+    evaluated: Counter[str] = Counter()
     trained_again = 0
     missing: list[EvaluationKey] = []
-    for run in runs:
-        if run.is_to_be_trained_again:
+    for state in states:
+        if state.is_to_be_trained_again:
             trained_again += 1
-            missing += run.missing
-        elif run.missing:
-            added[_names(run.missing)] += 1
+            missing += state.missing
+        elif state.missing:
+            evaluated[_names(state.missing)] += 1
 
-    for names, number in added.items():
+    for names, number in evaluated.items():
         yield f"evaluated, not trained again: {count(number, 'finished run')}, with {names}"
 
     if trained_again:
@@ -72,58 +72,63 @@ def _added(runs: Sequence[KeptRun]) -> Iterator[str]:
 
 
 def _names(evaluations: Iterable[EvaluationKey]) -> str:
-    names = dict.fromkeys(
-        f"`{evaluation.entry.evaluator.name}`" for evaluation in evaluations
-    )
+    """Return the names of evaluators as text, without repetition."""
+    names: dict[str, None] = {}
+    for evaluation in evaluations:
+        names[f"`{evaluation.entry.evaluator.name}`"] = None
     return ", ".join(names)
 
 
-def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
+def _unused_scores(states: Sequence[RunState], study: Path) -> Iterator[str]:
     """Yield how many finished runs have scores that the current recipe does not use, and why."""
-    changed: Counter[tuple[str, ...]] = Counter()
-    dropped = 0
-    for run in runs:
-        if not run.is_finished:
+    runs_by_changes: Counter[tuple[str, ...]] = Counter()
+    runs_of_removed_evaluations = 0
+    for state in states:
+        if not state.is_finished:
             continue
-        directory = study / run.task.directory
-        unused = set(made_evaluations(directory)) - set(run.task.evaluation_keys)
+        directory = study / state.task.directory
+        unused = set(made_evaluations(directory)) - set(state.task.evaluation_keys)
         if not unused:
             continue
-        contents = evaluation_contents(directory)
 
+        contents = evaluation_contents(directory)
         changes: set[str] = set()
-        has_dropped = False
+        has_removed_evaluation = False
         for key in unused:
             if key not in contents:
                 changes.add(UNKNOWN)
                 continue
-            changes_of_evaluation = _changes_of_evaluation(contents[key], run.task)
+            changes_of_evaluation = _changes_of_evaluation(contents[key], state.task)
             if changes_of_evaluation is None:
-                has_dropped = True
+                has_removed_evaluation = True
             else:
                 changes.update(changes_of_evaluation)
 
         if changes:
-            changed[tuple(sorted(changes))] += 1
-        dropped += has_dropped
+            runs_by_changes[tuple(sorted(changes))] += 1
+        if has_removed_evaluation:
+            runs_of_removed_evaluations += 1
 
-    for differing, number in changed.items():
-        runs_of_scores = count(number, "finished run")
+    for changes_of_runs, number in runs_by_changes.items():
+        runs = count(number, "finished run")
         yield (
-            f"left out: scores of {runs_of_scores}, computed under other keys: {_listed(differing)}; "
+            f"left out: scores of {runs}, computed under other keys: {_listed(changes_of_runs)}; "
             "they stay on disk"
         )
 
-    if dropped:
-        runs_of_scores = count(dropped, "finished run")
+    if runs_of_removed_evaluations:
+        runs = count(runs_of_removed_evaluations, "finished run")
         yield (
-            f"left out: scores of {runs_of_scores} by evaluations that the recipe has no more; "
+            f"left out: scores of {runs} by evaluations that the recipe has no more; "
             "they stay on disk"
         )
 
 
 def _changes_of_evaluation(before: Content, task: Task) -> list[str] | None:
-    """Return the differences from the same evaluation in the recipe; None if the recipe no longer has it."""
+    """Return what has changed since an evaluation with the content `before` was run.
+
+    Return None if the recipe no longer has this evaluation.
+    """
     try:
         for evaluation in task.evaluations:
             now = evaluation.content
@@ -134,52 +139,54 @@ def _changes_of_evaluation(before: Content, task: Task) -> list[str] | None:
     return None
 
 
-def _as_written(evaluation: Content) -> str:
-    """Return an evaluation as JSON without the hashes of the files that it reads."""
-    return HASH.sub('""', json.dumps(evaluation["evaluation"], sort_keys=True))
+def _as_written(content: Content) -> str:
+    """Return the configuration in an evaluation's content as JSON, without the hashes of files."""
+    return HASH.sub('""', json.dumps(content["evaluation"], sort_keys=True))
 
 
-def _as_content(evaluation: Content) -> Content:
-    """Return an evaluation's content with the keys of a run's, for `content_differences`.
+def _as_content(content: Content) -> Content:
+    """Return an evaluation's content in the form of a run's content, for `content_differences`.
 
     The evaluator takes the place of the recipe.
     """
     return {
-        "recipe": evaluation["evaluation"]["fields"]["evaluator"],
+        "recipe": content["evaluation"]["fields"]["evaluator"],
         "more": [],
-        "code": evaluation["code"],
+        "code": content["code"],
     }
 
 
-def _under_other_keys(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
-    """Yield how many cells have a finished run with another key, grouped by the differences."""
-    groups: Counter[tuple[str, ...]] = Counter()
-    for run in runs:
-        if run.status is not None:
+def _unused_runs(states: Sequence[RunState], study: Path) -> Iterator[str]:
+    """Yield how many cells must be run again although a run with another key has finished, and what differs."""
+    cells_by_differences: Counter[tuple[str, ...]] = Counter()
+    for state in states:
+        if state.status is not None:
             continue
-        candidates = []
-        for content in _contents_under_other_keys(run.task, study):
-            candidates.append(content_differences(content, run.task.content))
-        if candidates:
-            fewest = min(candidates, key=len)
-            groups[tuple(fewest)] += 1
+        differences_from_runs = []
+        for content in _contents_of_other_runs(state.task, study):
+            of_run = content_differences(content, state.task.content)
+            differences_from_runs.append(of_run)
+        if differences_from_runs:
+            fewest = min(differences_from_runs, key=len)
+            cells_by_differences[tuple(fewest)] += 1
 
-    for differing, number in groups.items():
-        which = "lies" if number == 1 else "lie"
-        yield f"run again: {count(number, 'finished run')} {which} under other keys: {_listed(differing)}"
+    for differing, number in cells_by_differences.items():
+        verb = "lies" if number == 1 else "lie"
+        yield f"run again: {count(number, 'finished run')} {verb} under other keys: {_listed(differing)}"
 
 
 def _listed(differing: Sequence[str]) -> str:
+    """Return the first differences as text, and how many there are besides."""
     listed = "; ".join(differing[:SHOWN])
     if len(differing) > SHOWN:
         listed += f"; and {len(differing) - SHOWN} more"
     return listed
 
 
-def _contents_under_other_keys(task: Task, study: Path) -> Iterator[Content]:
-    """Yield what `keys.json` records of each finished run of the same cell and seed that has another key.
+def _contents_of_other_runs(task: Task, study: Path) -> Iterator[Content]:
+    """Yield the content of each finished run of the same cell, seed and prompt that has another key.
 
-    A file that cannot be read gives an empty content.
+    The content is empty if the run's `keys.json` cannot be read.
     """
     expected = study / task.directory
     beginning = directory_of(task.cell.name, task.cell.seed, "", task.cell.prompt).name
@@ -200,20 +207,23 @@ def _contents_under_other_keys(task: Task, study: Path) -> Iterator[Content]:
 
 
 def content_differences(before: Content, after: Content) -> list[str]:
-    """Return the differences between two contents, as lines for users."""
+    """Return the differences between the contents of two runs, as lines for users."""
     try:
         lines = list(code_differences(before["code"], after["code"]))
         for part in ("recipe", "more"):
-            of_part = differences(_flat(before[part]), _flat(after[part]))
-            lines += [OTHER_CONTENT.sub("other content", line) for line in of_part]
+            for line in differences(_flat(before[part]), _flat(after[part])):
+                lines.append(OTHER_CONTENT.sub("other content", line))
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
         lines = []  # `keys.json` is damaged
-    # If equal contents have different keys, one of the keys is damaged.
+    # If the contents are equal although the keys differ, one of the keys is damaged.
     return lines or [UNKNOWN]
 
 
 def _flat(content: Any) -> Any:
-    """Return a content with each table's `fields` moved up into the table, and its `read` renamed to `files`."""
+    """Return JSON data of a content with the paths that users know from the recipe.
+
+    In each table, the entries of `fields` are moved up into the table, and `read` is renamed to `files`.
+    """
     if isinstance(content, list):
         return [_flat(value) for value in content]
 

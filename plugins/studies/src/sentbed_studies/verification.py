@@ -1,4 +1,7 @@
-"""Checks of the rows of a paper that need no training: time and memory, runs, and verdicts on their numbers."""
+"""Verification of papers' numbers that need no training: `sentbed reproduce --verify`.
+
+Each row of a paper's table that needs no training is a check. The checks of a paper are the cells of a study.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ from sentbed_studies.study_reports import write_reports
 from sentbed_studies.time_left import Range, time_left
 
 SHOWN = 3
-"""Maximum number of checks that a line on a missing file names."""
+"""Maximum number of checks that are named in a line on a missing file."""
 
 INCOMPLETE = 3
 """Exit code if no number was missed, but not all were measured."""
@@ -45,16 +48,16 @@ class Check:
     """One check, with the time and memory that it needs."""
 
     name: str
-    """Cell of the study."""
+    """Name of the cell in the study."""
     model: str
     """Hub id or location of the weights; empty if they are random."""
     seconds: Range | None
     """Minimum and maximum seconds of encoding; None if unknown, such as before a model is downloaded."""
     memory: int | None
-    """Memory in bytes of weights and encoding; None if unknown."""
+    """Bytes of memory for weights and encoding; None if unknown."""
     finished: bool
     lacking: str
-    """Why it cannot be run on this machine; empty if no reason is known."""
+    """Why the check cannot be run on this machine; empty if no reason is known."""
 
 
 @attrs.frozen
@@ -62,23 +65,28 @@ class Verdict:
     """Result of a check."""
 
     check: str
+    """Name of the check."""
     outcome: str
-    """`met`, `met in part`, `not met`, `not measured`, `shown only` or `not run`, with the count of numbers
-    or the reason."""
+    """`met`, `met in part`, `not met`, `not measured`, `shown only` or `not run`, with counts of numbers or the
+    reason."""
     missed: bool = False
+    """Whether a number was measured but not reproduced."""
     complete: bool = True
     """Whether every published number of the check was measured."""
 
 
 def find_checks(papers: Path, paper: str) -> dict[str, Path]:
-    """Return name of a paper -> its file of checks. Return one paper's file, or all if `paper` is empty.
+    """Return name of a paper -> recipe of its checks, for one paper, or for all papers if `paper` is empty.
 
     Raises:
         RunError: if the paper has no checks.
     """
-    files = {file.parent.name: file for file in sorted(papers.glob(f"*/{CHECKS}"))}
+    files = {}
+    for file in sorted(papers.glob(f"*/{CHECKS}")):
+        files[file.parent.name] = file
     if not paper:
         return files
+
     if paper not in files:
         having = ", ".join(f"`{name}`" for name in files) or "no paper"
         raise RunError(
@@ -89,7 +97,7 @@ def find_checks(papers: Path, paper: str) -> dict[str, Path]:
 
 @attrs.frozen(eq=False)
 class Verification:
-    """The checks of a paper: the cells of a study, in a directory of its own."""
+    """The checks of a paper: the cells of a study, with the directory of the study."""
 
     paper: str
     study: Study
@@ -99,7 +107,10 @@ class Verification:
     def run(
         self, workers: int | None, retrain: bool, plugins: Plugins, say: Say
     ) -> list[Verdict]:
-        """Run the checks that can be run and have not finished; print our numbers, theirs and the verdicts."""
+        """Run the checks that can be run and have not finished; return the verdicts on all checks.
+
+        The measured and published numbers and the verdicts are printed with `say`.
+        """
         failed = self._run_cells(workers, retrain, plugins, say)
         numbers = []
         if is_study(self.directory):
@@ -113,9 +124,10 @@ class Verification:
         if numbers:
             for line in comparison(numbers):
                 say(line)
-        rows = [
-            (f"{self.paper}: {result.check}", result.outcome) for result in verdicts
-        ]
+
+        rows = []
+        for result in verdicts:
+            rows.append((f"{self.paper}: {result.check}", result.outcome))
         for line in aligned(rows, left=2):
             say(line)
         return verdicts
@@ -123,13 +135,13 @@ class Verification:
     def _run_cells(
         self, workers: int | None, retrain: bool, plugins: Plugins, say: Say
     ) -> dict[str, str]:
-        """Run the cells that can be run and have not finished; return name of a failed cell -> error."""
-        runnable = set()
+        """Run the checks that can be run and have not finished; return name of a failed check -> error."""
+        to_run = set()
         for check in self.checks:
             if not check.lacking and not check.finished:
-                runnable.add(check.name)
+                to_run.add(check.name)
 
-        only = [cell.labels for cell in self.study.cells if cell.name in runnable]
+        only = [cell.labels for cell in self.study.cells if cell.name in to_run]
         if not only:
             return {}
 
@@ -153,15 +165,24 @@ def read_verification(
     only: Entries,
     plugins: Plugins,
 ) -> Verification:
-    """Read the checks of a paper; `only` selects some, in the form of `StudyTable.exclude`, by default all.
+    """Read the checks of a paper.
+
+    Args:
+        paper: Name of the paper.
+        file: Recipe of its checks.
+        parent: Directory in which the directory of the study is.
+        overrides: `PATH=VALUE`, applied to every check.
+        only: Checks to select, in the form of `StudyTable.exclude`; by default all.
+        plugins: Installed plugins.
 
     Raises:
-        RecipeError: with all problems of the file, except for what is missing on this machine.
+        RecipeError: with all problems of the recipe; files that are missing on this machine are no problem.
     """
+    # With `only=()`, files that are missing are remarks.
     study = read_study(file, overrides, plugins, only=())
     selected = study
     if only:
-        # `only` selects no excluded cells.
+        # Excluded cells match no entry of `only`.
         selected = attrs.evolve(study.only(only), excluded=())
     directory = parent / study.name
     work = plan_work(selected.cells, CellKeys(plugins))
@@ -171,9 +192,9 @@ def read_verification(
 
 
 def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
-    """Return the checks of a study that was read with `only=()`, so that its remarks say what is missing.
+    """Return the checks of a study. The remarks of the study must tell what is missing on this machine.
 
-    An excluded cell, whose parts do not fit together, is a check that cannot be run.
+    An excluded cell is a check that cannot be run.
     """
     planner = Planner()
     lacking: dict[str, list[str]] = {}
@@ -199,12 +220,11 @@ def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
             )
         )
 
-    # The order of `work` depends on what is shared.
+    # Runs that share forward passes are next to each other in `work`: the order of the study is restored.
     checks.sort(key=lambda check: study.names.index(check.name))
     for excluded in study.excluded:
-        checks.append(
-            Check(excluded.name, "", None, None, False, "; ".join(excluded.reasons))
-        )
+        reasons = "; ".join(excluded.reasons)
+        checks.append(Check(excluded.name, "", None, None, False, reasons))
     return checks
 
 
@@ -215,13 +235,19 @@ def missing_lines(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
         for check in of_paper:
             if check.lacking and not check.finished:
                 lacking.setdefault(check.lacking, []).append(f"{paper}: {check.name}")
+
     for reason, names in lacking.items():
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        yield f"missing here: {'; '.join(names[:SHOWN])}{more}: {reason}"
+        shown = "; ".join(names[:SHOWN])
+        if len(names) > SHOWN:
+            shown += f" and {len(names) - SHOWN} more"
+        yield f"missing here: {shown}: {reason}"
 
 
 def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
-    """Yield the lines of a table of the checks of each paper: model, time, memory, and whether it can be run."""
+    """Yield the lines of a table of checks: model, time, memory, and whether the check can be run.
+
+    `checks` maps the name of a paper to its checks.
+    """
     rows = [("check", "model", "encoding", "memory", "")]
     for paper, of_paper in checks.items():
         for check in of_paper:
@@ -230,6 +256,7 @@ def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
                 state = "finished"
             elif check.lacking:
                 state = f"cannot run: {check.lacking}"
+
             time = memory = "unknown"
             if check.seconds is not None:
                 time = " to ".join(map(duration, check.seconds))
@@ -242,7 +269,7 @@ def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
 def judge(
     checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]
 ) -> Iterator[Verdict]:
-    """Yield the result of each check; `failed` has the error of each failed run, by the name of its check."""
+    """Yield the verdict on each check; `failed` maps the name of a failed check to its error."""
     for check in checks:
         of_check = [number for number in numbers if number.cell == check.name]
         if of_check:
@@ -254,17 +281,22 @@ def judge(
 
 
 def _judge_numbers(name: str, numbers: Sequence[Number]) -> Verdict:
-    """Return the result of a check by its published numbers."""
+    """Return the verdict on the check `name` by the verdicts on its published numbers."""
     verdicts = Counter(map(verdict, numbers))
     within = verdicts[WITHIN]
     decided = within + verdicts[NOT_WITHIN]
-    # A number whose key fits several scores is not measured either.
-    not_measured = len([number for number in numbers if number.row.found is None])
-    counted = f"{within} of {count(decided, 'number')} within"
+    not_measured = 0
+    for number in numbers:
+        # A number whose key fits several scores is not measured either.
+        if number.row.found is None:
+            not_measured += 1
+
+    counts = f"{within} of {count(decided, 'number')} within"
     if not_measured:
-        counted += f", {not_measured} not measured"
+        counts += f", {not_measured} not measured"
     if verdicts[CONTRADICTED]:
-        counted += f", {verdicts[CONTRADICTED]} contradicted"
+        counts += f", {verdicts[CONTRADICTED]} contradicted"
+
     missed = within < decided
     if missed:
         outcome = "not met"
@@ -272,11 +304,11 @@ def _judge_numbers(name: str, numbers: Sequence[Number]) -> Verdict:
         outcome = "not measured" if not_measured else "shown only"
     else:
         outcome = "met in part" if not_measured else "met"
-    return Verdict(name, f"{outcome}: {counted}", missed, complete=not_measured == 0)
+    return Verdict(name, f"{outcome}: {counts}", missed, complete=not_measured == 0)
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """Return 1 if a number was missed, `INCOMPLETE` if one was not measured, and 0 otherwise."""
+    """Return 1 if a number was not reproduced, `INCOMPLETE` if one was not measured, and 0 otherwise."""
     if any(verdict.missed for verdict in verdicts):
         return 1
     if all(verdict.complete for verdict in verdicts):

@@ -1,4 +1,4 @@
-"""HTTP server that shows a study's report on this machine and updates it: `sentbed study watch`."""
+"""HTTP server that shows the report of a study on this machine and updates it: `sentbed study watch`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ POLICY = "frame-ancestors 'none'"
 SANDBOX = (
     f"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; {POLICY}"
 )
-"""Content security policy of a run's report, a file of the run: no script runs, nothing is loaded."""
+"""Content security policy for the report of a run, which somebody else may have written: no script runs, and
+nothing is loaded."""
 
 
 class WatchedStudy:
-    """A study in a directory, which is read and rendered again only when it has changed. Thread-safe."""
+    """A study in a directory. It is read and rendered again only when it has changed. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -55,10 +56,10 @@ class WatchedStudy:
         self._item_pages: dict[str, ItemPage] = {}
 
     def page(self) -> str:
-        """Return the report with the script that updates it.
+        """Return the HTML of the report, with the script that updates the page.
 
         Raises:
-            RunError: if the study cannot be read, or a link leads out of its directory.
+            RunError: if the study cannot be read, or if a link leads out of its directory.
         """
         with self._lock:
             data = self._read()
@@ -72,10 +73,10 @@ class WatchedStudy:
             return self._page
 
     def item_page(self, path: str) -> str | None:
-        """Return the page of a task's items at a path to which the report links; None if there is none.
+        """Return the page of a task's items at `path`, to which the report links; None if there is no such page.
 
         Raises:
-            RunError: as `page`.
+            RunError: if the study cannot be read, or if a link leads out of its directory.
         """
         self.page()
         with self._lock:
@@ -83,10 +84,10 @@ class WatchedStudy:
         return None if page is None else page.html()
 
     def run_report(self, path: str) -> str | None:
-        """Return the report of the run at a path to which the page links; None if there is none.
+        """Return the report of a run at `path`, to which the study's report links; None if there is no such run.
 
         Raises:
-            RunError: if the study cannot be read, or a link leads out of its directory.
+            RunError: if the study cannot be read, or if a link leads out of its directory.
         """
         with self._lock:
             data = self._read()
@@ -98,10 +99,10 @@ class WatchedStudy:
         return None
 
     def state(self) -> dict[str, Any]:
-        """Return the fingerprint of the study and its progress.
+        """Return the progress of the study, and a fingerprint that changes when the report does.
 
         Raises:
-            RunError: as `page`.
+            RunError: if the study cannot be read, or if a link leads out of its directory.
         """
         with self._lock:
             status = status_of_study(self._read(), self._logs)
@@ -129,24 +130,24 @@ class WatchedStudy:
             self._page = ""
             self._logs = {}
             self._at_work = _runs_at_work(self._data)
-            # "running", even if a run has ended since: then the next call sees a change.
+            # A run that has ended in the meantime differs from "running": the next call will read again.
             self._fingerprint = _digest(times, ["running"] * len(self._at_work))
         return self._data
 
     def _times(self) -> list[str]:
-        """Return path and modification time of each file that is written when runs begin or end."""
+        """Return path and modification time of the files that are written when runs begin or end."""
         runs = sorted(self.directory.glob(f"*/*/{MANIFEST}"))
         added = sorted(self.directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
         times = []
         for path in (self.directory / STUDY, self.directory / DECISIONS, *runs, *added):
-            # There may be no decisions, and a run may have been removed.
+            # There may be no decisions yet, and a run may have just been removed.
             with suppress(OSError):
                 times.append(f"{path} {path.stat().st_mtime_ns}")
         return times
 
 
 def _text_within(directory: Path, path: Path) -> str | None:
-    """Return the text of a file in a directory; None if it is missing, or a link leads out of the directory."""
+    """Return the text of a file in a directory; None if it is missing or reached by a link that leads out."""
     file = (directory / path).resolve()
     if not file.is_relative_to(directory.resolve()):
         return None
@@ -157,7 +158,10 @@ def _text_within(directory: Path, path: Path) -> str | None:
 
 
 def _runs_at_work(data: StudyData) -> list[Path]:
-    """Return the directories of running runs: if one is killed, its status changes without a file changing."""
+    """Return the directories of the runs that are running.
+
+    If such a run is killed, its status changes although none of its files does.
+    """
     directories = []
     for cell in data.cells:
         for run in (*cell.runs, *cell.confirmation):
@@ -167,42 +171,45 @@ def _runs_at_work(data: StudyData) -> list[Path]:
 
 
 def _digest(times: Sequence[str], statuses: Sequence[str]) -> str:
+    """Return the fingerprint of a study, from modification times of files and statuses of running runs."""
     return hashlib.sha256("\n".join([*times, *statuses]).encode()).hexdigest()[:32]
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers requests whose `Host` is this server.
+    """Answers GET requests whose `Host` is this server.
 
-    Otherwise another site could read the answers by DNS rebinding: it lets its own name resolve to this
-    machine.
+    Another site could let its name resolve to this machine and then read the answers (DNS rebinding). Its
+    requests have the name of the site as `Host`.
     """
 
     server: StudyServer
 
     def parse_request(self) -> bool:
-        """Return whether `do_GET` is to answer the request; answer with an error otherwise."""
+        """Parse a request; return whether it is valid, so that `do_GET` answers it.
+
+        Requests with another method or `Host` are answered with an error here.
+        """
         if not super().parse_request():
             return False
         if self.command != "GET":
             self._answer(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, "only GET is answered\n")
-        elif self.headers.get("Host") not in self.server.names:
-            self._answer(
-                HTTPStatus.FORBIDDEN, TEXT, f"only {self.server.url} is answered\n"
-            )
-        else:
-            return True
-        return False
+            return False
+
+        if self.headers.get("Host") not in self.server.names:
+            message = f"only {self.server.url} is answered\n"
+            self._answer(HTTPStatus.FORBIDDEN, TEXT, message)
+            return False
+        return True
 
     def do_GET(self) -> None:
-        """Answer with the page or the state of the study."""
+        """Answer with the report, with the state of the study, or with a page to which the report links."""
         try:
             match self.path:
                 case "/state":
-                    self._answer(
-                        HTTPStatus.OK, JSON, json.dumps(self.server.study.state())
-                    )
+                    state = json.dumps(self.server.study.state())
+                    self._answer(HTTPStatus.OK, JSON, state)
                 case "/" | "/report.html":
-                    # The pages of items lead back to the second.
+                    # The pages of items link back to `report.html`.
                     self._answer(HTTPStatus.OK, HTML, self.server.study.page())
                 case path:
                     self._answer_with_page_below(path)
@@ -210,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, f"{error}\n")
 
     def _answer_with_page_below(self, path: str) -> None:
-        """Answer with the page of items or the report of a run to which the study's report links."""
+        """Answer with the page of a task's items or with the report of a run."""
         page = self.server.study.item_page(path)
         if page is not None:
             self._answer(HTTPStatus.OK, HTML, page)
@@ -229,6 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(
         self, status: HTTPStatus, kind: str, text: str, policy: str = POLICY
     ) -> None:
+        """Send a response; `kind` is its content type, `policy` its content security policy."""
         content = text.encode()
         self.send_response(status)
         headers = {
@@ -248,14 +256,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: each open page sends a request every few seconds."""
+        """Log nothing, since each open page sends a request every few seconds."""
 
 
 class StudyServer(ThreadingHTTPServer):
     """Serves the report of a study on the loopback interface; `port` 0 means any free port.
 
     Raises:
-        RunError: if the directory holds no readable study, or the port is in use.
+        RunError: if the directory holds no readable study, or if the port cannot be used.
     """
 
     def __init__(self, directory: Path, port: int = 0) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,11 @@ import attrs
 import tomli_w
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
+from sentbed.tools import Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
-from sentbed_report.study.decisions import DECISIONS
-from sentbed_report.study.read_cell_run import ADDED, manifest_status
 from sentbed_report.study.read_study_directory import LOCKS, RECIPE
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study.study_record import (
-    STUDY,
     CellRecord,
     ConfirmationRecord,
     RunRecord,
@@ -31,24 +28,24 @@ from sentbed_report.study.study_record import (
     write_study_record,
 )
 
-from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain
+from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 
 AT_WORK = "at-work"
-"""Prefix of the names of the locks that processes hold while they run a study."""
+"""Beginning of the names of the locks that processes hold while they run a study."""
 
 
 @contextmanager
 def at_work(
     directory: Path, study: Study, work: Work, sampled: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Write a study's cells and axes for `read_data`, and hold a lock that marks the study as running.
+    """Write `study.json` and the recipe of a study, and hold a lock that marks the study as running.
 
-    Several processes may run the same study. `sampled` are the cells that its sampler chooses first.
+    Several processes may run the same study. `sampled` are the cells that the study's sampler chooses first.
 
     Raises:
-        RunError: if the directory holds another study, or another process runs this one with another recipe.
+        RunError: if the directory holds another study, or if another process runs this study with another recipe.
     """
     record = _record(study, work)
     _require_same_study(directory, record)
@@ -57,16 +54,18 @@ def at_work(
     lock = directory / LOCKS / f"{same_recipe}{uuid.uuid4().hex}.lock"
     try:
         with locked(lock):
-            # This lock is held already: of two processes that begin together, at least one sees the other.
+            # This process holds its lock before it looks for others: of two processes that begin at the same
+            # time, at least one sees the other.
             for other in lock.parent.glob(f"{AT_WORK}-*.lock"):
                 if not other.name.startswith(same_recipe) and is_locked(other):
                     raise RunError(
                         f"another process works in `{directory}` on a study by another recipe; let it end "
                         "first, or choose another `--out`"
                     )
+
             write_atomic(directory / RECIPE, _recipe(study, directory))
             record = attrs.evolve(record, sampled=tuple(sampled))
-            # Read under the lock: another process may have written it since.
+            # Read again under the lock: another process may have written the record since.
             before = _record_before(directory)
             if before is not None:
                 record = _with_choices_before(record, before)
@@ -74,13 +73,13 @@ def at_work(
                 write_study_record(directory, record)
             yield
     finally:
-        # Fails if the disk has become read-only, which must not hide the first error.
+        # On a disk that has become read-only, this fails, which must not hide the first error.
         with suppress(OSError):
             lock.unlink(missing_ok=True)
 
 
 def _require_same_study(directory: Path, record: StudyRecord) -> None:
-    """Raise `RunError` if the study in a directory has another name, and no run in common with `record`."""
+    """Raise `RunError` if a directory holds a study with another name that has no run in common with `record`."""
     before = _record_before(directory)
     if before is None or before.name == record.name:
         return
@@ -96,7 +95,7 @@ def _as_json(record: StudyRecord) -> str:
 
 
 def _record_before(directory: Path) -> StudyRecord | None:
-    """Return the record of the study in a directory; None if there is none, or it cannot be read."""
+    """Return the record of the study in a directory; None if there is none, or if it cannot be read."""
     try:
         return read_study_record(directory)
     except (RunError, DataError):
@@ -104,10 +103,10 @@ def _record_before(directory: Path) -> StudyRecord | None:
 
 
 def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecord:
-    """Return the record with the sampled cells and the runs with fresh seeds of an earlier record.
+    """Return `record` with the choices that the earlier record `before` has, if they still hold.
 
-    Sampled cells are taken if the sampler is the same and the study still has them; runs with fresh seeds if
-    the keys of the chosen cell and the number of fresh seeds are the same.
+    The sampled cells still hold if the sampler is the same and the study still has these cells. The runs of the
+    chosen cell with fresh seeds still hold if the keys of this cell and the number of fresh seeds are the same.
     """
     names = {cell.name for cell in record.cells}
     is_same_sampler = before.sampler == record.sampler
@@ -125,23 +124,31 @@ def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecor
 
 
 def note_sampled(directory: Path, names: Sequence[str]) -> None:
-    """Write the cells that have been chosen into `study.json`, unless it already has them and more."""
+    """Write the names of the cells that a sampler has chosen into `study.json`.
+
+    Do nothing if it already has them, perhaps with further cells.
+    """
     record = read_study_record(directory)
     if record.sampled[: len(names)] != tuple(names):
         write_study_record(directory, attrs.evolve(record, sampled=tuple(names)))
 
 
 def has_same_runs(directory: Path, study: Study, work: Work) -> bool:
-    """Whether `directory` holds a study with the cells and runs of `work`, the work of the whole study."""
+    """Whether the study in `directory` has the same cells and runs as `work`, the runs of the whole study."""
     before = _record_before(directory)
     if before is None:
         return False
-    runs = [(cell.name, cell.runs) for cell in _cells(study, work)]
-    return runs == [(cell.name, cell.runs) for cell in before.cells]
+    return _runs_of_cells(before.cells) == _runs_of_cells(_cells(study, work))
+
+
+def _runs_of_cells(
+    cells: Sequence[CellRecord],
+) -> list[tuple[str, tuple[RunRecord, ...]]]:
+    return [(cell.name, cell.runs) for cell in cells]
 
 
 def note_confirmation(directory: Path, work: Work) -> None:
-    """Write the runs of the chosen cell with fresh seeds into `study.json`."""
+    """Write the runs of the chosen cell with fresh seeds, `work`, into `study.json`."""
     runs = tuple(_run(task) for task in work.tasks)
     confirmation = ConfirmationRecord(work.tasks[0].cell.name, runs)
     record = read_study_record(directory)
@@ -150,7 +157,7 @@ def note_confirmation(directory: Path, work: Work) -> None:
 
 
 def _keys(record: StudyRecord, name: str = "") -> list[str]:
-    """Return the keys of the runs of a cell, or of all cells if `name` is empty."""
+    """Return the keys of the runs of the cell `name`, or of all cells if `name` is empty."""
     keys = []
     for cell in record.cells:
         if name in ("", cell.name):
@@ -159,7 +166,7 @@ def _keys(record: StudyRecord, name: str = "") -> list[str]:
 
 
 def _record(study: Study, work: Work) -> StudyRecord:
-    """Return the content of `study.json` before any cell is chosen."""
+    """Return the content of `study.json` at the beginning of a study, before any cell is chosen."""
     table = study.table
     axes = []
     for axis in study.axes:
@@ -198,10 +205,13 @@ def _record(study: Study, work: Work) -> StudyRecord:
 
 
 def _recipe(study: Study, directory: Path) -> str:
-    """Return the recipe with extended recipes and overrides applied, and a comment that names its files."""
+    """Return the recipe with extended recipes and overrides applied, after a comment that names its files."""
     document = study.document
+    names = [document.file]
+    for file_of_value, _ in document.places.values():
+        names.append(file_of_value)
     files: dict[Path, None] = {}
-    for name in (document.file, *(file for file, _ in document.places.values())):
+    for name in names:
         if name:
             files[Path(name).resolve()] = None
 
@@ -218,10 +228,18 @@ def _recipe(study: Study, directory: Path) -> str:
 
 
 def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
-    """Return the records of all cells, each with the differences of its recipe from the baseline's."""
-    tables = {cell.name: _compared(cell.recipe) for cell in reversed(study.cells)}
-    baseline = tables[study.baseline or study.names[0]]
-    order = {cell.identity: index for index, cell in enumerate(study.cells)}
+    """Return the records of all cells in the order of the study.
+
+    Each has the differences between its recipe and the recipe of the baseline.
+    """
+    recipes: dict[str, Any] = {}
+    order = {}
+    for index, cell in enumerate(study.cells):
+        order[cell.identity] = index
+        if cell.name not in recipes:
+            recipes[cell.name] = _recipe_to_compare(cell.recipe)
+    baseline = recipes[study.baseline or study.names[0]]
+
     tasks: dict[str, list[Task]] = {}
     for task in sorted(work.tasks, key=lambda task: order[task.cell.identity]):
         tasks.setdefault(task.cell.name, []).append(task)
@@ -229,49 +247,24 @@ def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
     cells = []
     for name, of_cell in tasks.items():
         labels = of_cell[0].cell.labels
-        differing = tuple(differences(baseline, tables[name]))
+        differing = tuple(differences(baseline, recipes[name]))
         runs = tuple(map(_run, of_cell))
         cells.append(CellRecord(name, labels, differing, runs))
     return tuple(cells)
 
 
 def _run(task: Task) -> RunRecord:
+    """Return the record of a run."""
     cell = task.cell
     return RunRecord(
         cell.seed, task.key, str(task.directory), task.evaluation_keys, cell.prompt
     )
 
 
-def _compared(recipe: Recipe) -> Any:
-    """Return a cell's recipe for comparison with the baseline's: without seed and study, with relative paths."""
+def _recipe_to_compare(recipe: Recipe) -> Any:
+    """Return a cell's recipe as a table without seed and `[study]`, with relative paths."""
     file = recipe.document.file
     base = Path(file).resolve().parent if file else None
     table = unstructure(recipe.without(StudyTable), base)
     table["run"].pop("seed")
     return table
-
-
-def is_older(report: Path, place: Path, work: Work) -> bool:
-    """Whether a report is missing, or older than a run, an added evaluation, `study.json` or the decisions."""
-    files = [place / STUDY, *place.glob(DECISIONS)]
-    for task in work.tasks:
-        run = place / task.directory
-        files += [run / MANIFEST, *(run / ADDED).glob(f"*/{MANIFEST}")]
-    try:
-        written = report.stat().st_mtime_ns
-        return any(file.stat().st_mtime_ns > written for file in files)
-    except OSError:
-        return True
-
-
-def needed(place: Path, work: Work, unstarted: Iterable[Task]) -> list[Prefix]:
-    """Return the shared stages of `work` that its unstarted runs still need, shorter prefixes first."""
-    keys = set()
-    for task in unstarted:
-        for prefix in chain(task.above):
-            status = manifest_status(place / prefix.directory)
-            if status != "finished":
-                keys.add(prefix.key)
-            if status is not None:
-                break
-    return [prefix for prefix in work.prefixes if prefix.key in keys]

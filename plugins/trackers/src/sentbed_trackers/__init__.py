@@ -1,4 +1,4 @@
-"""Trackers for sentbed: they show and log the progress and numbers of a run."""
+"""Trackers for sentbed, which show and log the progress and the numbers of a run."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def trackers() -> Mapping[str, Lazy]:
     return {
         "tensorboard": Lazy(
             "sentbed_trackers.tensorboard:TensorBoard",
-            "Event files that `tensorboard --logdir runs` shows: every number of the run, and its recipe.",
+            "Writes event files for TensorBoard: every number of the run, and its recipe.",
         ),
         "mlflow": Lazy(
             "sentbed_trackers.mlflow:MLflow",
-            "A run of MLflow: the recipe's values as parameters, every number of the run as a metric.",
+            "Sends a run to MLflow: the values of the recipe as parameters, every number of the run as a metric.",
         ),
     }
 
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return which tracking services are available on this machine."""
+    """Return for each tracker whether its packages are installed."""
     from sentbed_trackers.doctor import findings
 
     return list(findings())

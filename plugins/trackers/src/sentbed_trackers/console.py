@@ -1,4 +1,4 @@
-"""Tracker that shows progress on the terminal: bars with rate and time left, loss and validation score."""
+"""Tracker that shows a run on the terminal: progress bars with rate and time left, losses and scores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 from sentbed import hookimpl
 from sentbed.errors import printable
 from sentbed.protocols import Evaluation, Run, StepResult
@@ -16,41 +17,49 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-
 SCORES_PER_LINE = 4
-"""Maximum number of scores of a watched evaluation that are shown."""
+"""Maximum number of scores that are shown of an evaluation during a stage."""
 
 LINE_EVERY_SECONDS = 15.0
 """Seconds between progress lines if the output is not a terminal."""
 
 
+@attrs.frozen
+class _Start:
+    """Start of a stage or of a part of an evaluation, from which its pace is computed."""
+
+    name: str
+    done: int
+    """Number of steps that were done before the start, by the run that is resumed."""
+    time: float
+
+
 class ConsoleTracker:
-    """Shows a run on standard error; as plain lines if that is not a terminal."""
+    """Shows a run on standard error: with progress bars on a terminal, otherwise as plain lines."""
 
     def __init__(self) -> None:
         self._console: Console | None = None
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._part = ""
-        """Part of an evaluation that the bar shows."""
+        """Part of an evaluation that the bar shows; empty during a stage."""
         self._score = ""
         """Text of the last validation score."""
         self._last_line = 0.0
         """Time of the last progress line."""
         self._done: dict[str, int] = {}
-        """Stage -> number of steps done when the run was resumed."""
-        self._pace = ("", 0, 0.0)
-        """Stage or part of an evaluation, its number of steps done at the start, and the time of the start."""
+        """Stage -> number of steps that were done when the run was resumed."""
+        self._start = _Start("", 0, 0.0)
 
     @hookimpl
     def run_started(self, run: Run) -> None:
-        """Show the run and its directory."""
+        """Show the name of the run and its directory."""
         self._open()
         self._say(f"{run.name} writes to {run.directory}")
 
     @hookimpl
     def run_resumed(self, run: Run) -> None:
-        """Show the resumed run, its checkpoint and its directory."""
+        """Show the name of the resumed run, the checkpoint from which it continues, and its directory."""
         self._open()
         checkpoints = run.facts.get("resumed") or [{"stage": 0, "step": 0}]
         stage, step = checkpoints[-1]["stage"], checkpoints[-1]["step"]
@@ -63,28 +72,29 @@ class ConsoleTracker:
 
     @hookimpl
     def warned(self, message: str) -> None:
-        """Show the warning."""
+        """Show a warning."""
         self._say(f"warning: {message}")
 
     @hookimpl
     def evaluation_started(self, evaluator: str, encoder: str) -> None:
-        """Show which encoder is evaluated, and by which evaluator."""
+        """Show which encoder is evaluated by which evaluator."""
         self._say(f"evaluating {encoder} with {evaluator}")
 
     @hookimpl
     def evaluation_progressed(
         self, evaluator: str, what: str, done: int, total: int
     ) -> None:
-        """Advance the bar of this part, or open it; a finished part is removed."""
+        """Show the progress of a part of an evaluation, such as the encoding of texts, in a bar of its own."""
         if self._console is None:
             return
+
         if not self._console.is_terminal:
-            if self._pace[0] != what:
-                self._pace = (what, done, time.monotonic())
-            self._say_sometimes(
-                f"{evaluator}: {what} {done} of {total}{self._time(done, total)}"
-            )
+            if self._start.name != what:
+                self._start = _Start(what, done, time.monotonic())
+            times = self._times(done, total)
+            self._say_sometimes(f"{evaluator}: {what} {done} of {total}{times}")
             return
+
         if self._progress is None or what != self._part:
             self._stop()
             self._open_bar(what, total, done, transient=True)
@@ -94,7 +104,7 @@ class ConsoleTracker:
 
     @hookimpl
     def scores_ready(self, evaluation: Evaluation) -> None:
-        """Show the scores as a table."""
+        """Show the scores of an evaluation as a table."""
         from rich.table import Table
 
         self._stop()
@@ -124,7 +134,7 @@ class ConsoleTracker:
 
     @hookimpl
     def stage_started(self, stage: str, total_steps: int) -> None:
-        """Open the bar."""
+        """Open the progress bar of a stage."""
         if self._console is None:
             return
 
@@ -132,13 +142,14 @@ class ConsoleTracker:
         self._score = ""
         self._say(f"training stage {stage}: {total_steps} steps")
         done = self._done.pop(stage, 0)
-        self._pace = (stage, done, time.monotonic())
+        self._start = _Start(stage, done, time.monotonic())
         if self._console.is_terminal:
             self._open_bar(stage, total_steps, done)
 
     def _open_bar(
         self, what: str, total: int, done: int, transient: bool = False
     ) -> None:
+        """Open a progress bar; a transient bar disappears when it is closed."""
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -168,7 +179,7 @@ class ConsoleTracker:
     def step_finished(
         self, stage: str, step: int, total_steps: int, result: StepResult
     ) -> None:
-        """Advance the bar."""
+        """Advance the progress bar, and show the loss and the last validation score."""
         live = f"loss {result.loss:.4f}{self._score}"
         if self._progress is not None and self._task is not None:
             speed = self._progress.tasks[0].speed
@@ -176,23 +187,26 @@ class ConsoleTracker:
             self._progress.update(self._task, completed=step, rate=rate, live=live)
             return
 
-        times = self._time(step, total_steps)
+        times = self._times(step, total_steps)
         self._say_sometimes(f"{stage}: step {step} of {total_steps}, {live}{times}")
 
     @hookimpl
     def validated(self, step: int, score: float, best: bool) -> None:
-        """Show the validation score."""
+        """Show a validation score, and whether its weights are kept as the best so far."""
         self._score = f", validation {score:.2f}"
         kept = " (kept)" if best else ""
         self._say(f"step {step}: validation {score:.2f}{kept}")
 
     @hookimpl
     def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
-        """Show the scores of the first protocol in one line."""
+        """Show the first scores of an evaluation during a stage in one line, only those of the first protocol."""
         from sentbed.helpers import score_digits
 
-        every = evaluation.scores
-        scores = [s for s in every if s.protocol_id == every[0].protocol_id]
+        scores = []
+        for score in evaluation.scores:
+            if score.protocol_id == evaluation.scores[0].protocol_id:
+                scores.append(score)
+
         parts = []
         for score in scores[:SCORES_PER_LINE]:
             digits = score_digits([score.value])
@@ -206,7 +220,7 @@ class ConsoleTracker:
     def stage_finished(
         self, stage: str, best_score: float | None, best_step: int
     ) -> None:
-        """Close the bar."""
+        """Close the progress bar, and show which step the stage keeps."""
         self._stop()
         if best_score is not None:
             self._say(
@@ -215,7 +229,7 @@ class ConsoleTracker:
 
     @hookimpl
     def run_finished(self, run: Run, report: Path) -> None:
-        """Close the bar, and show how many vectors were cached."""
+        """Close the progress bar, and show how many vectors came from the cache."""
         self._stop()
         counts = run.facts.get("cache", {})
         taken = counts.get("taken")
@@ -225,13 +239,14 @@ class ConsoleTracker:
 
     @hookimpl(tryfirst=True)
     def run_failed(self, run: Run) -> None:
-        """Close the bar, and show where the results so far are, and how to resume."""
+        """Close the progress bar, and show where the results so far are, and how to resume the run."""
         self._stop()
         self._say(f"the run ended early; what it had computed is in {run.directory}")
         if (run.directory / STATES).is_dir():
             self._say(f"to go on: sentbed run --resume {run.directory}")
 
     def _open(self) -> None:
+        """Open the console at the beginning of a run."""
         from rich.console import Console
 
         self._console = Console(
@@ -240,28 +255,30 @@ class ConsoleTracker:
         self._done = {}
 
     def _say(self, text: str) -> None:
+        """Print a line."""
         if self._console is not None:
             self._console.print(printable(text))
 
-    def _time(self, done: int, total: int) -> str:
+    def _times(self, done: int, total: int) -> str:
         """Return the elapsed time and the expected time left as text; empty before the first step."""
-        _, done_before, start = self._pace
-        if done <= done_before:
+        steps = done - self._start.done
+        if steps <= 0:
             return ""
 
-        seconds = time.monotonic() - start
-        seconds_left = seconds / (done - done_before) * (total - done)
+        seconds = time.monotonic() - self._start.time
+        seconds_left = seconds / steps * (total - done)
         elapsed = timedelta(seconds=round(seconds))
         left = timedelta(seconds=round(seconds_left))
         return f", {elapsed}, about {left} left"
 
     def _say_sometimes(self, text: str) -> None:
-        """Print a progress line, unless the last one is less than `LINE_EVERY_SECONDS` old."""
+        """Print a progress line, unless the last line is less than `LINE_EVERY_SECONDS` old."""
         if time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
             self._last_line = time.monotonic()
             self._say(text)
 
     def _stop(self) -> None:
+        """Close the progress bar, if one is open."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = self._task = None

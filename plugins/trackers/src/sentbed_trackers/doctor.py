@@ -10,7 +10,8 @@ PACKAGES = {
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy"),
 }
-"""Tracker, whose name is also that of an extra of this distribution -> packages that it needs."""
+"""Name of a tracker -> packages that it needs. The name is also that of the extra with which they are
+installed."""
 
 
 def findings() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Tracker that writes `log.jsonl`: one JSON object per event, as it happens."""
+"""Tracker that writes every event of a run to `log.jsonl`, as a line with a JSON object."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ STATE = "jsonl"
 
 
 class JsonlTracker:
-    """Writes every event of a run to `log.jsonl` in its directory.
+    """Writes every event of a run to `log.jsonl` in the run's directory.
 
-    Each line has `time` (seconds since 1970) and `event` (the hook's name). Each line is flushed, so that the
-    log of a killed run is readable up to its last event. A resumed run truncates the log to its length at the
-    checkpoint, as the later events are repeated.
+    Each line has `time` (seconds since 1970) and `event` (the name of the hook). Each line is flushed, so that
+    the log of a killed run is readable up to the last event. A resumed run truncates the log to the length that
+    it had at the checkpoint, since the later events happen again.
     """
 
     required = True
-    """The run ends if its log cannot be written."""
+    """Whether the run ends with an error if this tracker fails."""
 
     def __init__(self) -> None:
         self._file: IO[str] | None = None
@@ -44,16 +44,16 @@ class JsonlTracker:
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Truncate the log to its length at the checkpoint; log the event."""
+        """Truncate the log to the length that it had at the checkpoint, and log the event."""
         self._open(run, states.get(STATE, {"bytes": 0})["bytes"])
         self._write("run_resumed", name=run.name)
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the length of the log, and its name, as a run that continues in another directory copies it."""
+        """Return the length of the log; also its name, as a run that continues in another directory copies it."""
         if self._file is None:
             return None
-        # To disk before the checkpoint, so that the log is never shorter than the checkpoint says.
+        # The log is written to disk before the checkpoint, so that it is never shorter than the checkpoint tells.
         descriptor = self._file.fileno()
         os.fsync(descriptor)
         return STATE, {"bytes": os.fstat(descriptor).st_size, "files": [LOG_FILE]}
@@ -70,7 +70,7 @@ class JsonlTracker:
 
     @hookimpl
     def scores_ready(self, evaluation: Evaluation) -> None:
-        """Log every score, with its protocol."""
+        """Log every score of an evaluation, with its protocol."""
         self._write("scores_ready", scores=_scores(evaluation))
 
     @hookimpl
@@ -80,7 +80,7 @@ class JsonlTracker:
 
     @hookimpl
     def step_finished(self, stage: str, step: int, result: StepResult) -> None:
-        """Log loss, learning rate, gradient norm and the loss's own metrics."""
+        """Log the loss, learning rate, gradient norm and further metrics of a step."""
         numbers = attrs.asdict(result, filter=_is_logged)
         self._write("step_finished", stage=stage, step=step, **numbers)
 
@@ -93,7 +93,7 @@ class JsonlTracker:
     def observed(
         self, stage: str, step: int, encoder: str, evaluation: Evaluation
     ) -> None:
-        """Log every score, with its protocol."""
+        """Log every score of an evaluation during a stage, with its protocol."""
         self._write(
             "observed",
             stage=stage,
@@ -123,22 +123,23 @@ class JsonlTracker:
 
     @hookimpl
     def run_finished(self, report: Path) -> None:
-        """Log the event and close."""
+        """Log the event, and close the log."""
         self._write("run_finished", report=self._place(report))
         self._close()
 
     @hookimpl(tryfirst=True)
     def run_failed(self, error: BaseException) -> None:
-        """Log the reason and close."""
+        """Log the error, and close the log."""
         self._write("run_failed", error=str(error) or type(error).__name__)
         self._close()
 
     def _open(self, run: Run, length: int) -> None:
+        """Open the log of a run for appending, truncated to `length` bytes. Raises `RunError`."""
         self._close()
         self._directory = run.directory
         path = run.directory / LOG_FILE
         if is_device(path):
-            # Opening a pipe blocks until something reads it.
+            # Opening a pipe would block until another process reads it.
             raise RunError(
                 f"`{path}` is a pipe or a device, expected the run's log; remove it"
             )
@@ -149,11 +150,11 @@ class JsonlTracker:
             raise RunError(cannot_write(path, error)) from error
 
     def _place(self, path: Path) -> str:
-        """Return a path relative to the run's directory, which may be moved."""
+        """Return a path relative to the run's directory, so that it stays true if the directory is moved."""
         return Path(os.path.relpath(path, self._directory)).as_posix()
 
     def _write(self, event: str, **fields: Any) -> None:
-        """Write the line of an event, before the log is closed. Raises `RunError`."""
+        """Write the line of an event; do nothing if the log is closed. Raises `RunError`."""
         if self._file is None:
             return
         line = {"time": round(time.time(), 3), "event": event, **_finite(fields)}
@@ -176,15 +177,16 @@ def _scores(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by None, as JSON does not have them."""
+    """Return JSON data with null instead of NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _finite(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_finite(element) for element in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
 def _is_logged(attribute: attrs.Attribute[object], _: object) -> bool:
+    """Whether a field of `StepResult` is logged."""
     return attribute.name not in ("interrupted", "fault")

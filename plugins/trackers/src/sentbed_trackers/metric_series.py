@@ -1,4 +1,4 @@
-"""Names of a run's metrics as series over steps, the same for every tracking service."""
+"""Base class of trackers for tracking services: turns the events of a run into named series of numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sentbed.protocols import Evaluation, StepResult
 
 
 def missing(library: str, tracker: str) -> str | None:
-    """Return a message with the extra to install, or None if the library is installed; imports nothing."""
+    """Return a message on how to install a library; None if it is installed. The library is not imported."""
     if find_spec(library) is not None:
         return None
     return (
@@ -20,43 +20,46 @@ def missing(library: str, tracker: str) -> str | None:
 
 
 class SeriesTracker:
-    """Base class that turns the events of a run into points of named series; a subclass sends them.
+    """Tracker that turns the events of a run into points of named series. A subclass sends the points (`put`).
 
-    Steps are counted within a stage, so that the name of a series begins with that of the stage: `nli/loss`,
-    `nli/validation`, `nli/watch/ENCODER/TASK/METRIC/PROTOCOL`. Scores of `[[evaluate]]` are
-    `scores/ENCODER/TASK/METRIC/PROTOCOL` at step 0.
+    Steps are counted within a stage, so the name of a series begins with the name of the stage: `nli/loss`,
+    `nli/validation`, `nli/watch/ENCODER/TASK/METRIC/PROTOCOL`. Scores of `[[evaluate]]` have the names
+    `scores/ENCODER/TASK/METRIC/PROTOCOL` and the step 0.
     """
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
-        """Send the value of each series at a step."""
+        """Send a point of several series; `values` maps the name of each series to its value at this step."""
         raise NotImplementedError
 
     @hookimpl
     def step_finished(self, stage: str, step: int, result: StepResult) -> None:
-        """Send loss, learning rate, gradient norm and the loss's own metrics."""
-        values = {
+        """Send the loss, learning rate, gradient norm and further metrics of a step."""
+        numbers = {
             **result.metrics,
             "loss": result.loss,
             "learning_rate": result.learning_rate,
             "grad_norm": result.grad_norm,
         }
-        self.put(step, {f"{stage}/{name}": value for name, value in values.items()})
+        values = {}
+        for name, number in numbers.items():
+            values[f"{stage}/{name}"] = number
+        self.put(step, values)
 
     @hookimpl
     def validated(self, stage: str, step: int, score: float) -> None:
-        """Send the validation score."""
+        """Send a validation score."""
         self.put(step, {f"{stage}/validation": score})
 
     @hookimpl
     def observed(
         self, stage: str, step: int, encoder: str, evaluation: Evaluation
     ) -> None:
-        """Send the scores of a watched evaluation."""
+        """Send the scores of an evaluation during a stage (`watch`)."""
         self.put(step, _series(f"{stage}/watch", encoder, evaluation))
 
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
-        """Send the scores of an evaluation."""
+        """Send the scores of an evaluation before or after training."""
         self.put(0, _series("scores", encoder, evaluation))
 
 

@@ -1,4 +1,4 @@
-"""Tracker that sends a run to the experiment service MLflow."""
+"""Tracker that sends a run to the tracking service MLflow."""
 
 from __future__ import annotations
 
@@ -24,40 +24,42 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _CLOSE_SECONDS = 30.0
-"""Maximum seconds to send what is left at the end of the run."""
+"""Maximum seconds at the end of the run for sending the last numbers."""
 _PARAMETERS_PER_CALL = 100
+"""MLflow's limit for the number of parameters in a call."""
 _LONGEST_PARAMETER = 6000
-"""MLflow's limit for the characters of a parameter's value."""
+"""MLflow's limit for the number of characters in a parameter's value."""
 _LONGEST_NAME = 250
-"""MLflow's limit for the characters of a name."""
+"""MLflow's limit for the number of characters in a name."""
 _REFUSALS = frozenset({"INVALID_PARAMETER_VALUE", "BAD_REQUEST"})
-"""Codes of errors after which sending again is useless."""
+"""Codes of errors after which it is useless to send the same numbers again."""
 
 
 @attrs.frozen
 class MLflow(Tracker):
-    """A run of MLflow: the recipe's values as parameters, every number of the run as a metric.
+    """Sends a run to MLflow: the values of the recipe as parameters, every number of the run as a metric.
 
-    Without a server, MLflow stores runs in a database file, which `mlflow ui --backend-store-uri URI` shows. A
-    run that cannot reach MLflow at its start ends with an error. Later failures do not affect it: numbers are
-    sent from a separate thread and, while MLflow does not answer, kept and sent again; a line on standard error
-    says so. A resumed run continues in the same run of MLflow, without sending numbers again.
+    Without a server, MLflow stores runs in a database file, which `mlflow ui --backend-store-uri URI` shows. If
+    MLflow cannot be reached at the start of a run, the run ends with an error. Later failures do not affect the
+    run: numbers are sent from a separate thread; while MLflow does not answer, they are kept and sent again,
+    and a line on standard error says so. A resumed run continues the same run in MLflow and sends no number
+    twice.
     """
 
     name: ClassVar[str] = "mlflow"
 
     uri: str | None = attrs.field(default=None, metadata=OF_MACHINE)
-    """Tracking URI: `https://HOST`, `sqlite:////PATH/mlflow.db`, `databricks`. Default: the environment
-    variable `MLFLOW_TRACKING_URI`, or `mlflow.db` beside the run directory. Credentials belong into MLflow's
-    environment variables, not here: a recipe is copied into every run."""
+    """Tracking URI: `https://HOST`, `sqlite:////PATH/mlflow.db`, `databricks`. Default: the environment variable
+    `MLFLOW_TRACKING_URI`, or the file `mlflow.db` beside the run directory. Credentials belong in MLflow's
+    environment variables, not here, since a recipe is copied into every run."""
     experiment: str = attrs.field(
         default="sentbed", validator=min_len(1), metadata=OF_RUN
     )
-    """Name of the experiment, created if it does not exist."""
+    """Name of the experiment in MLflow; it is created if it does not exist."""
     run_name: str | None = attrs.field(default=None, metadata=OF_RUN)
-    """Name of the run; default: the name of the run directory."""
+    """Name of the run in MLflow; default: the name of the run directory."""
     tags: Mapping[str, str] = attrs.field(factory=dict, metadata=OF_RUN)
-    """Further tags of the run."""
+    """Further tags of the run in MLflow."""
 
     def check(self) -> Iterator[str]:
         """Yield a problem if MLflow is not installed."""
@@ -66,13 +68,13 @@ class MLflow(Tracker):
             yield problem
 
     def build(self) -> MLflowTracker:
-        """Return the tracker; it connects when the run starts."""
+        """Return the tracker, which connects to MLflow when the run starts."""
         return MLflowTracker(self)
 
 
 @attrs.frozen
 class Point:
-    """One value of one metric."""
+    """Value of a metric at a step."""
 
     name: str
     value: float
@@ -90,10 +92,11 @@ class MLflowTracker(SeriesTracker):
         self._id = ""
         self._outbox: Outbox[Point] | None = None
         self._last_steps: dict[str, int] = {}
-        """Metric -> its last step in MLflow when the run was resumed."""
+        """Metric -> last step that MLflow had when the run was resumed."""
 
     @property
     def _key(self) -> str:
+        """Name under which a checkpoint stores the state of this tracker."""
         return f"mlflow {self._settings.uri or ''} {self._settings.experiment}"
 
     @hookimpl
@@ -105,12 +108,12 @@ class MLflowTracker(SeriesTracker):
     def run_resumed(
         self, run: Run, states: Mapping[str, Mapping[str, Any]]
     ) -> Mapping[str, Any]:
-        """Continue the run in MLflow that the checkpoint names."""
+        """Continue the run in MLflow whose id is in the checkpoint."""
         return self._open(run, states.get(self._key))
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the id of the run and the points that may not have arrived."""
+        """Return the id of the run in MLflow, and the points that MLflow may not have received yet."""
         if self._outbox is None:
             return None
         pending = [attrs.astuple(point) for point in self._outbox.pending()]
@@ -118,18 +121,18 @@ class MLflowTracker(SeriesTracker):
 
     @hookimpl
     def run_finished(self) -> None:
-        """Send the rest and mark the run as finished."""
+        """Send the last points, and mark the run in MLflow as finished."""
         self._close("FINISHED")
 
     @hookimpl
     def run_failed(self, error: BaseException) -> None:
-        """Send the rest and mark the run as failed, or as killed if the user ended it."""
+        """Send the last points, and mark the run in MLflow as failed, or as killed if the user has ended it."""
         is_killed = isinstance(error, KeyboardInterrupt)
         status = "KILLED" if is_killed else "FAILED"
         self._close(status)
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue the points to be sent, except those that MLflow has."""
+        """Queue the points of a step for sending, except points that MLflow has already."""
         if self._outbox is None:
             return
 
@@ -141,12 +144,16 @@ class MLflowTracker(SeriesTracker):
         self._outbox.put(filter(self._is_new, points))
 
     def _is_new(self, point: Point) -> bool:
-        """Whether a resumed run has not sent this point before."""
+        """Whether the point was not sent before the run was resumed."""
         return point.step > self._last_steps.get(point.name, -1)
 
     def _open(self, run: Run, state: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """Continue the run in MLflow of a checkpoint's state, or start one. Raises `RunError`."""
-        # No telemetry without consent; MLflow reads this variable on import.
+        """Continue the run in MLflow that `state` of a checkpoint names, or create one; return facts on it.
+
+        Raises:
+            RunError: if MLflow cannot be used.
+        """
+        # MLflow reads this variable on import. There is no telemetry unless the user has set it.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         local = f"sqlite:///{run.directory.resolve().parent / 'mlflow.db'}"
         uri = self._settings.uri or os.environ.get("MLFLOW_TRACKING_URI") or local
@@ -173,6 +180,7 @@ class MLflowTracker(SeriesTracker):
         return {"mlflow": {"experiment": self._settings.experiment, "run_id": self._id}}
 
     def _start(self, run: Run) -> None:
+        """Create a run in MLflow, with the values of the recipe as parameters."""
         from mlflow.entities import Param
 
         client, settings = self._client, self._settings
@@ -203,7 +211,7 @@ class MLflowTracker(SeriesTracker):
             client.log_batch(self._id, params=batch)
 
     def _continue(self, run_id: str) -> bool:
-        """Continue a run; return False if MLflow no longer has it."""
+        """Continue the run `run_id` in MLflow; return False if MLflow no longer has it."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -223,6 +231,7 @@ class MLflowTracker(SeriesTracker):
         return True
 
     def _send(self, points: Sequence[Point]) -> None:
+        """Send points to MLflow. If MLflow refuses them, log a warning; other errors are raised."""
         from mlflow.entities import Metric
         from mlflow.exceptions import MlflowException
 
@@ -236,6 +245,7 @@ class MLflowTracker(SeriesTracker):
             _LOG.warning("MLflow refuses %s numbers: %s", len(points), reason)
 
     def _close(self, status: str) -> None:
+        """Send the last points, and set the status of the run in MLflow."""
         if self._outbox is None:
             return
         client, run_id = self._client, self._id
@@ -244,29 +254,32 @@ class MLflowTracker(SeriesTracker):
 
 
 def _permitted(name: str) -> str:
-    """Return a name with only the characters that MLflow allows: letters, digits, `_-.:/` and blanks."""
+    """Return a name as MLflow allows it: letters, digits, `_-.:/` and blanks, up to a length."""
     return re.sub(r"[^\w.:/ -]", "-", name, flags=re.ASCII)[:_LONGEST_NAME]
 
 
-def _flat(table: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the dotted path and text of every value of a recipe; tables in arrays have their name as key."""
-    if isinstance(table, dict):
-        for key, value in table.items():
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted path and the text of every single value in a recipe.
+
+    A table in an array, such as a stage, stands with its `name`, or with its index if it has no name.
+    """
+    if isinstance(value, dict):
+        for key, inner in value.items():
             inner_path = f"{path}.{key}" if path else key
-            yield from _flat(value, inner_path)
-    elif _is_array_of_tables(table):
-        for index, item in enumerate(table):
-            yield from _flat(item, f"{path}.{item.get('name', index)}")
-    elif isinstance(table, str):
-        yield path, table
+            yield from _flat(inner, inner_path)
+    elif _is_array_of_tables(value):
+        for index, table in enumerate(value):
+            yield from _flat(table, f"{path}.{table.get('name', index)}")
+    elif isinstance(value, str):
+        yield path, value
     else:
-        yield path, json.dumps(table, ensure_ascii=False, default=str)
+        yield path, json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _is_array_of_tables(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
-    return all(isinstance(item, dict) for item in value)
+    return all(isinstance(element, dict) for element in value)
 
 
 def _without_credentials(uri: str) -> str:

@@ -1,4 +1,4 @@
-"""Queue of items for a service, sent from a separate thread so that training never waits for the network."""
+"""Queue of numbers for a tracking service. A thread sends them, so that training never waits for the network."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ _LOG = logging.getLogger(__name__)
 SECONDS = 5.0
 """Seconds between two calls of `send`."""
 RETRY_SECONDS = 60.0
-"""Seconds until the next call after a failed one."""
+"""Seconds until `send` is called again after it has failed."""
 BATCH = 1000
-"""Maximum number of items per call; MLflow's limit."""
+"""Maximum number of items per call of `send`, which is MLflow's limit."""
 LIMIT = 50_000
-"""Maximum number of items kept while the service is unreachable; the oldest are dropped."""
+"""Maximum number of items that are kept while the service cannot be reached. The oldest items are dropped."""
 
 T = TypeVar("T")
 
 
 class Outbox(Generic[T]):
-    """Queue that keeps items until `send` succeeds; if it raises an exception, it is called again later."""
+    """Queue that keeps items until `send` succeeds. If `send` raises an exception, it is called again later."""
 
     def __init__(self, send: Callable[[Sequence[T]], None], service: str) -> None:
         self._send = send
         self._service = service
         self._waiting: list[T] = []
         self._sending: list[T] = []
-        """Items of the current call of `send`."""
+        """Items that the current call of `send` has."""
         self._dropped = 0
-        self._last: Callable[[], None] | None = None
-        """What `close` calls after the last item; None before."""
+        """Number of dropped items."""
+        self._last_call: Callable[[], None] | None = None
+        """Function to call after the last item; None until `close` sets it."""
         self._changed = threading.Condition()
         self._thread = threading.Thread(
             target=self._work, name=f"sentbed-{service}", daemon=True
@@ -40,7 +41,7 @@ class Outbox(Generic[T]):
         self._thread.start()
 
     def put(self, items: Iterable[T]) -> None:
-        """Queue items to be sent, without blocking."""
+        """Queue items for sending; return at once."""
         with self._changed:
             self._waiting += items
             excess = len(self._waiting) - LIMIT
@@ -49,14 +50,14 @@ class Outbox(Generic[T]):
                 self._dropped += excess
 
     def pending(self) -> list[T]:
-        """Return the items that may not have arrived."""
+        """Return the items that the service may not have received yet."""
         with self._changed:
             return [*self._sending, *self._waiting]
 
-    def close(self, last: Callable[[], None], timeout: float) -> None:
-        """Send the remaining items, then call `last`; after `timeout` seconds, give up and log a warning."""
+    def close(self, last_call: Callable[[], None], timeout: float) -> None:
+        """Send the remaining items, then call `last_call`. After `timeout` seconds, give up and log a warning."""
         with self._changed:
-            self._last = last
+            self._last_call = last_call
             self._changed.notify()
         self._thread.join(timeout)
         left = len(self.pending()) + self._dropped
@@ -68,22 +69,23 @@ class Outbox(Generic[T]):
             )
 
     def _work(self) -> None:
-        """Send items until `close` was called and all are sent, or a call after that fails."""
+        """Send items until `close` was called and all items are sent, or until a call of `send` then fails."""
         failed = False
         while True:
             seconds = RETRY_SECONDS if failed else SECONDS
             with self._changed:
-                if self._last is None and (failed or len(self._waiting) < BATCH):
+                is_batch_full = len(self._waiting) >= BATCH
+                if self._last_call is None and (failed or not is_batch_full):
                     self._changed.wait(seconds)
-                last = self._last
+                last_call = self._last_call
                 self._sending = self._waiting[:BATCH]
                 del self._waiting[:BATCH]
 
             try:
                 if self._sending:
                     self._send(self._sending)
-                elif last is not None:
-                    last()
+                elif last_call is not None:
+                    last_call()
                     return
             except Exception as error:  # noqa: BLE001 - no failure of the service may end the run
                 if not failed:
@@ -96,7 +98,7 @@ class Outbox(Generic[T]):
                 with self._changed:
                     self._waiting[:0] = self._sending
                     self._sending = []
-                if last is not None:
+                if last_call is not None:
                     return
             else:
                 failed = False

@@ -25,18 +25,18 @@ _FLUSH_SECONDS = 10
 
 @attrs.frozen
 class TensorBoard(Tracker):
-    """Event files that `tensorboard --logdir runs` shows: every number of the run, and its recipe.
+    """Writes event files for TensorBoard: every number of the run, and its recipe.
 
-    They are written by TensorBoard's own writer, without a tensor library. A resumed run truncates them to
-    their length at the checkpoint, so that nothing is shown twice. If they cannot be written, as on a full disk,
-    a line on standard error says so and the run continues.
+    `tensorboard --logdir runs` shows them. They are written by TensorBoard's event writer, without a tensor
+    library. A resumed run truncates them to the length that they had at the checkpoint, so that nothing is shown
+    twice. If they cannot be written, as on a full disk, a line on standard error says so and the run continues.
     """
 
     name: ClassVar[str] = "tensorboard"
 
     directory: FilePath | None = attrs.field(default=None, metadata=OF_MACHINE)
-    """A directory in which the run gets a subdirectory, named after the run directory; default: `tensorboard`
-    in the run directory."""
+    """Directory in which each run has a subdirectory, named after the run directory. Default: the events are
+    written to `tensorboard` in the run directory."""
 
     def check(self) -> Iterator[str]:
         """Yield a problem if TensorBoard is not installed."""
@@ -45,12 +45,12 @@ class TensorBoard(Tracker):
             yield problem
 
     def build(self) -> TensorBoardTracker:
-        """Return the tracker; it writes when the run starts."""
+        """Return the tracker, which opens an event file when the run starts."""
         return TensorBoardTracker(self.directory)
 
 
 class TensorBoardTracker(SeriesTracker):
-    """Writes one run's event files."""
+    """Writes the event files of one run."""
 
     def __init__(self, directory: str | None) -> None:
         self._parent = directory
@@ -59,11 +59,12 @@ class TensorBoardTracker(SeriesTracker):
 
     @property
     def _key(self) -> str:
+        """Name under which a checkpoint stores the state of this tracker."""
         return "tensorboard" if self._parent is None else f"tensorboard {self._parent}"
 
     @hookimpl
     def run_started(self, run: Run) -> None:
-        """Open an event file and write the recipe."""
+        """Open an event file, and write the recipe into it."""
         path = self._place(run)
         if any(path.glob(_FILES)):
             raise RunError(
@@ -75,7 +76,7 @@ class TensorBoardTracker(SeriesTracker):
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Remove the events after the checkpoint, and continue in a new event file."""
+        """Remove the events after the checkpoint, and open a new event file."""
         lengths = states.get(self._key, {}).get("lengths", {})
         for file in self._place(run).glob(_FILES):
             if file.name not in lengths:
@@ -110,7 +111,7 @@ class TensorBoardTracker(SeriesTracker):
         self.run_finished()
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
-        """Write one event with all values."""
+        """Write an event with the value of each series at a step."""
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
@@ -121,11 +122,13 @@ class TensorBoardTracker(SeriesTracker):
         self._add(step, summary)
 
     def _place(self, run: Run) -> Path:
+        """Return the directory of the event files."""
         if self._parent is None:
             return run.directory / "tensorboard"
         return Path(self._parent) / run.directory.resolve().name
 
     def _open(self, run: Run) -> None:
+        """Open an event file. Raises `RunError`."""
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self._path = self._place(run)
@@ -138,6 +141,7 @@ class TensorBoardTracker(SeriesTracker):
             ) from error
 
     def _show_recipe(self, run: Run) -> None:
+        """Write an event with the recipe as text."""
         from tensorboard.plugins.text.summary_v2 import text_pb
 
         recipe = run.directory / "resolved.toml"
@@ -146,12 +150,13 @@ class TensorBoardTracker(SeriesTracker):
             self._add(0, text_pb("recipe", f"```toml\n{text}\n```"))
 
     def _add(self, step: int, summary: Any) -> None:
+        """Write an event."""
         from tensorboard.compat.proto.event_pb2 import Event
 
         self._try("add_event", Event(wall_time=time.time(), step=step, summary=summary))
 
     def _try(self, method: str, *arguments: Any) -> None:
-        """Call a method of the writer; an `OSError` ends the tracker, but not the run, which has its own log."""
+        """Call a method of the event writer. An `OSError` ends this tracker, but not the run."""
         if self._writer is None:
             return
         try:
