@@ -111,7 +111,7 @@ POOLERS = [
     (
         "draws from elsewhere",
         {"padding", "order", "gradient", "stateless", "save"},
-        "a second call with the same seed gives other vectors",
+        "a second call with the same seed gives another vector",
     ),
 ]
 LOSSES = [

@@ -86,7 +86,7 @@ def test_a_processor_is_measured_once(tmp_path, monkeypatch):
     rates = pytest.importorskip("sentbed_workbench._torch.measured_rates")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(rates, "SECONDS", 0.01)
-    monkeypatch.setattr(rates, "COPIED", 2**20)
+    monkeypatch.setattr(rates, "COPIED_BYTES", 2**20)
     threads = rates.torch.get_num_threads()
     first = device_of(toy_plugin.Toy())
     assert (first.kind, first.precision, first.problem) == ("toy", "fp32", "")

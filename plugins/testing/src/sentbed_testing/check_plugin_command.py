@@ -59,7 +59,7 @@ def check_plugin(
 def _explain_example(name: str, message: str, broken: Sequence[str]) -> None:
     """Print how the command line gives an example, if the message of the rules asks for an example.
 
-    `broken` are the broken rules. The component of a broken rule `defaults` is the one that needs the example.
+    `broken` are the names of the broken rules. A component that breaks the rule `defaults` needs an example.
     """
     if "`example`" not in message:
         return
@@ -69,6 +69,7 @@ def _explain_example(name: str, message: str, broken: Sequence[str]) -> None:
         if component_rule == "defaults":
             component = path
             break
+
     form = f"sentbed check-plugin {name} --example {component} '{{ FIELD = VALUE }}'"
     echo(f"on the command line, fields are given with `{form}`", err=True)
 

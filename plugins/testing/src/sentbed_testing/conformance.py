@@ -241,6 +241,7 @@ class ComponentRule:
             what = f"it could not be run: {reason}"
             fix = "give what it needs, or say in `skip` why it does not apply"
             failures = (Failure(self.name, what, fix),)
+
         if failures:
             raise ConformanceError(_error_title(self.component), failures)
 

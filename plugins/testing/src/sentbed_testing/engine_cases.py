@@ -145,7 +145,7 @@ class Case:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Columns of texts, which the trained encoder encodes."""
+        """Columns that hold texts. The trained encoder encodes them."""
         others = {LABEL, *self.loss.traits.numbers, *self.fixed}
         return tuple(name for name in self.columns if name not in others)
 
@@ -225,8 +225,8 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
 def cover(candidates: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
     """Return a few cases in which every combination of parts occurs that occurs in `candidates`.
 
-    Only combinations of the kinds in a group count. A group names some of `backbone`, `pooler` and `loss`. The
-    next case is the one that adds most combinations, or the first of these cases: the choice is deterministic.
+    Only combinations of the kinds in a group count. A group names some of `backbone`, `pooler` and `loss`. Always
+    the first case that adds most combinations is taken next, so the choice is deterministic.
     """
     combinations: list[set[tuple[tuple[str, str], ...]]] = []
     for case in candidates:

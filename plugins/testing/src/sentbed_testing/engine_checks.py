@@ -1,4 +1,4 @@
-"""Rules of an engine, which compare it with a reference engine; for use with or without pytest."""
+"""Rules of an engine: most of them compare it with a reference engine. They run with or without pytest."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def engine_rules(
     - `dropout`: each backbone that has dropout once;
     - `state`: each loss once, with the optimisers in turn; the first case has dropout;
     - `momentum-and-queue`: every loss that has a memory or a moving average, with one encoder;
-    - all others: the first case.
+    - all other rules: the first case.
 
     Args:
         runtime: runtime to test, or its recipe table.
@@ -157,7 +157,7 @@ class _Check:
     function: Callable[..., None]
     case: Case | None = None
     suffix: str = ""
-    """End of the name, which distinguishes the check from others of the same rule and case."""
+    """End of the name. It distinguishes checks with the same rule and case."""
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
     @property

@@ -53,7 +53,7 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
 
     padded = vectors_as_reference("a batch with padding", padded_rows)
     even = vectors_as_reference("a batch without padding", even_rows)
-    one = vectors_as_reference("one row", padded_rows[:1])
+    single = vectors_as_reference("one row", padded_rows[:1])
     short = vectors_as_reference("one short row", padded_rows[[shortest]])
 
     reordered = _encode(encoder, tokens, padded_rows[::-1].copy())[::-1]
@@ -61,7 +61,7 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     even_beside_longer = _encode(encoder, tokens, beside_longer)[:1]
     differences = {
         "the rows in another order differ": reordered - padded,
-        "a row alone differs from itself in a batch": one - padded[:1],
+        "a row alone differs from itself in a batch": single - padded[:1],
         "a short row alone differs from itself beside longer ones": (
             short - padded[[shortest]]
         ),

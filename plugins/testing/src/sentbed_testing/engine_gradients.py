@@ -177,6 +177,7 @@ def check_prompts(
             if isinstance(tokens, TokenIds) and isinstance(more, TokenIds):
                 # The rows under the second prompt follow all rows under the first one.
                 columns[name] = TokenIds.join([tokens, more])
+
         options: Any = {"ensembles": {TOWER: (2, how)}, "micro_batch": micro_batch}
         return pair.trainer(case, engine, encoder, **options).gradients(columns)
 

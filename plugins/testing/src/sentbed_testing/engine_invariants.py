@@ -60,6 +60,7 @@ def check_state(
     ):
         what = f"{number} steps after `load` the loss differs"
         compare.same_number(what, loss, expected, tolerance, advice)
+
     resumed_weights = _with_average(pair, resumed_encoder, resumed)
     what = "the weights of the resumed training differ"
     compare.same_arrays(what, resumed_weights, weights, tolerance)
@@ -88,8 +89,8 @@ def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Array
 def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> None:
     """Dropout masks change with every step, repeat with the same seed, and are not applied in `encode`.
 
-    `case` has dropout, and a loss without memory. Without `seeds`, only the change from step to step is checked,
-    for which an engine compiles one step in place of four.
+    `case` has dropout, and a loss without memory. Without `seeds`, only the change from step to step is checked.
+    An engine that compiles steps then compiles one step instead of four.
     """
     compare = Comparison("dropout", case.id)
     encoder = pair.fresh(case, pair.engine)

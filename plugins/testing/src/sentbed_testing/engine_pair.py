@@ -142,7 +142,7 @@ class EnginePair:
             trainer.step(batch(case, encoder, number))
 
     def fresh(self, case: Case, engine: Engine) -> Encoder:
-        """Return a new encoder with the saved weights, which a check may train."""
+        """Return a new encoder with the saved weights. A check may train it."""
         return Encoder.build(case.recipe, engine, saved=self.saved(case))
 
     def fresh_and_smooth(self, case: Case, engine: Engine) -> Encoder:
@@ -241,6 +241,7 @@ def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Co
         else:
             texts = [SENTENCES[sentence] for sentence in numbers]
             columns[name] = tokenizer.encode(texts, encoder.recipe.max_length)
+
         if case.loss.traits.compares_texts:
             columns[f"{name}.id"] = np.array(numbers, np.int64)
 

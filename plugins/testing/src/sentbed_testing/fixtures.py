@@ -67,6 +67,7 @@ def _tiny_encoder(
             for table in BACKBONES.values()
             if table["use"] in names
         ]
+
     for candidate in candidates:
         recipe = EncoderRecipe(candidate, pooler, max_length=max_length, prompt=prompt)
         if not any(misfits(recipe, plugins)):

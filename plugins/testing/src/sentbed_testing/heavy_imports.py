@@ -20,7 +20,7 @@ HEAVY = (
     "pandas", "datasets", "pyarrow", "matplotlib", "nltk", "mteb", "peft", "accelerate", "tensorboard",
     "mlflow", "onnx", "onnxruntime", "openvino", "nncf", "sentence_transformers", "ray",
 )  # fmt: skip
-"""Libraries whose import takes longer than `sentbed check` as a whole may take."""
+"""Libraries whose import alone takes longer than `sentbed check` may take."""
 
 PROBE = Path(__file__).with_name("import_probe.py")
 """Program that imports a module in a new process."""
@@ -93,6 +93,7 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
         )
     except ImportError as error:
         raise ImportError(f"alone, the module ends in `{error}`") from error
+
     yield from result.heavy.items()
 
 

@@ -439,6 +439,7 @@ def imports(plugin: _Plugin) -> Findings:
                 f"the library `{library}` is loaded with the plugin, at {place}",
                 "import it in the method that needs it, or in a module that only this method imports",
             )
+
         shortest = min(shortest, result.seconds)
         if result.heavy or shortest <= IMPORT_SECONDS:
             break
@@ -527,6 +528,7 @@ def tables(plugin: _Plugin) -> Findings:
                 f"`[{name}]` with {example or 'no keys'}: {problem.message}",
                 f'give keys: `check_plugin(..., examples={{"table/{name}": {{...}}}})`',
             )
+
         if problems:
             return
 
@@ -538,6 +540,7 @@ def tables(plugin: _Plugin) -> Findings:
         except Exception as error:  # noqa: BLE001 - any exception is a finding
             yield f"`problems` of `[{name}]` raises {reason_of(error)}", fix
             continue
+
         for entry in problems_of_table:
             match entry:
                 case (tuple(), str()):
@@ -579,6 +582,7 @@ def sections(plugin: _Plugin) -> Findings:
                     "a run may end before it has scores; return no section then",
                 )
                 continue
+
         for returned in results:
             yield from _section_faults(returned)
 
@@ -598,6 +602,7 @@ def _section_faults(returned: Any) -> Findings:
                 f"a report section has the key {section.key!r}",
                 "use only letters, digits and `-`",
             )
+
         for row in section.rows:
             if len(row) != len(section.columns):
                 yield (

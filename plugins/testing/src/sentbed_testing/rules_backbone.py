@@ -45,7 +45,7 @@ def _build(
 def _batch(
     built: BuiltBackbone, count: int = 5, side: str = "right"
 ) -> tuple[Tensor, Tensor]:
-    """Return token ids and mask of the first sentences, both `(count, length)`; `side` is that of the padding."""
+    """Return token ids and mask of the first sentences, both `(count, length)`, padded on one side."""
     torch = load_torch()
     max_length = min(MAX_LENGTH, built.max_length)
     tokens = built.tokenizer.encode(SENTENCES[:count], max_length)
@@ -210,6 +210,7 @@ def save(subject: Subject) -> Findings:
                 "save the tokenizer beside the weights",
             )
             return
+
         after = _real(_states(loaded.module, ids, mask), mask)
         difference = distance(after, before)
 
@@ -306,6 +307,7 @@ def logits(subject: Subject) -> Findings:
                 "return one logit per token of `vocabulary` for each state",
             )
             return
+
         if not np.isfinite(scores).all():
             yield "`logits` gives NaN or infinity", "return finite numbers"
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 PLAIN_TYPES = (str, int, float, bool, NoneType, FilePath, ModelId)
-"""Types whose values TOML can represent, or that may be left out."""
+"""Types of values that TOML can represent, and of None, which is left out."""
 
 ODD_VALUES: Mapping[Any, tuple[Any, ...]] = {
     str: ("", "no such thing", "a/b: c"),
@@ -56,6 +56,7 @@ def field_types(subject: Subject) -> Findings:
                 "annotate it, such as `size: int = 8`",
             )
             continue
+
         for unsuited in _types_unsuited_to_toml(hints[field.name]):
             yield (
                 f"the field `{field.name}` has the type `{_type_name(unsuited)}`, which no recipe can give",
@@ -199,6 +200,7 @@ def values(subject: Subject) -> Findings:
     except Exception as error:  # noqa: BLE001 - any exception is a finding
         yield f"it cannot be pickled: {error}", fix
         return
+
     if restored != part:
         yield "pickled and read again, it is not equal", fix
 
@@ -213,6 +215,7 @@ def _hash_faults(part: Any, twin: Any) -> Findings:
             "use tuples instead of lists, and frozen classes instead of tables",
         )
         return
+
     if not is_equal:
         yield (
             "two with the same fields have different hashes",
@@ -245,6 +248,7 @@ def odd_values(subject: Subject) -> Findings:
                         f"{setting}, {problem.message}",
                         "raise ValueError with a sentence that says what is expected",
                     )
+
             if not problems:
                 yield from _check_faults(component, setting)
 

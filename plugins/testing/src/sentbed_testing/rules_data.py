@@ -66,7 +66,7 @@ def _row_indices(dataset: Dataset) -> list[int]:
 def _one_by_one(
     dataset: Dataset, indices: Sequence[int], epoch: int
 ) -> dict[str, list[Any]]:
-    """Return the columns of some rows, each read by a call of its own."""
+    """Return the columns of some rows. Each row is read by a separate call."""
     columns: dict[str, list[Any]] = {name: [] for name in dataset.columns}
     for index in indices:
         for name, values in dataset.rows([index], epoch).items():
@@ -103,6 +103,7 @@ def rows(subject: Subject) -> Findings:
                 f"give exactly the columns {list(dataset.columns)}",
             )
             return
+
         for name, column_values in values.items():
             faults = list(_value_faults(subject, name, column_values, len(indices)))
             if faults:
@@ -114,6 +115,7 @@ def rows(subject: Subject) -> Findings:
                 f"a second call for the same rows in epoch {epoch} gives another `{column}`",
                 "let random values depend on seed, epoch and row alone",
             )
+
         if column := _differing_column(_one_by_one(dataset, indices, epoch), values):
             yield (
                 f"`{column}` differs between rows read one by one and the same rows read together",
@@ -148,6 +150,7 @@ def _value_faults(
                 "give finite floats",
             )
             return
+
         if not is_number_column and not isinstance(value, str):
             yield (
                 f"`{name}` has {value!r}, which is no string",
@@ -192,6 +195,7 @@ def texts(subject: Subject) -> Findings:
                     f"{call} leaves out {len(missing)} texts of `{name}`, such as {min(missing)[:40]!r}",
                     "yield every text of the requested columns; None requests all columns",
                 )
+
         if more := column_texts - row_texts:
             yield (
                 f"`texts([{name!r}])` gives {len(more)} texts that no row has in this column",

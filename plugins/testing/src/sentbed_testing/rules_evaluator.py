@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 WIDTH = 16
 MAX_AGGREGATES = 20
-"""A score with more items than this is not suspected of having aggregates, such as folds, in place of items."""
+"""Largest number of items of a score that may be aggregates, such as the scores of folds."""
 CHANGED_TEXTS = 12
 """Number of texts whose vector is changed, one after the other."""
 MAX_CHANGED_SHARE = 0.5
@@ -236,6 +236,7 @@ def scores(subject: Subject) -> Findings:
                 f"the score {score_name} is {score.value!r}",
                 "give a finite number; multiply shares by 100",
             )
+
         if not score.protocol.get("id"):
             yield (
                 f"the protocol of {score_name} has no `id`",

@@ -1,4 +1,4 @@
-"""Rules of an intervention, tested on random states of a batch of texts of different lengths."""
+"""Rules of an intervention. It changes random states of a batch whose texts have different lengths."""
 
 from __future__ import annotations
 
@@ -109,6 +109,7 @@ def shape(subject: Subject) -> Findings:
                 f"at {place} it returns {tuple(states.shape)} for states {tuple(inputs.states.shape)}",
                 "return states of the same shape",
             )
+
         if not torch.equal(before, inputs.states):
             yield (
                 f"at {place} it changes the states in place",

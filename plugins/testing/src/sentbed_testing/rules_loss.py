@@ -253,21 +253,12 @@ def stateless(subject: Subject) -> Findings:
             lambda arguments: _loss_and_state(module, arguments),
             _arguments(subject, module),
         )
-        if effects.changed:
-            yield (
-                f"a call changes `{effects.changed}`",
-                "keep nothing in the module: write `initial_state`, and return the next state",
-            )
-        if effects.writes:
-            yield (
-                "a call writes into its arguments",
-                "change copies: use no operation that ends in `_`",
-            )
-        if effects.varies:
-            yield (
-                "a second call with the same seed gives another loss",
-                "keep nothing between calls, and draw from torch's default generator",
-            )
+        yield from torch_module_checks.effect_findings(
+            effects,
+            "",
+            "loss",
+            "keep nothing in the module: write `initial_state`, and return the next state",
+        )
 
 
 def _loss_and_state(module: Module, arguments: tuple[Any, ...]) -> tuple[Any, Any]:

@@ -152,6 +152,7 @@ def _token_shape_faults(vectors: Any, rows: int, width: int) -> Findings:
             fix,
         )
         return
+
     shape, mask = tuple(vectors.vectors.shape), vectors.mask
     if len(shape) != 3 or (shape[0], shape[2]) != (rows, width):
         yield f"for {rows} sentences it returns token vectors of the shape {shape}", fix
@@ -222,6 +223,7 @@ def alone(subject: Subject) -> Findings:
             sentence = over(rows_of(states, [row]), truncate)
             sentence = sentence._replace(attention_mask=None)
             worst = max(worst, distance(pool(sentence), vectors[row : row + 1]))
+
         if not worst <= TOLERANCE:
             yield (
                 f"{mode}, a vector changes by {worst:.2g} of its size if the sentence is alone and has no "
@@ -320,21 +322,12 @@ def stateless(subject: Subject) -> Findings:
         effects = torch_module_checks.effects_of(
             module, partial(_pool, module, training=training), _states(subject)
         )
-        if effects.changed:
-            yield (
-                f"{mode}, a call changes `{effects.changed}`",
-                "compute from the arguments alone; only parameters are learned",
-            )
-        if effects.writes:
-            yield (
-                f"{mode}, a call writes into its arguments",
-                "change copies: use no operation that ends in `_`",
-            )
-        if effects.varies:
-            yield (
-                f"{mode}, a second call with the same seed gives other vectors",
-                "keep nothing between calls, and draw from torch's default generator",
-            )
+        yield from torch_module_checks.effect_findings(
+            effects,
+            f"{mode}, ",
+            "vector",
+            "compute from the arguments alone; only parameters are learned",
+        )
 
 
 def save(subject: Subject) -> Findings:

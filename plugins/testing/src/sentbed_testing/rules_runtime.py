@@ -90,6 +90,7 @@ def variants(subject: Subject) -> Findings:
                 "return the runtime with other settings: `attrs.evolve(self, precision=...)`",
             )
             return
+
         try:
             pickle.dumps(variant)
         except Exception as error:  # noqa: BLE001 - any exception is a finding

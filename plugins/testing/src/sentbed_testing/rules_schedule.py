@@ -26,6 +26,7 @@ def factor(subject: Subject) -> Findings:
                     "return a number in [0, 1]",
                 )
                 return
+
         if factors != [part.factor(step, total) for step in range(total)]:
             yield (
                 f"for {total} steps, a second call gives other multipliers",

@@ -199,6 +199,7 @@ def stateless(subject: Subject) -> Findings:
                 f"for {output}, a call writes into its arguments",
                 "change copies: use no operation that ends in `_`",
             )
+
         repeated = _all_pairs(subject.ready, first.pooled(), second.pooled())
         if not torch_module_checks.same(repeated, values):
             yield (

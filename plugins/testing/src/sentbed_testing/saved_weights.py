@@ -64,6 +64,7 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
             values = (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4")
         else:
             values = np.frombuffer(raw, _TYPES[entry["dtype"]])
+
         weights[name] = values.reshape(entry["shape"])
 
     return weights

@@ -144,6 +144,7 @@ def gradient_error(function: Callable[[Tensor], Tensor], point: Tensor) -> float
             slope = float(above.double() - below.double()) / (2 * step)
             scale = max(float(gradient.norm()), abs(slope), least_scale)
             smallest = min(smallest, abs(slope - expected) / scale)
+
         largest = max(largest, smallest)
 
     return largest
@@ -235,6 +236,29 @@ def effects_of(
     writes = not same(arguments, copies)
     varies = not same(result, call(copies))
     return CallEffects(first_change, writes, varies)
+
+
+def effect_findings(
+    effects: CallEffects, prefix: str, result: str, remedy: str
+) -> Iterator[tuple[str, str]]:
+    """Yield a finding for each side effect of a call.
+
+    Messages begin with `prefix`. `result` names what the call returns. `remedy` is the remedy if the call
+    changes an attribute of the module.
+    """
+    if effects.changed:
+        yield f"{prefix}a call changes `{effects.changed}`", remedy
+    if effects.writes:
+        yield (
+            f"{prefix}a call writes into its arguments",
+            "change copies: use no operation that ends in `_`",
+        )
+
+    if effects.varies:
+        yield (
+            f"{prefix}a second call with the same seed gives another {result}",
+            "keep nothing between calls, and draw from torch's default generator",
+        )
 
 
 def loose_tensor_findings(module: Module, remedy: str) -> Iterator[tuple[str, str]]:

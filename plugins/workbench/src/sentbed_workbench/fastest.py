@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PATIENCE = 10
-"""Factor by which `seconds` is multiplied for scores, which need more texts than a round, and for the start
-of the reference, which may fetch a model."""
+"""Scores, and the start of the reference, may take this many times `seconds`.
+
+Scores need more texts than a round, and the reference may fetch a model."""
 
 
 @attrs.frozen(kw_only=True)
@@ -135,6 +136,7 @@ class Fastest(Runtime):
                 f"`fastest` has tried {len(trials)} runtimes, and none is left; name a runtime, or other "
                 f"`candidates`:{''.join(reasons)}"
             )
+
         work.say(
             f"`fastest` takes {fastest.label} with {number / fastest.median:,.0f} texts a second; the figures of "
             "all are in `manifest.json`"
@@ -179,6 +181,7 @@ class Fastest(Runtime):
                     reason = f"as it comes, it cannot be tried ({reason}); set it in `candidates`"
                 yield Trial({"use": name}, dropped=reason)
                 continue
+
             yield from variants
 
     def build(self) -> Engine:
@@ -238,6 +241,7 @@ class Trial:
                 raise TrialError("its vectors have NaN or infinity")
             self.least_cosine = min(cosine, self.least_cosine)
             self.least_length_ratio = min(ratio, self.least_length_ratio)
+
         if self.least_cosine < least:
             raise TrialError(
                 f"the least cosine to the reference is {self.least_cosine:.4f}, expected {least:g} or more"
@@ -297,7 +301,7 @@ def sample_of_lengths(texts: Sequence[str], number: int) -> list[str]:
 
 
 def _trial(runtime: Runtime, threads: int | None) -> Trial:
-    """Return a trial of a runtime, which gets a number of threads unless it sets its own."""
+    """Return a trial of a runtime. It gets `threads` threads unless it sets its own number."""
     if threads is not None:
         runtime = runtime.with_threads(threads)
     return Trial(unstructure(runtime), runtime)
@@ -350,6 +354,7 @@ class Comparison:
         except Exception as error:  # noqa: BLE001 - a fault of a plugin must drop only its runtime
             trial.dropped = reason_of(error)
             return
+
         trial.process = process
 
     def time(self, trials: Sequence[Trial]) -> None:
@@ -419,6 +424,7 @@ class Comparison:
                     f"the score {name.partition('/')[2]} is {score:.2f}, that of the reference "
                     f"{expected:.2f}, and a difference of {self.settings.score_difference:g} is allowed"
                 )
+
         if self.scores:
             trial.score_difference = max(differences)
 

@@ -181,6 +181,7 @@ class _SchemaBuilder:
                 "type": "object",
                 "additionalProperties": self.value_schema(members[1]),
             }
+
         if attrs.has(kind):
             inlined = kind_of(_inlined_class(kind))
             if inlined is None:
@@ -221,6 +222,7 @@ class _SchemaBuilder:
             required: Schema = {"required": ["name"]}
         else:
             required = self.required_in_value(element)
+
         if required:
             items = {"allOf": [items, required]}
         return {"type": "array", "items": items}
@@ -232,6 +234,7 @@ class _SchemaBuilder:
                 f"{component.name}.complete",
                 lambda: self.required_in_component(component.name),
             )
+
         if get_origin(kind) in (Union, types.UnionType):
             return _all_of(map(self.required_in_value, get_args(kind)))
         if get_origin(kind) is tuple and _has_name(get_args(kind)[0]):
@@ -315,7 +318,7 @@ class _SchemaBuilder:
         first_lines = []
         variants: list[Schema] = []
         references: defaultdict[str, list[Schema]] = defaultdict(list)
-        known: defaultdict[str, list[Schema]] = defaultdict(list)
+        distinct: defaultdict[str, list[Schema]] = defaultdict(list)
         for name in names:
             cls = self.plugins.find(kind, name).cls
             first_lines.append(_first_line(cls))
@@ -325,8 +328,8 @@ class _SchemaBuilder:
             variant = self.store(f"{label}.{name}", schema)
             variants.append({"if": _uses(name), "then": variant})
             for key, property_schema in properties.items():
-                if property_schema not in known[key]:
-                    known[key].append(property_schema)
+                if property_schema not in distinct[key]:
+                    distinct[key].append(property_schema)
                     reference = f"{variant['$ref']}/properties/{key}"
                     references[key].append({"$ref": reference})
 
@@ -407,7 +410,7 @@ def _all_of(schemas: Iterable[Schema]) -> Schema:
 
 
 def _inlined_class(cls: type[Any]) -> Any:
-    """Return the base class of the component whose fields are keys of the table itself, or None."""
+    """Return the base class of the component whose fields are keys of a class's own table, or None."""
     for field in attrs.fields(cls):
         if field.metadata.get("inline"):
             return get_type_hints(cls)[field.name]

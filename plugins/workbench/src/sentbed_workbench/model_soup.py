@@ -246,6 +246,7 @@ def _load(directory: Path, request: Request | None) -> Encoder:
             f"the encoder in `{directory}` has a transform that was fitted to its vectors, and the mean of "
             "several fits none; average encoders of the recipe without `head.transform`"
         )
+
     merged = encoder.backbone.merged()
     if merged is not None and merged[0] != encoder.recipe.backbone:
         raise ModelError(
@@ -271,6 +272,7 @@ def _require_alike(
             f"`{base_directory}` and `{directory}` differ in `{key}` ({base_table.get(key)!r} and "
             f"{other_table.get(key)!r}); average encoders of one recipe"
         )
+
     if base.backbone.tokenizer.fingerprint != other.backbone.tokenizer.fingerprint:
         raise ModelError(
             f"`{base_directory}` and `{directory}` have other tokenizers; average encoders of one vocabulary"

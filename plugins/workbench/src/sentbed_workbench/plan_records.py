@@ -32,7 +32,7 @@ class EncoderPlan:
 
     @property
     def known_size(self) -> BackboneSize:
-        """Size of the backbone. It must not be called if the size is unknown."""
+        """Size of the backbone. It must not be read if the size is unknown."""
         assert self.size is not None
         return self.size
 

@@ -43,9 +43,9 @@ BYTES_PER_WEIGHT = 44
 BLOCKS_IN_BACKWARD = 2
 """Number of blocks whose gradients are in memory at the same time during the backward pass."""
 STATES_PER_TOKEN = 6
-"""Approximate number of states of the model's width per token that a pass without gradient keeps in memory."""
+"""Approximate number of hidden states per token that a pass without gradient keeps in memory."""
 INNER_STATES_PER_TOKEN = 2
-"""Approximate number of states of a block's inner width per token that such a pass keeps in memory."""
+"""Approximate number of inner states per token that a pass without gradient keeps in memory."""
 PADDING = 1.1
 """Approximate number of computed tokens, including padding, per token of a batch."""
 LARGEST_BATCH = 1.1
@@ -517,6 +517,7 @@ def encoding_memory(
         buffers.append(4 * device.token_budget * numbers)
         weights += encoders[name].weight_bytes
         copies += size.copy_bytes
+
     parts = {
         "weights": weights,
         "encoding copies": copies,

@@ -23,7 +23,7 @@ TOKENS_PER_WORD = 1.3
 SPECIAL_TOKENS = 2
 """Approximate number of special tokens per text."""
 FIRST_IDEOGRAM = 0x2E80
-"""First code point whose character counts as a token of its own."""
+"""First code point whose character counts as one token."""
 MAX_BYTES = 500_000_000
 """Largest size in bytes of an evaluation's data that a plan reads."""
 

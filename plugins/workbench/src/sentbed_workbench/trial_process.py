@@ -80,6 +80,7 @@ class TrialProcess:
             # A class may refuse pickling with any exception.
             message = f"it cannot be sent to another process ({reason_of(error)})"
             raise TrialError(message) from error
+
         modules = os.pathsep.join(path for path in sys.path if path)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         # In a new session, Ctrl-C reaches only the parent, which ends the process.

@@ -38,7 +38,7 @@ from sentbed_workbench.module_sizes import BackboneSize, Cost, LossSize
 LENGTHS = (8, 16, 24)
 """Lengths of the texts in the trial passes, in tokens."""
 TEXTS = 2
-"""Number of texts in a trial pass. It is not 1, since some operations return a view in place of a copy then."""
+"""Number of texts in a trial pass. It is not 1: for a single text, some operations return views, not copies."""
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Precision -> data type of torch."""
 
@@ -160,9 +160,12 @@ def loss_size(loss: Loss, width: int, rows: int, columns: Collection[str]) -> Lo
         if loss.traits.stateful:
             state = module.initial_state()
             arguments.append(state)
-        given = set(map(_storage, (*inputs.values(), *state.values())))
-        forward, backward, kept = _count(lambda: module(*arguments).loss, given)
+        inputs_and_state = set(map(_storage, (*inputs.values(), *state.values())))
+        forward, backward, kept = _count(
+            lambda: module(*arguments).loss, inputs_and_state
+        )
         shapes = trained_shapes(module)
+
     state_bytes = sum(tensor.nbytes for tensor in state.values())
     return LossSize(shapes, state_bytes, kept, forward + backward)
 
@@ -222,6 +225,7 @@ def _count(
         FlopCounterMode(display=False, custom_mapping=FUSED) as first,
     ):
         output = forward()
+
     with FlopCounterMode(display=False, custom_mapping=FUSED) as second:
         if output.requires_grad:
             output.backward()
