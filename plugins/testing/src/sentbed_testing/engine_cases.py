@@ -180,7 +180,7 @@ def cases(
         losses = _default_losses(plugins)
     head = head or Head()
 
-    combinations = []
+    combinations: list[Case] = []
     for backbone_name, backbone in backbones.items():
         for pooler_name, pooler in poolers.items():
             if any(misfits(EncoderRecipe(backbone, pooler, head), plugins)):

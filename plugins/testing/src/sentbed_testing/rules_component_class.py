@@ -81,15 +81,7 @@ def documented(subject: Subject) -> Findings:
             "write one; `sentbed show` shows it, and lists its first line",
         )
 
-    first_line = (inspect.getdoc(subject.cls) or "").partition("\n")[0]
-    key = (subject.kind, getattr(subject.cls, "name", ""))
-    offer = installed().components.get(key)
-    is_lazy = offer is not None and isinstance(offer.offered, Lazy)
-    if is_lazy and offer.cls is subject.cls and offer.summary != first_line:
-        yield (
-            f"it is listed as {offer.summary!r}, and its docstring begins with {first_line!r}",
-            "give its `Lazy` the first line of the docstring as `summary`",
-        )
+    yield from _summary_faults(subject)
 
     if not attrs.has(subject.cls):
         return
@@ -104,6 +96,20 @@ def documented(subject: Subject) -> Findings:
                 f"the field `{field.name}` has no documentation",
                 "write a string below it: what it is, its unit, its range, its source",
             )
+
+
+def _summary_faults(subject: Subject) -> Findings:
+    """Yield a finding if a plugin lists the class with a summary that is not the first line of its docstring."""
+    key = (subject.kind, getattr(subject.cls, "name", ""))
+    offer = installed().components.get(key)
+    if offer is None or not isinstance(offer.offered, Lazy):
+        return
+    first_line = (inspect.getdoc(subject.cls) or "").partition("\n")[0]
+    if offer.cls is subject.cls and offer.summary != first_line:
+        yield (
+            f"it is listed as {offer.summary!r}, and its docstring begins with {first_line!r}",
+            "give its `Lazy` the first line of the docstring as `summary`",
+        )
 
 
 def protocol(subject: Subject) -> Findings:

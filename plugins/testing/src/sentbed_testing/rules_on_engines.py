@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,7 @@ def _case(subject: Subject) -> Case:
     Raises `NotRunError` if there is none.
     """
     plugins, part = installed(), subject.ready
+    losses: dict[str, tuple[Any, Sequence[str]]]
     if subject.kind == "pooler":
         if part.traits.output == "tokens":
             raise NotRunError(
