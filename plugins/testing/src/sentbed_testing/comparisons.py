@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
-"""Weights or gradients by the names of their parameters."""
+"""Weights or gradients by name."""
 
 ROUNDING_SHARE = 1e-5
 """A parameter's gradient is only rounding if its norm is at most this share of the whole gradient's norm.
@@ -74,7 +74,7 @@ class Comparison:
         advice: str = "",
         least_scale: float = LEAST_SCALE,
     ) -> None:
-        """Compare arrays of equal names. The difference is the one that `farthest` returns."""
+        """Compare arrays of equal names. The largest difference counts; see `farthest`."""
         difference, name = farthest(actual, expected, least_scale)
         place = f"the farthest is `{name}`"
         self.at_most(what, difference, bound, _with_advice(place, advice))

@@ -101,8 +101,8 @@ class EnginePair:
     @classmethod
     def of(cls, engine: Engine, reference: Engine, plugins: Plugins) -> EnginePair:
         """Return a pair with the optimiser `adamw` and the schedule `constant`."""
-        # If `eps` is far above every gradient and the betas are 0, Adam is gradient descent at the rate `lr /
-        # eps`.
+        # If `eps` is far above every gradient and the betas are 0, Adam is gradient descent with the
+        # learning rate `lr / eps`.
         plain = {"use": "adamw", "lr": 100.0, "eps": 1e3, "beta1": 0.0, "beta2": 0.0}
         return cls(
             engine,

@@ -1,6 +1,6 @@
 """Program that imports a module and prints which heavy libraries it loads; `heavy_imports` runs it.
 
-It runs in a new process, since a library that is loaded already cannot be seen to be imported.
+It runs in a new process, since it cannot observe the import of a library that is loaded already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 REQUEST: dict[str, Any] = {}
 """Keys: `path` (`sys.path`), `heavy` (names of libraries), `root` (directory of the tested package), `module`
-(to import), `file` (of the module, if it is known), `cls` (class to create, or None) and `fields` (its pickled
+(to import), `file` (of the module, or None), `cls` (class to create, or None) and `fields` (its pickled
 arguments in base64, or None)."""
 
 PLACES: dict[str, str] = {}
@@ -25,7 +25,7 @@ PLACES: dict[str, str] = {}
 
 
 class ImportRecorder:
-    """Import hook that records in `PLACES` where a heavy library is imported, and finds no module itself."""
+    """Import hook that records in `PLACES` where heavy libraries are imported. Other hooks import them."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Record the innermost line of the tested package that leads to the import of a heavy library."""

@@ -113,7 +113,7 @@ class Planner:
         return flops / fast, flops / slow
 
     def _cached(self, key: tuple[Any, ...], compute: Callable[[], T]) -> T:
-        """Return the result of `compute`, which is called once for each key."""
+        """Return the result of `compute` for a key. It is computed once."""
         # Components may contain mappings, and so have no hash.
         typed_key = repr([(type(part), part) for part in key])
         if typed_key not in self._results:
@@ -384,7 +384,7 @@ class _Step:
         return flops
 
     def activations(self) -> tuple[float, float]:
-        """Return two numbers of bytes that autograd keeps: one that does not depend on rows, one for a batch."""
+        """Return the bytes that autograd keeps whatever the rows are, and the bytes that it keeps for a batch."""
         once = batch = 0.0
         for name in self.trained:
             cost = self.encoders[name].known_size.activations
