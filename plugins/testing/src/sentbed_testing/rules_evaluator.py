@@ -119,11 +119,14 @@ class _CodePointEncoder(TextEncoder):
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        ids = np.zeros((len(texts), max(map(len, texts), default=0)), np.int64)
+        longest = max(map(len, texts), default=0)
+        ids = np.zeros((len(texts), longest), np.int64)
         for row, text in enumerate(texts):
-            ids[row, : len(text)] = [ord(letter) for letter in text]
-        batch = TokenBatch(ids, (ids > 0).astype(np.int64))
-        return next(iter(self.placed.encode_batches([batch])))
+            ids[row, : len(text)] = list(map(ord, text))
+        mask = (ids > 0).astype(np.int64)
+
+        (vectors,) = self.placed.encode_batches([TokenBatch(ids, mask)])
+        return vectors
 
 
 def _prepared(subject: Subject) -> Preparation:

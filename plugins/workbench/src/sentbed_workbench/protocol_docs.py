@@ -128,13 +128,18 @@ def entries(name: str, value: Any) -> Iterator[Entry]:
 
 def _class_entries(name: str, cls: type[Any]) -> Iterator[Entry]:
     """Yield the entries of a class, its fields and its methods."""
-    bases = ", ".join(base.__name__ for base in cls.__bases__ if base is not object)
-    signature = f"class {name}({bases})" if bases else f"class {name}"
+    bases = [base.__name__ for base in cls.__bases__ if base is not object]
+    signature = f"class {name}"
+    if bases:
+        signature += f"({', '.join(bases)})"
     yield Entry(signature, _documentation(cls))
+
     docs = field_docs(cls)
     for field, declaration in _fields(cls):
         yield Entry(declaration, inspect.cleandoc(docs.get(field, "")))
-    if "__init__" in vars(cls) and not (attrs.has(cls) or Protocol in cls.__bases__):
+
+    is_generated = attrs.has(cls) or Protocol in cls.__bases__
+    if "__init__" in vars(cls) and not is_generated:
         yield _routine("__init__", cls.__init__, "def")
     for member in _members(cls):
         yield _member(cls, member)
@@ -144,10 +149,12 @@ def _fields(cls: type[Any]) -> Iterator[tuple[str, str]]:
     """Yield the name of each field, and its declaration with type and default."""
     if attrs.has(cls):
         for attribute in attrs.fields(cls):
-            if not attribute.name.startswith("_"):
-                signature = f"{attribute.name}: {_type_name(attribute.type)}{_default(attribute)}"
-                yield attribute.name, signature
+            if attribute.name.startswith("_"):
+                continue
+            declaration = f"{attribute.name}: {_type_name(attribute.type)}"
+            yield attribute.name, declaration + _default(attribute)
         return
+
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("sentbed"):
             for name, hint in inspect.get_annotations(base).items():
