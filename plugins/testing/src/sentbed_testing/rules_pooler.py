@@ -50,7 +50,7 @@ def _pool(
         return _without_gaps(module(states))
 
 
-def _without_gaps(vectors: Any) -> Tensor:
+def _without_gaps(vectors: Tensor | TokenVectors) -> Tensor:
     """Return token vectors as a tensor `(batch, MAX_TOKENS, width)` in which zeros follow the unmasked vectors.
 
     So token vectors can be compared whatever their padding is. Sentence vectors are returned unchanged.
@@ -62,7 +62,8 @@ def _without_gaps(vectors: Any) -> Tensor:
     indices = order[..., None].expand(vectors.vectors.shape)
     mask = vectors.mask.gather(1, order)[..., None]
     ordered = vectors.vectors.gather(1, indices).masked_fill(~mask, 0.0)
-    return torch.nn.functional.pad(ordered, (0, 0, 0, MAX_TOKENS))[:, :MAX_TOKENS]
+    padded: Tensor = torch.nn.functional.pad(ordered, (0, 0, 0, MAX_TOKENS))
+    return padded[:, :MAX_TOKENS]
 
 
 def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
@@ -266,7 +267,8 @@ def gradient(subject: Subject) -> Findings:
     def total(states: TokenStates, **parameters: Tensor) -> Tensor:
         with seeded():
             vectors = torch.func.functional_call(module, parameters, (states,))
-        return (_without_gaps(vectors).float() * factors).sum()
+        products: Tensor = _without_gaps(vectors).float() * factors
+        return products.sum()
 
     def with_states(name: str, value: Tensor) -> Tensor:
         return total(_replace_leaf(states, name, value))
@@ -309,7 +311,8 @@ def _leaves(states: TokenStates) -> dict[str, Tensor]:
 def _replace_leaf(states: TokenStates, name: str, value: Tensor) -> TokenStates:
     """Return states in which one tensor is replaced; `name` is a name of `_leaves`."""
     if name in STATES:
-        return states._replace(**{name: value})
+        replaced: dict[str, Any] = {name: value}
+        return states._replace(**replaced)
     layers = list(states.layers or ())
     layers[int(name.removeprefix("layers[").removesuffix("]"))] = value
     return states._replace(layers=tuple(layers), last_hidden_state=layers[-1])

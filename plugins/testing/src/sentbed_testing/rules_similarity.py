@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.protocols import Tensor, TokenVectors
+from sentbed.protocols import Similarity, Tensor, TokenVectors
 
 from sentbed_testing import torch_module_checks
 from sentbed_testing.component_under_test import Subject
@@ -80,12 +80,12 @@ def _outputs(subject: Subject) -> Iterator[tuple[str, _Texts, _Texts]]:
         yield output, first, _Texts.draw(output, SECOND, subject.width)
 
 
-def _all_pairs(part: Any, first: Any, second: Any) -> Tensor:
+def _all_pairs(part: Similarity, first: Any, second: Any) -> Tensor:
     """Return the similarity of each text of the first side to each text of the second side."""
     return part.similarity(part.normalize(first), part.normalize(second))
 
 
-def _row_pairs(part: Any, first: Any, second: Any) -> Tensor:
+def _row_pairs(part: Similarity, first: Any, second: Any) -> Tensor:
     """Return the similarity of the two texts in each row."""
     return part.pairwise(part.normalize(first), part.normalize(second))
 
