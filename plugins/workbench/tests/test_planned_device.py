@@ -87,6 +87,7 @@ def test_a_processor_is_measured_once(tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(rates, "SECONDS", 0.01)
     monkeypatch.setattr(rates, "COPIED_BYTES", 2**20)
+    monkeypatch.setattr(rates, "TEXTS", 2)
     threads = rates.torch.get_num_threads()
     first = device_of(toy_plugin.Toy())
     assert (first.kind, first.precision, first.problem) == ("toy", "fp32", "")

@@ -58,6 +58,7 @@ def _is_imported(value: Any, module: str) -> bool:
     return bool(home != module)
 
 
+@functools.cache
 def protocol_names() -> dict[str, PublicName]:
     """Return the public names of all `MODULES`."""
     names: dict[str, PublicName] = {}
