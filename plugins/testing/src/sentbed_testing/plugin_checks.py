@@ -284,17 +284,9 @@ def _rules_of(
         offers = _offers_of(plugins, info)
         offered |= offers.keys()
         value = plugins.manager.get_plugin(info.key)
-        plugin = _Plugin(info, value, offers, plugins, examples)
-        for rule_name, check in RULES.items():
-            rules.append(PluginRule(rule_name, info.name, partial(check, plugin)))
-
+        rules += _rules_of_plugin(_Plugin(info, value, offers, plugins, examples))
         for path, offer in offers.items():
-            broken_import = list(imports_of_offer(offer))
-            if broken_import:
-                check_import = partial(imports_of_offer, offer)
-                rules.append(PluginRule("offers", info.name, check_import))
-                continue
-            if offer.kind not in KINDS:
+            if offer.kind not in KINDS or any(imports_of_offer(offer)):
                 continue
             try:
                 of_components[path] = component_rules(
@@ -319,6 +311,17 @@ def _rules_of(
     if failures:
         raise ConformanceError(_error_title(name), tuple(failures))
     return rules, of_components
+
+
+def _rules_of_plugin(plugin: _Plugin) -> Iterator[PluginRule]:
+    """Yield the rules of a loaded plugin, and the rule `offers` for each offer that cannot be imported."""
+    for name, check in RULES.items():
+        yield PluginRule(name, plugin.info.name, partial(check, plugin))
+
+    for offer in plugin.offers.values():
+        if any(imports_of_offer(offer)):
+            check_import = partial(imports_of_offer, offer)
+            yield PluginRule("offers", plugin.info.name, check_import)
 
 
 def _plugins_named(name: str, plugins: Plugins) -> list[Any]:
