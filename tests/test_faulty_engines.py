@@ -301,7 +301,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         "frozen-columns",
         {"trained": MixesVectors},
         INFO_NCE,
-        "where `positive` is vectors",
+        "if `positive` holds vectors",
     ),
     (
         "reads one prompt",
@@ -315,7 +315,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         "towers",
         {"trained": SharesGradients},
         INFO_NCE,
-        "an encoder of its own",
+        "its own encoder",
     ),
     (
         "clips twice",
@@ -329,7 +329,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         "moving-average",
         {"trained": CopiesAverage},
         INFO_NCE,
-        "exchange, do not copy",
+        "and exchange weights and average instead",
     ),
     (
         "forgets decay",
@@ -371,7 +371,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         "dropout",
         {"trained": SameDropoutInSteps},
         DROPPED,
-        "or it is always the same",
+        "or its mask is always the same",
     ),
     (
         "drops nothing",

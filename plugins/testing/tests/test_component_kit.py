@@ -30,7 +30,7 @@ from sentbed_testing import (
     rules_component_class,
 )
 from sentbed_testing.component_under_test import deduce_kind
-from sentbed_testing.conformance import MODULES, is_own
+from sentbed_testing.conformance import MODULES, is_in_package
 
 sentences, tiny_encoder, token_states = (
     fixtures.sentences,
@@ -71,7 +71,7 @@ def broken(cls, only=None, **fields):
     [
         ("Good", set(), ""),
         ("Thawed", {"frozen", "values"}, "decorate it with `@attrs.frozen`"),
-        ("Shouting", {"named"}, "it is called 'The_Last'; take small letters"),
+        ("Shouting", {"named"}, "it is called 'The_Last'; use only small letters"),
         (
             "Silent",
             {"documented"},
@@ -95,12 +95,12 @@ def broken(cls, only=None, **fields):
         (
             "Required",
             {"defaults"},
-            "without a default are `size`; give them in an `example`",
+            "fields without a default: `size`; give them in an `example`",
         ),
         (
             "Addressed",
             {"defaults", "machine"},
-            "`server` belongs to the machine .* and has no default; give it one, such as None",
+            "`server` belongs to the machine .* and has no default; give it a default, such as None",
         ),
         (
             "Changed",
@@ -150,9 +150,12 @@ class Repeating(Enclosing):
     ("cls", "said"),
     [
         (Enclosing, ""),
-        (Hiding, "`needs = ['of-the-inner']` in its traits, and it says []; write"),
+        (Hiding, "`needs = ['of-the-inner']`, but its own traits have []; write"),
         (Hiding, "`PoolerTraits.of(self.inner, ...)`"),
-        (Repeating, "its `check` calls that of the pooler in `inner`; leave it out"),
+        (
+            Repeating,
+            "its `check` calls that of the pooler in `inner`; leave the call out",
+        ),
     ],
 )
 def test_a_component_is_held_to_the_one_in_its_field(cls, said):
@@ -231,7 +234,7 @@ class Saying(classes.Last):
         ({"linear": 3}, "`traits` raises TypeError: 'dense' must be <class 'str'>"),
         (
             {"papers": ("gao2021",)},
-            "it cites 'gao2021', which is no key of `sentbed/citations.bib`; put",
+            "it cites 'gao2021', which is no key of `sentbed/citations.bib`; write",
         ),
         ({"papers": ("@misc{X}",)}, "it cites '@misc{X}', which is no key"),
         ({"papers": (3,)}, "`traits` raises TypeError: 'cites' must be <class 'str'>"),
@@ -259,7 +262,7 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
         (
             "other columns",
             {"columns"},
-            "of what `open` returns \\('anchor', 'positive'\\)",
+            "that of the opened data set is \\('anchor', 'positive'\\)",
         ),
         ("sorted rows", {"rows"}, "in the order of the indices"),
         (
@@ -268,20 +271,28 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
             "`positive` has 1.5, which is no string; give strings, or say",
         ),
         ("each row once", {"rows"}, "give one value for each index"),
-        ("changes with the epoch", {"rows", "texts"}, "say so: `varies = True`"),
+        ("changes with the epoch", {"rows", "texts"}, "set `varies = True`"),
         (
             "changes with the call",
             {"rows", "texts"},
-            "draw from \\(seed, epoch, row\\) only",
+            "let random values depend on seed, epoch and row alone",
         ),
-        ("changes with the batch", {"rows", "texts"}, "asked for one by one"),
+        (
+            "changes with the batch",
+            {"rows", "texts"},
+            "differs between rows read one by one",
+        ),
         (
             "one column of texts",
             {"texts"},
             "leaves out 9 texts of `positive`, such as 'text 0 ag",
         ),
         ("fingerprint of an address", {"fingerprint"}, "two fingerprints"),
-        ("goes round", {"bad-index"}, "row 9 of 9 is given; raise IndexError"),
+        (
+            "goes round",
+            {"bad-index"},
+            "it has 9 rows, but index 9 is accepted; raise IndexError",
+        ),
     ],
     parts.Size: [
         (
@@ -304,12 +315,12 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
         (
             "a score is no item",
             {"items"},
-            "mean of 1 value.s., of which every text decides",
+            "mean of 1 value.s., and the vector of any text changes",
         ),
         (
             "folds are no items",
             {"items"},
-            "decides at least 100 %: they are no items; give",
+            "changes at least 100 % of them: they are no items; give",
         ),
         ("other items", {"items"}, "and its items give"),
         (
@@ -325,10 +336,18 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
     ],
     parts.Descent: [
         ("ascends", {"descends"}, "after 5 steps the loss is"),
-        ("forgets scalars", {"descends"}, "the parameter `temperature` does not move"),
-        ("another rate", {"rate"}, "`lr` is 0.01, and its groups have \\[0.02\\]"),
-        ("decays apart", {"rate"}, "with the rate 0 a step moves weights"),
-        ("counts apart", {"resume"}, "keep all that decides a step in `state`"),
+        (
+            "forgets scalars",
+            {"descends"},
+            "the parameter `temperature` does not change",
+        ),
+        (
+            "another rate",
+            {"rate"},
+            "`lr` is 0.01, but its parameter groups have \\[0.02\\]",
+        ),
+        ("decays apart", {"rate"}, "with `lr` 0, a step changes weights"),
+        ("counts apart", {"resume"}, "keep everything that decides a step in `state`"),
     ],
     parts.Listener: [
         (
@@ -338,33 +357,37 @@ OF_KINDS: Mapping[type[Any], list[tuple[str, set[str], str]]] = {
         ),
         ("unmarked", {"hooks"}, "`run_finished` is named like a hook and is none"),
         ("argument", {"hooks"}, "the hook `step_finished` has no argument `number`"),
-        ("one for all", {"apart"}, "make a new one for each run"),
+        ("one for all", {"apart"}, "create a new object for each run"),
     ],
     parts.Next: [
         (
             "again",
             {"choice"},
-            "with 1 of 19 cells chosen it returns .0. for 1; return as many",
+            "with 1 of 19 cells chosen, it returns .0. for a `count` of 1; return",
         ),
-        ("more", {"choice"}, "with 0 of 19 cells chosen it returns .0, 1. for 1"),
-        ("keeps to scores", {"choice"}, "none of which is in `scores`"),
+        (
+            "more",
+            {"choice"},
+            "with 0 of 19 cells chosen, it returns .0, 1. for a `count` of 1",
+        ),
+        ("keeps to scores", {"choice"}, "that are not in `scores`"),
         (
             "by chance",
             {"repeats"},
-            "a second call gives other cells; draw from a generator",
+            "a second call gives other cells; seed a random generator",
         ),
-        ("writes", {"repeats"}, "it changes `scores`; make a copy"),
+        ("writes", {"repeats"}, "it changes `scores`; change a copy"),
     ],
     parts.Nowhere: [
         ("variants", {"variants"}, "has 'nowhere'"),
         ("no budget", {"engine"}, "`token_budget` is 0"),
-        ("no precision", {"engine"}, "at least `precision`"),
+        ("no precision", {"engine"}, "give a table with `precision`"),
         ("words", {"engine"}, "the counter `device_memory_gib` is 'much'"),
         ("no trainer", {"engine"}, "the engine has no method `trainer`"),
     ],
     parts.Shift: [
         ("numbers", {"texts"}, r"returned \[1, 2\]; return a list of strings"),
-        ("drawn texts", {"texts"}, "a second call of `texts` gives others"),
+        ("drawn texts", {"texts"}, "a second call of `texts` gives other texts"),
         ("no width", {"fit"}, r"`output_width\(8\)` is 0"),
         ("nothing", {"fit", "equal-vectors"}, "returned no mean and matrix"),
         (
@@ -427,7 +450,7 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule():
 def test_an_importer_does_not_take_what_it_cannot_read():
     found = broken(parts.Anything, recognised=True)
     assert found.keys() == {"recognises"}
-    assert "of an empty directory `recognises` says True" in found["recognises"]
+    assert "for an empty directory `recognises` returns True" in found["recognises"]
 
 
 @pytest.mark.sweep(3)
@@ -661,8 +684,8 @@ def test_a_list_without_a_component_is_no_test():
 
 
 def test_a_file_of_another_package_is_not_the_components_own():
-    assert is_own(classes.__file__, classes.Good)
-    assert not is_own(parts.__file__, classes.Good)
+    assert is_in_package(classes.__file__, classes.Good)
+    assert not is_in_package(parts.__file__, classes.Good)
 
 
 def test_states_are_the_same_wherever_the_padding_is(

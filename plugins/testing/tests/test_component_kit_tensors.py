@@ -45,7 +45,7 @@ POOLERS = [
     (
         "forgets on save",
         {"save"},
-        "vectors that differ by .* (allowed 0); register all that is drawn",
+        "vectors that differ by .* (allowed 0); register as parameters",
     ),
     (
         "saves half",
@@ -55,23 +55,23 @@ POOLERS = [
     (
         "boolean index",
         {"traceable"},
-        r"at .*faulty_poolers\.py:\d+ (DynamicOutputShapeException); no `\.item",
+        r"at .*faulty_poolers\.py:\d+ (DynamicOutputShapeException); avoid `\.item",
     ),
     (
         "item",
         {"traceable"},
-        r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item",
+        r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); avoid `\.item",
     ),
     (
         "detached",
         {"gradient"},
         "the gradient of `last_hidden_state` is off by .* of its norm (allowed 0.01)",
     ),
-    ("centred on the batch", {"alone"}, "take no sum or mean over the rows"),
+    ("centred on the batch", {"alone"}, "take no sum or mean over rows"),
     (
         "knows its row",
         {"alone", "order"},
-        "rows in another order have vectors that differ by",
+        "if the rows are reordered, their vectors differ by",
     ),
     ("wider", {"shape"}, r"returns (3, 16) of torch\.float32; .* in `trained_width`"),
     (
@@ -91,7 +91,7 @@ POOLERS = [
     (
         "exp",
         {"finite"},
-        "when encoding, the vectors are NaN or infinite; take `logsumexp`",
+        "when encoding, the vectors are NaN or infinite; use `logsumexp`",
     ),
     (
         "deviation of one",
@@ -106,27 +106,27 @@ POOLERS = [
     (
         "writes into states",
         {"padding", "alone", "gradient", "stateless", "save"},
-        "a call writes into its arguments; take copies",
+        "a call writes into its arguments; change copies",
     ),
     (
         "draws from elsewhere",
         {"padding", "order", "gradient", "stateless", "save"},
-        "the same call after the same seed gives other vectors",
+        "a second call with the same seed gives another vector",
     ),
 ]
 LOSSES = [
     (
         "item",
         {"output", "traceable"},
-        r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item",
+        r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); avoid `\.item",
     ),
     ("data-dependent", {"traceable"}, r"at .*faulty_poolers\.py:\d+"),
     (
         "metric with a gradient",
         {"output"},
-        r"`scale` .* has a gradient; return tensors, with `\.detach",
+        r"`scale` .* has a gradient; return detached tensors",
     ),
-    ("one row", {"output"}, r"for 1 row.* the loss is nan; keep it finite"),
+    ("one row", {"output"}, r"for 1 row.* the loss is nan; return a finite loss"),
     (
         "one loss a row",
         {"output", "order", "gradient", "save"},
@@ -136,7 +136,7 @@ LOSSES = [
     (
         "state of another name",
         {"state"},
-        r"begins with \['memory'\], and a step returns \['queue'\]",
+        r"`initial_state()` has \['memory'\], but a step returns \['queue'\]",
     ),
     ("state that grows", {"state"}, "`memory` of its state changes shape"),
     ("state from nowhere", {"state"}, "its module has no `initial_state`"),
@@ -150,14 +150,14 @@ LOSSES = [
         {"gradient", "stateless", "save"},
         "a call writes into its arguments",
     ),
-    ("knows its row", {"order"}, "in another order of the rows the loss is"),
+    ("knows its row", {"order"}, "if the rows are reordered, the loss is"),
     ("detached", {"gradient"}, "the gradient of `positive` is off by 1 of its norm"),
     (
         "forgets on save",
         {"save"},
-        "gives the loss .*, not .*; register all that is drawn",
+        "gives the loss .*, not .*; register as parameters",
     ),
-    ("exp", {"finite"}, "finite: the loss is NaN or infinite; take `logsumexp`"),
+    ("exp", {"finite"}, "finite: the loss is NaN or infinite; use `logsumexp`"),
     (
         "gradient of a root",
         {"finite"},
@@ -223,7 +223,9 @@ def test_the_message_names_a_finding_once_with_all_its_rules():
 def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike():
     _, line = message_of(Attend, "plain mean")
     assert line.startswith("  padding: in training, vectors change by ")
-    assert line.endswith("find the first or the last token by it; and 7 more like it")
+    assert line.endswith(
+        "find the first or the last token by the mask; and 7 more like it"
+    )
     with pytest.raises(ConformanceError) as caught:
         check_component(Attend, example={"fault": "plain mean"}, skip=WITH_ENGINES)
     changes = [

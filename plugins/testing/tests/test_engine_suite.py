@@ -111,11 +111,11 @@ def test_a_column_of_numbers_is_no_text(pair):
     ("described", "counted", "message"),
     [
         ({}, {}, "the precision None"),
-        ({"precision": "fp32", "device": object()}, {}, "not for JSON"),
+        ({"precision": "fp32", "device": object()}, {}, "JSON cannot hold"),
         (
             {"precision": "fp32"},
             {"compile_seconds": math.nan},
-            "give finite numbers from 0",
+            "give finite numbers that are not below 0",
         ),
     ],
 )
@@ -409,13 +409,15 @@ def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_
         "en.model.key.bias": np.array([1e-9]),
         "en.model.key.weight": np.array([1.0]),
     }
-    tiny = comparisons.without_gradient(gradients)
+    tiny = comparisons.parameters_without_gradient(gradients)
     assert tiny == {"en.model.key.bias"}
     weights = {
         "m.safetensors:key.bias": np.ones(1),
         "m.safetensors:monkey.bias": np.ones(1),
     }
-    assert set(comparisons.without(weights, tiny)) == {"m.safetensors:monkey.bias"}
+    assert set(comparisons.without_parameters(weights, tiny)) == {
+        "m.safetensors:monkey.bias"
+    }
 
 
 def test_a_figure_that_is_not_a_number_is_too_much():

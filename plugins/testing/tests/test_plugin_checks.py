@@ -75,7 +75,7 @@ FAULTS = {
     ),
     "unmarked": (
         GOOD + "\n\ndef losses():\n    return []\n",
-        "hooks: `losses` is named like a hook, and is none; dec",
+        "hooks: `losses` has the name of a hook, but is not marked as its implementation; dec",
     ),
     "nothing": (
         '"""Nothing."""\n\nsentbed_api = "3.0"\n',
@@ -274,7 +274,7 @@ def test_the_command_takes_examples_and_reasons(distribute):
     failed = call(main, ["plugins", "--check", "tried"])
     assert failed.exit_code == 1
     assert (
-        "schedule/steady: defaults: without a default are `rate`; give them in an `example`"
+        "schedule/steady: defaults: fields without a default: `rate`; give them in an `example`"
         in failed.stderr
     )
     form = "sentbed check-plugin tried --example schedule/steady '{ FIELD = VALUE }'"

@@ -343,8 +343,8 @@ def test_unmet_requirements_say_what_was_found(tmp_path, monkeypatch):
         f"Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n{asks}"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert doctor._unmet("thing") == [
+    assert doctor._unmet_requirements("thing") == [
         f"needs attrs<1, found {version('attrs')}",
         "needs nothing-here>2, found none",
     ]
-    assert doctor._unmet("no-such-distribution") == []
+    assert doctor._unmet_requirements("no-such-distribution") == []

@@ -13,7 +13,7 @@ from sentbed_report.formatting import duration, share
 from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
 from sentbed_report.study.read_cell_run import REPORT
-from sentbed_workbench.plan_records import StagePlan, number_of_looks
+from sentbed_workbench.plan_records import StagePlan, number_of_validations
 from sentbed_workbench.resource_plan import Planner
 
 from sentbed_studies.added_evaluations import RunState, run_states
@@ -431,9 +431,8 @@ class _Plans:
                 continue
             name = validation.encoder or recipe.trained(stage)[0]
             for seconds in self._of_evaluation(recipe, validation, name):
-                yield _multiplied(
-                    seconds, number_of_looks(validation.every, planned.steps)
-                )
+                runs = number_of_validations(validation.every, planned.steps)
+                yield _multiplied(seconds, runs)
 
     def _of_evaluations(self, recipe: Recipe, begun: int) -> Iterator[Range]:
         """Yield the seconds of each evaluation before and after the stages."""

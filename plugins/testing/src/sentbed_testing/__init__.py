@@ -1,9 +1,11 @@
-"""Test kit: checks components against their kind's rules, and engines against a reference engine.
+"""Test kit for plugins: it checks components and plugins against rules, and engines against a reference engine.
 
-`parametrize_with_rules` makes one pytest case per rule of components, plugins and engines.
-`docs/plugins/testing.md` explains the rules of components, `docs/engines.md` those of engines, which
-`engine_rules` returns. A `check_*` function of an engine raises `AssertionError` with rule, case, figure and
-bound. This module imports no tensor library, and `import sentbed` does not import it.
+`parametrize_with_rules` makes one pytest case per rule. `docs/plugins/testing.md` explains the rules of
+components and plugins, and `docs/engines.md` explains the rules of engines. Each rule of an engine is a
+function `check_...`. It raises `AssertionError` with the rule, the case, the measured value and the allowed
+value.
+
+This module imports no tensor library, and `import sentbed` does not import this module.
 """
 
 from __future__ import annotations

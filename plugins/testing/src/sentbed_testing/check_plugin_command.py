@@ -1,4 +1,4 @@
-"""The command `check-plugin`."""
+"""The command `check-plugin`: it checks a plugin and everything that the plugin offers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_plugin(
     examples: tuple[tuple[str, str], ...],
     skipped: tuple[tuple[str, str, str], ...],
 ) -> None:
-    """Check the plugin NAME, and each component that it offers, against the rules of their kind.
+    """Check the plugin NAME against the rules of plugins, and its components against those of their kinds.
 
     NAME is the name of a plugin or of its distribution, as `sentbed plugins` lists them.
     """
@@ -43,24 +43,24 @@ def check_plugin(
     skip: dict[str, dict[str, str]] = {}
     for component, rule, reason in skipped:
         skip.setdefault(component, {})[rule] = reason
+    fields = {component: _parse_table(text) for component, text in examples}
     try:
-        report = plugin_checks.check_plugin(
-            name,
-            examples={component: _table(text) for component, text in examples},
-            skip=skip,
-        )
+        report = plugin_checks.check_plugin(name, examples=fields, skip=skip)
     except ConformanceError as error:
         echo(f"error: {error}", err=True)
         broken = [failure.rule for failure in error.failures]
-        _hint(name, str(error), broken)
+        _explain_example(name, str(error), broken)
         sys.exit(FAILED)
 
     echo(report)
-    _hint(name, str(report), [])
+    _explain_example(name, str(report), [])
 
 
-def _hint(name: str, message: str, broken: Sequence[str]) -> None:
-    """Print how to give an example, if a rule asks for one."""
+def _explain_example(name: str, message: str, broken: Sequence[str]) -> None:
+    """Print how the command line gives an example, if the message of the rules asks for an example.
+
+    `broken` are the names of the broken rules. A component that breaks the rule `defaults` needs an example.
+    """
     if "`example`" not in message:
         return
     component = "KIND/NAME"
@@ -69,11 +69,13 @@ def _hint(name: str, message: str, broken: Sequence[str]) -> None:
         if component_rule == "defaults":
             component = path
             break
+
     form = f"sentbed check-plugin {name} --example {component} '{{ FIELD = VALUE }}'"
     echo(f"on the command line, fields are given with `{form}`", err=True)
 
 
-def _table(text: str) -> dict[str, object]:
+def _parse_table(text: str) -> dict[str, object]:
+    """Return an inline table of TOML. Raises `click.BadParameter` if `text` is something else."""
     try:
         table = tomllib.loads(f"table = {text}")["table"]
     except tomllib.TOMLDecodeError as error:

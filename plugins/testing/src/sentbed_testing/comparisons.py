@@ -1,4 +1,4 @@
-"""Distances between arrays of results, and assertions on them."""
+"""Distances between numbers or arrays that two engines computed, and assertions on the distances."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
+"""Weights or gradients by name."""
 
-NOTHING = 1e-5
-"""Share of the norm of the whole gradient below which a parameter's gradient is only rounding: that of the
-keys' biases, which a softmax does not depend on, or of the weights of attention over one token."""
-FLOOR = 1e-2
-"""Least scale for comparing an array, as a share of the norm of all arrays."""
+ROUNDING_SHARE = 1e-5
+"""A parameter's gradient is only rounding if its norm is at most this share of the whole gradient's norm.
+
+Examples are the biases of attention keys, on which a softmax does not depend, and the weights of attention over a
+single token."""
+LEAST_SCALE = 1e-2
+"""An array's difference is divided by the array's norm, or by this share of the norm of all arrays if that is
+larger."""
 
 
 @attrs.frozen
 class Comparison:
-    """Assertions of a rule in a case, whose messages begin with both."""
+    """Assertions of a rule in a case. Their messages begin with the names of the rule and the case."""
 
     rule: str
     case: str
@@ -34,7 +38,10 @@ class Comparison:
             raise AssertionError(f"{self.rule}: {self.case}: {message}")
 
     def at_most(self, what: str, figure: float, bound: float, advice: str) -> None:
-        """Raise `AssertionError` with figure, bound and advice if `figure` exceeds `bound`, or is NaN."""
+        """Raise `AssertionError` if `figure` exceeds `bound` or is NaN.
+
+        The message is `WHAT by FIGURE, allowed BOUND; ADVICE`. So `what` is a clause such as `the loss differs`.
+        """
         self.require(
             figure <= bound, f"{what} by {figure:.3g}, allowed {bound:.3g}; {advice}"
         )
@@ -42,10 +49,10 @@ class Comparison:
     def same_number(
         self, what: str, actual: float, expected: float, bound: float, advice: str = ""
     ) -> None:
-        """Compare two numbers, relative to `expected` or absolutely if that is below 1."""
+        """Compare two numbers. The difference is relative to `expected`, or absolute if that is below 1."""
         difference = abs(actual - expected) / max(1.0, abs(expected))
         values = f"found {actual!r}, expected {expected!r}"
-        self.at_most(what, difference, bound, "; ".join(filter(None, (values, advice))))
+        self.at_most(what, difference, bound, _with_advice(values, advice))
 
     def same_vectors(
         self,
@@ -55,8 +62,8 @@ class Comparison:
         bound: float,
         advice: str,
     ) -> None:
-        """Compare vectors relative to the largest value of `expected`."""
-        self.at_most(what, apart(actual, expected), bound, advice)
+        """Compare vectors. The difference is relative to the largest absolute value of `expected`."""
+        self.at_most(what, relative_difference(actual, expected), bound, advice)
 
     def same_arrays(
         self,
@@ -65,16 +72,23 @@ class Comparison:
         expected: Arrays,
         bound: float,
         advice: str = "",
-        floor: float = FLOOR,
+        least_scale: float = LEAST_SCALE,
     ) -> None:
-        """Compare arrays of the same name, as `farthest` does."""
-        worst, where = farthest(actual, expected, floor)
-        place = f"the farthest is `{where}`"
-        self.at_most(what, worst, bound, "; ".join(filter(None, (place, advice))))
+        """Compare arrays of equal names. The largest difference counts; see `farthest`."""
+        difference, name = farthest(actual, expected, least_scale)
+        place = f"the farthest is `{name}`"
+        self.at_most(what, difference, bound, _with_advice(place, advice))
 
 
-def apart(actual: NDArray[Any], reference: NDArray[Any]) -> float:
-    """Return the largest difference over the largest absolute value of `reference`; infinite for other shapes."""
+def _with_advice(detail: str, advice: str) -> str:
+    return f"{detail}; {advice}" if advice else detail
+
+
+def relative_difference(actual: NDArray[Any], reference: NDArray[Any]) -> float:
+    """Return the largest absolute difference, divided by the largest absolute value of `reference`.
+
+    It is infinite if the shapes differ, and absolute if `reference` is all zeros.
+    """
     import numpy as np
 
     if actual.shape != reference.shape:
@@ -84,7 +98,7 @@ def apart(actual: NDArray[Any], reference: NDArray[Any]) -> float:
 
 
 def norm(arrays: Arrays) -> float:
-    """Return the L2 norm of all arrays together."""
+    """Return the L2 norm of all arrays, concatenated."""
     import numpy as np
 
     total = 0.0
@@ -94,7 +108,7 @@ def norm(arrays: Arrays) -> float:
 
 
 def differences(actual: Arrays, reference: Arrays) -> dict[str, NDArray[np.float64]]:
-    """Return `actual - reference` for each name that both have."""
+    """Return `actual - reference` for each name that has an array of the same shape in both."""
     import numpy as np
 
     subtracted = {}
@@ -104,38 +118,45 @@ def differences(actual: Arrays, reference: Arrays) -> dict[str, NDArray[np.float
     return subtracted
 
 
-def farthest(actual: Arrays, reference: Arrays, floor: float) -> tuple[float, str]:
+def farthest(
+    actual: Arrays, reference: Arrays, least_scale: float
+) -> tuple[float, str]:
     """Return the largest relative difference `|actual - reference| / |reference|` in L2 norms, and its name.
 
-    The divisor is at least `floor` times the norm of all arrays: smaller arrays are often only rounding. A
-    name or shape that only one side has is infinitely far.
+    The divisor is at least `least_scale` times the norm of all arrays, since smaller arrays are often only
+    rounding. The difference is infinite if an array is missing on one side or has another shape there.
     """
     compared = differences(actual, reference)
     for name in sorted(actual.keys() | reference.keys()):
         if name not in compared:
             return math.inf, name
 
-    least = floor * norm(reference)
-    worst, where = 0.0, ""
-    for name, value in compared.items():
-        scale = max(norm({name: reference[name]}), least) or 1.0
-        share = norm({name: value}) / scale
-        if math.isnan(share):
-            return share, name
-        if share > worst:
-            worst, where = share, name
+    least_norm = least_scale * norm(reference)
+    largest, name_of_largest = 0.0, ""
+    for name, difference in compared.items():
+        scale = max(norm({name: reference[name]}), least_norm) or 1.0
+        relative = norm({name: difference}) / scale
+        if math.isnan(relative):
+            return relative, name
+        if relative > largest:
+            largest, name_of_largest = relative, name
 
-    return worst, where
-
-
-def without_gradient(gradients: Arrays) -> set[str]:
-    """Return the names of parameters whose gradient is only rounding."""
-    least = NOTHING * norm(gradients)
-    return {name for name, value in gradients.items() if norm({name: value}) <= least}
+    return largest, name_of_largest
 
 
-def without(weights: Arrays, parameters: Collection[str]) -> dict[str, NDArray[Any]]:
-    """Return saved weights without those of `parameters`, whose names end in the names used in the file."""
+def parameters_without_gradient(gradients: Arrays) -> set[str]:
+    """Return the names of the parameters whose gradient is only rounding; see `ROUNDING_SHARE`."""
+    largest = ROUNDING_SHARE * norm(gradients)
+    return {name for name, value in gradients.items() if norm({name: value}) <= largest}
+
+
+def without_parameters(
+    weights: Arrays, parameters: Collection[str]
+) -> dict[str, NDArray[Any]]:
+    """Return the saved weights, except those of `parameters`.
+
+    Weights have keys `FILE:NAME`. The name of a parameter ends in the name that its weight has in the file.
+    """
     kept = {}
     for key, value in weights.items():
         ending = f".{key.partition(':')[2]}"

@@ -17,55 +17,61 @@ from sentbed.tools import Document, Plugins, load_plugins, structure
 
 
 class NotRunError(SkipTest):
-    """Raised with the reason if a rule cannot be run here."""
+    """Raised with the reason if a rule cannot be run."""
 
 
 @attrs.define(eq=False)
 class Subject:
-    """The class of a component with everything needed to test it."""
+    """Class of a component, with everything that its rules read."""
 
     cls: type[Any]
     kind: str
     example: Mapping[str, Any]
-    """Fields of the instance that is tested."""
+    """Fields of the instance that is tested, as in a recipe."""
     jax: bool = False
+    """Whether to test a pooler or a loss also under JAX."""
     width: int = 8
-    """Width with which modules of poolers and losses are built."""
-    kept: dict[str, Any] = attrs.field(factory=dict)
-    """Results shared between rules."""
+    """Dimension of the states and vectors with which the component is tested."""
+    shared_results: dict[str, Any] = attrs.field(factory=dict)
+    """Results that several rules use, by a name."""
     failures: dict[str, tuple[Any, ...]] = attrs.field(factory=dict)
     """Rule -> its failures, for rules that have run."""
     _part: Any = None
 
     def make(self) -> Any:
-        """Return the component with the example's fields; exceptions of its class pass through."""
+        """Return the component with the example's fields. An exception that its class raises is not caught."""
         if self._part is None:
-            try:
-                part, problems = structure(
-                    dict(self.example),
-                    self.cls,
-                    Document({}),
-                    installed(),
-                    Path.cwd(),
-                    check=False,
-                )
-            except Exception:  # noqa: BLE001 - a class that no recipe can have may still be made as Python
-                part, problems = None, [...]  # type: ignore[list-item]
-            self._part = self.cls(**self.example) if problems else part
-
+            self._part = self._make_as_recipe()
+        if self._part is None:
+            self._part = self.cls(**self.example)
         return self._part
 
+    def _make_as_recipe(self) -> Any:
+        """Return the component that a recipe with these fields has, or None if a recipe cannot have it."""
+        try:
+            part, problems = structure(
+                dict(self.example),
+                self.cls,
+                Document({}),
+                installed(),
+                Path.cwd(),
+                check=False,
+            )
+        except Exception:  # noqa: BLE001 - what no recipe can have may still be created in Python
+            return None
+        return None if problems else part
+
     def change_example(self, example: Mapping[str, Any]) -> None:
-        """Test an instance with these fields from now on, and drop the results of the previous one."""
+        """Test an instance with these fields from now on. Results of another instance are dropped."""
         if example != self.example:
             self.example = example
-            self.kept.clear()
+            self.shared_results.clear()
             self.failures.clear()
             self._part = None
 
     @property
     def part(self) -> Any:
-        """The component. Raises `NotRunError` if it cannot be created."""
+        """The component. Raises `NotRunError` if it cannot be created or has another base class."""
         try:
             part = self.make()
         except Exception as error:
@@ -81,7 +87,7 @@ class Subject:
 
     @property
     def ready(self) -> Any:
-        """The component, if its `check` has no problems. Raises `NotRunError` otherwise."""
+        """The component. Raises `NotRunError` if it cannot be created, or if its `check` finds a problem."""
         part = self.part
         try:
             problems = list(part.check())
@@ -96,7 +102,7 @@ class Subject:
 
 @cache
 def installed() -> Plugins:
-    """Return the installed plugins, or no plugins if loading fails."""
+    """Return the installed plugins, or no plugins if they cannot be loaded."""
     try:
         return load_plugins()
     except SentbedError:
@@ -104,15 +110,23 @@ def installed() -> Plugins:
 
 
 def deduce_kind(cls: type[Any]) -> str | None:
-    """Return the kind whose base class a class inherits from, or None."""
-    return next(
-        (name for name, kind in KINDS.items() if issubclass(cls, kind.base)), None
-    )
+    """Return the kind of a component's class, by its base class; None if it has none of the base classes."""
+    for name, kind in KINDS.items():
+        if issubclass(cls, kind.base):
+            return name
+    return None
 
 
 def offered(hook_result: Mapping[str, Lazy] | Iterable[type[Any]]) -> list[type[Any]]:
-    """Return the classes that a plugin's hook returned, such as `offered(my_plugin.poolers())`."""
+    """Return the component classes in what a plugin's hook returns, such as `offered(my_plugin.poolers())`.
+
+    A class that the hook returns as `Lazy` is imported.
+    """
     if not isinstance(hook_result, Mapping):
         return list(hook_result)
-    places = [lazy.target.partition(":") for lazy in hook_result.values()]
-    return [getattr(import_module(module), name) for module, _, name in places]
+
+    classes = []
+    for lazy in hook_result.values():
+        module, _, name = lazy.target.partition(":")
+        classes.append(getattr(import_module(module), name))
+    return classes

@@ -1,4 +1,4 @@
-"""Conformance rules of components: `check_component` runs them all, `component_rules` returns them."""
+"""Rules that components must keep: `check_component` runs all of them, `component_rules` returns them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sentbed_testing.component_under_test import NotRunError, Subject, deduce_ki
 from sentbed_testing.random_token_states import WIDTH
 
 Findings: TypeAlias = Iterator[tuple[str, str]]
-"""Findings of a rule, each a pair: the fault, with figure and bound, and a clause with the remedy."""
+"""Pairs of a fault, with the measured and the allowed value, and a remedy. Both are clauses."""
 
 Check: TypeAlias = Callable[[Subject], Findings]
 
@@ -51,26 +51,29 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "sampler": ("rules_sampler",),
     }
 )
-"""Kind -> modules of its rules, besides those of every component."""
+"""Kind -> modules with rules that only this kind has."""
 
 TRIED = "tried"
-"""Name of the rule that at least one rule of the kind must have been run."""
+"""Name of the rule that is broken if none of the kind's rules could be run."""
 
 GENERAL = ("rules_component_class", "rules_component_fields")
-"""Modules of the rules of every component."""
+"""Modules with the rules of all kinds."""
 
-_READ = "read the line, and see `docs/plugins/testing.md` for what the rule does"
+_REMEDY_OF_EXCEPTION = (
+    "read the line, and see `docs/plugins/testing.md` for what the rule does"
+)
+"""Remedy for an exception that the component raised while a rule ran."""
 
 
 @attrs.frozen
 class Failure:
-    """Violation of a rule."""
+    """A fault that a rule found."""
 
     rule: str
     what: str
-    """Fault, with figure and bound."""
+    """The fault, with the measured and the allowed value."""
     fix: str
-    """Remedy, a clause."""
+    """The remedy, as a clause."""
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.what}; {self.fix}"
@@ -78,11 +81,12 @@ class Failure:
 
 @attrs.frozen
 class Report:
-    """Results of the rules."""
+    """Results of rules that found no fault."""
 
     passed: tuple[str, ...]
+    """Names of the rules that the component keeps."""
     not_run: Mapping[str, str]
-    """Rule -> reason for which it was not run."""
+    """Rule -> reason why it was not run."""
 
     def __str__(self) -> str:
         lines = [f"passed: {', '.join(self.passed) or 'no rule'}"]
@@ -91,25 +95,29 @@ class Report:
 
 
 class ConformanceError(AssertionError):
-    """Raised if a component breaks rules of its kind; the message lists all of them."""
+    """Raised if a component or a plugin breaks rules. The message lists all faults."""
 
     def __init__(self, title: str, failures: tuple[Failure, ...]) -> None:
-        super().__init__("\n  ".join([f"{title}:", *_lines(failures)]))
+        super().__init__("\n  ".join([f"{title}:", *_summary_lines(failures)]))
         self.failures = failures
 
 
-def _lines(failures: tuple[Failure, ...]) -> Iterator[str]:
-    """Yield a line per remedy: the rules that found the fault, the first finding, and how many more."""
-    rules: dict[tuple[str, str], list[str]] = {}
+def _summary_lines(failures: tuple[Failure, ...]) -> Iterator[str]:
+    """Yield a line for each combination of rules and remedy: the first fault, and the number of other faults."""
+    rules_of_fault: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
-        rules.setdefault((failure.what, failure.fix), []).append(failure.rule)
-    alike: dict[tuple[str, str], list[str]] = {}
-    for (what, fix), names in rules.items():
-        alike.setdefault((", ".join(dict.fromkeys(names)), fix), []).append(what)
-    for (rule, fix), findings in alike.items():
-        line = str(Failure(rule, findings[0], fix))
-        if len(findings) > 1:
-            line += f"; and {len(findings) - 1} more like it"
+        fault = (failure.what, failure.fix)
+        rules_of_fault.setdefault(fault, []).append(failure.rule)
+
+    faults: dict[tuple[str, str], list[str]] = {}
+    for (what, fix), names in rules_of_fault.items():
+        rules = ", ".join(dict.fromkeys(names))
+        faults.setdefault((rules, fix), []).append(what)
+
+    for (rules, fix), whats in faults.items():
+        line = str(Failure(rules, whats[0], fix))
+        if len(whats) > 1:
+            line += f"; and {len(whats) - 1} more like it"
         yield line
 
 
@@ -122,20 +130,21 @@ def check_component(
     jax: bool = False,
     width: int = WIDTH,
 ) -> Report:
-    """Run every rule of a component's kind; return which rules passed and which could not be run.
+    """Run every rule of a component's kind. Return which rules passed and which could not be run.
 
-    `docs/plugins/testing.md` has the rules in words.
+    `docs/plugins/testing.md` explains the rules.
 
     Args:
-        cls: the component's class.
-        kind: `pooler`, `loss`, ...; by default deduced from the class.
+        cls: class of the component.
+        kind: `pooler`, `loss`, ...; by default, the kind is deduced from the class.
         example: fields, as in a recipe, if the class cannot be created or tested without them.
-        skip: rule -> reason for which it does not apply to this component.
-        jax: also test a pooler or a loss under JAX, on all devices that JAX finds.
-        width: dimension of the states and vectors that a pooler, a transform or a loss is tested with.
+        skip: rule -> reason why the rule does not apply to this component.
+        jax: whether to test a pooler or a loss also under JAX, on all devices that JAX finds.
+        width: dimension of the states and vectors with which a pooler, a transform or a loss is tested.
 
     Raises:
-        ConformanceError: if rules are broken, or none of the kind's own could be run; lists all of them.
+        ConformanceError: if rules are broken, or if none of the rules that only this kind has could be run.
+            The message lists all faults.
     """
     __tracebackhide__ = True
     rules = component_rules(
@@ -143,14 +152,14 @@ def check_component(
     )
     report, failures = run_rules(rules.items())
     if failures:
-        raise ConformanceError(_title(cls), tuple(failures))
+        raise ConformanceError(_error_title(cls), tuple(failures))
     return report
 
 
 def run_rules(
     rules: Iterable[tuple[str, Callable[[], None]]],
 ) -> tuple[Report, list[Failure]]:
-    """Run rules, each with its name; return which passed and which could not be run, and all failures."""
+    """Run rules, given as pairs of a name and a function. Return a report and all failures."""
     passed: list[str] = []
     not_run: dict[str, str] = {}
     failures: list[Failure] = []
@@ -171,19 +180,19 @@ def run_rules(
 class ComponentRule:
     """A rule of one component.
 
-    Calling it raises `ConformanceError` if the component breaks the rule, and `NotRunError`, which pytest
-    reports as a skip, if the rule cannot be run or the component is exempt.
+    Calling it raises `ConformanceError` if the component breaks the rule. It raises `NotRunError` if the rule
+    cannot be run or the component is exempt from it; pytest reports this as a skipped test.
     """
 
     name: str
     subject: Subject
     check: Check = attrs.field(repr=False)
     exemption: str | None = None
-    """Reason for which the rule does not apply to the component."""
+    """Reason why the rule does not apply to the component, if it does not."""
     prerequisites: Mapping[ComponentRule, str] = attrs.field(factory=dict, repr=False)
-    """Other rule -> reason for which this rule is not run if the other one has findings."""
+    """Another rule -> reason why this rule is not run if the other rule has findings."""
     must_run: bool = False
-    """Whether it fails if it cannot be run."""
+    """Whether the rule counts as broken if it cannot be run."""
 
     @property
     def component(self) -> type[Any]:
@@ -208,46 +217,53 @@ class ComponentRule:
     ) -> None:
         """Run the rule.
 
-        `example` replaces the fields given to `component_rules`, e.g. by files of a test. `examples` has the
-        fields of several components by `KIND/NAME`, and can be passed to every rule of a plugin.
+        `example` replaces the example that `component_rules` was given, for example if a test has to create files
+        first. `examples` holds the fields of several components by `KIND/NAME`, so that all rules of a plugin can
+        be called with the same argument.
         """
         __tracebackhide__ = True
-        if example is None and examples is not None:
-            example = examples.get(self.path)
         if self.exemption is not None:
             raise NotRunError(self.exemption)
+        if example is None and examples is not None:
+            example = examples.get(self.path)
         if example is not None:
             self.subject.change_example(example)
+
         for rule, reason in self.prerequisites.items():
             if rule.has_findings():
                 raise NotRunError(reason)
-        failures = self._required_failures() if self.must_run else self.failures()
+
+        try:
+            failures = self.failures()
+        except NotRunError as reason:
+            if not self.must_run:
+                raise
+            what = f"it could not be run: {reason}"
+            fix = "give what it needs, or say in `skip` why it does not apply"
+            failures = (Failure(self.name, what, fix),)
+
         if failures:
-            raise ConformanceError(_title(self.component), failures)
+            raise ConformanceError(_error_title(self.component), failures)
 
     def has_findings(self) -> bool:
-        """Whether the rule has findings besides exceptions that the component raised."""
+        """Whether the rule has findings. Exceptions that the component raised do not count."""
         if self.exemption is not None:
             return False
         try:
             failures = self.failures()
         except NotRunError:
             return False
-        return any(failure.fix != _READ for failure in failures)
-
-    def _required_failures(self) -> tuple[Failure, ...]:
-        try:
-            return self.failures()
-        except NotRunError as reason:
-            what = f"it could not be run: {reason}"
-            fix = "give what it needs, or say in `skip` why it does not apply"
-            return (Failure(self.name, what, fix),)
+        return any(failure.fix != _REMEDY_OF_EXCEPTION for failure in failures)
 
     def failures(self) -> tuple[Failure, ...]:
-        """Return the failures of the rule; cached, since other rules may depend on it."""
+        """Return the failures of the rule. They are cached, since the rule may be a prerequisite of others.
+
+        Raises `NotRunError` if the rule cannot be run.
+        """
         results = self.subject.failures
         if self.name in results:
             return results[self.name]
+
         failures: list[Failure] = []
         try:
             for what, fix in self.check(self.subject):
@@ -256,13 +272,13 @@ class ComponentRule:
             if not failures:
                 raise NotRunError(str(reason)) from reason
         except PluginError as error:
-            # Core's sentence about the component, without its advice to run this kit.
+            # Core advises to run this kit, which is running.
             what = str(error).removesuffix(f"; {ADVICE}")
-            failures.append(Failure(self.name, what, _READ))
-        except Exception as error:  # noqa: BLE001 - whatever a component raises is a finding
+            failures.append(Failure(self.name, what, _REMEDY_OF_EXCEPTION))
+        except Exception as error:  # noqa: BLE001 - any exception of a component is a finding
             message = str(error).strip().partition("\n")[0]
             what = f"raised {type(error).__name__}: {message}{place(error, self.component)}"
-            failures.append(Failure(self.name, what, _READ))
+            failures.append(Failure(self.name, what, _REMEDY_OF_EXCEPTION))
 
         results[self.name] = tuple(failures)
         return results[self.name]
@@ -278,20 +294,19 @@ def component_rules(
     width: int = WIDTH,
     must_run: bool = False,
 ) -> dict[str, ComponentRule]:
-    """Return the rules of a component by name, each to be called; arguments as for `check_component`.
+    """Return the rules of a component by name. Calling a rule runs it.
 
-    With `must_run`, a rule that cannot be run fails, unless `skip` gives a reason.
+    The arguments are those of `check_component`. With `must_run`, a rule counts as broken if it cannot be run,
+    unless `skip` gives a reason.
     """
     __tracebackhide__ = True
     kind = kind or deduce_kind(cls)
     if kind is None or kind not in KINDS:
-        what = (
-            f"there is no kind {kind!r}"
-            if kind
-            else "nothing tells which kind of component it is"
-        )
+        what = "nothing tells which kind of component it is"
+        if kind is not None:
+            what = f"there is no kind {kind!r}"
         fix = f"say `kind`, one of {', '.join(KINDS)}"
-        raise ConformanceError(_title(cls), (Failure("kind", what, fix),))
+        raise ConformanceError(_error_title(cls), (Failure("kind", what, fix),))
 
     skip = skip or {}
     subject = Subject(cls, kind, example or {}, jax, width)
@@ -311,8 +326,9 @@ def component_rules(
     for name, reasons in prerequisites.items():
         earlier = {rules[other]: reason for other, reason in reasons.items()}
         rules[name] = attrs.evolve(rules[name], prerequisites=earlier)
+
     if kind_rules or kind not in MODULES:
-        check = partial(_any_is_tried, kind_rules=kind_rules)
+        check = partial(_require_one_run, kind_rules=kind_rules)
         rules[TRIED] = ComponentRule(TRIED, subject, check, skip.get(TRIED))
     return rules
 
@@ -320,26 +336,28 @@ def component_rules(
 def _require_reasons(
     cls: type[Any], kind: str, skip: Mapping[str, str], rules: Collection[str]
 ) -> None:
-    """Raise `ConformanceError` if `skip` names no rule of the kind, or gives no reason."""
+    """Raise `ConformanceError` if `skip` names a rule that the kind does not have, or gives no reason."""
     __tracebackhide__ = True
     unknown = sorted(set(skip) - {*rules, TRIED})
     if unknown:
         what = f"`skip` names `{unknown[0]}`, and a {kind} has no such rule"
         fix = f"name one of {', '.join(rules)}"
-        raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
+        raise ConformanceError(_error_title(cls), (Failure("skip", what, fix),))
+
     for rule, reason in skip.items():
         if not reason.strip():
             what = f"the rule `{rule}` is left out without a reason"
             fix = "say in `skip` why it does not apply to this component"
-            raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
+            raise ConformanceError(_error_title(cls), (Failure("skip", what, fix),))
 
 
-def _any_is_tried(subject: Subject, kind_rules: Sequence[ComponentRule]) -> Findings:
-    """Yield a finding if none of the kind's own rules can be run."""
+def _require_one_run(subject: Subject, kind_rules: Sequence[ComponentRule]) -> Findings:
+    """Yield a finding if none of the rules that only this kind has can be run."""
     if not kind_rules:
         raise NotRunError(
             f"the kit knows no rule of the kind `{subject.kind}`; test what it does in a test of your own"
         )
+
     reasons = []
     for rule in kind_rules:
         try:
@@ -356,29 +374,25 @@ def _any_is_tried(subject: Subject, kind_rules: Sequence[ComponentRule]) -> Find
 
 
 def place(error: BaseException, cls: type[Any]) -> str:
-    """Return ` at FILE:LINE` for the innermost frame of an error in the component's package."""
+    """Return ` at FILE:LINE` for the innermost line in the component's package that led to an error."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if is_own(frame.filename, cls):
+        if is_in_package(frame.filename, cls):
             return f" at {frame.filename}:{frame.lineno}"
     return ""
 
 
-def is_own(file: str, cls: type[Any]) -> bool:
+def is_in_package(file: str, cls: type[Any]) -> bool:
     """Whether a file belongs to the package of a class."""
     package = sys.modules.get(cls.__module__.partition(".")[0])
     for root in getattr(package, "__path__", ()):
         if Path(file).is_relative_to(root):
             return True
-    return file == _file(cls)
-
-
-def _file(cls: type[Any]) -> str | None:
     try:
-        return inspect.getfile(cls)
+        return file == inspect.getfile(cls)
     except (TypeError, OSError):
-        return None
+        return False
 
 
-def _title(cls: type[Any]) -> str:
+def _error_title(cls: type[Any]) -> str:
     label = getattr(cls, "__qualname__", repr(cls))
     return f"the component `{label}` breaks the rules of its kind"

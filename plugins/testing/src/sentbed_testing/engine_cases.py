@@ -1,9 +1,8 @@
-"""Test cases for engines: backbone x pooler x loss."""
+"""Test cases for engines: combinations of a backbone, a pooler and a loss."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -16,10 +15,10 @@ from sentbed.tools import Document, EncoderRecipe, Plugins, Prompt, misfits, str
 ROWS = 6
 """Number of rows per batch."""
 MAX_LENGTH = 20
-"""Maximum number of tokens per sentence, without those of the prompt."""
+"""Maximum number of tokens per sentence, not counting the tokens of the prompt."""
 
 Table: TypeAlias = Mapping[str, Any]
-"""A component as a table of a recipe: `use` and its fields."""
+"""Recipe table of a component: `use` and the component's fields."""
 
 BACKBONES: Mapping[str, Table] = MappingProxyType(
     {
@@ -30,12 +29,12 @@ BACKBONES: Mapping[str, Table] = MappingProxyType(
         "static": {"use": "static", "init": "random", "vocab_size": 512},
     }
 )
-"""Backbones in their smallest size. With a pooler that needs a decoder, `t5` has one."""
+"""Name in ids -> table of a backbone of the smallest size. `t5` has a decoder if the pooler needs one."""
 
 POOLERS: Mapping[str, Table] = MappingProxyType(
     {"cls-mlp-train": {"use": "cls-mlp", "mlp_only_train": True}}
 )
-"""Poolers to test besides every installed one with default fields."""
+"""Name in ids -> table of a pooler that is tested besides the installed poolers with default fields."""
 
 LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
     {
@@ -99,20 +98,23 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
         ),
     }
 )
-"""Table and optional columns of each loss. A memory of 8 overflows in the second batch of 6."""
+"""Name in ids -> table of a loss, and the optional columns that the loss gets.
+
+A memory for 8 vectors overflows in the second batch, since a batch has 6 rows."""
 
 OPTIMIZERS: Mapping[str, Table] = MappingProxyType(
     {
-        # With `eps` 1e-8, Adam divides rounding errors by each other wherever a gradient is nearly 0.
+        # With the usual `eps` of 1e-8, Adam's step is a quotient of rounding errors if a gradient is nearly 0.
         "adamw": {"use": "adamw", "lr": 3e-4, "eps": 1e-6, "weight_decay": 0.1},
         "adafactor": {"use": "adafactor", "lr": 3e-4},
     }
 )
+"""Name in ids -> table of an optimiser."""
 
 
 @attrs.frozen
 class Case:
-    """Combination of a backbone, a pooler and a loss."""
+    """Combination of a backbone, a pooler and a loss, with the names that they have in ids."""
 
     backbone_name: str
     pooler_name: str
@@ -121,12 +123,12 @@ class Case:
     pooler: Pooler
     loss: Loss
     columns: tuple[str, ...]
-    """Columns passed to the loss."""
+    """Columns that the loss gets."""
     fixed: frozenset[str] = frozenset()
-    """Columns given as fp32 vectors, as from a frozen tower."""
+    """Columns that hold fp32 vectors in place of texts, as if a frozen encoder had computed them."""
     head: Head = attrs.field(factory=Head)
     prompt: Prompt | None = None
-    """Prompt; None means the pooler's own."""
+    """Prompt of the encoder; None means the pooler's default prompt."""
 
     @property
     def id(self) -> str:
@@ -143,7 +145,7 @@ class Case:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Columns of texts that are encoded with gradient."""
+        """Columns that hold texts. The trained encoder encodes them."""
         others = {LABEL, *self.loss.traits.numbers, *self.fixed}
         return tuple(name for name in self.columns if name not in others)
 
@@ -156,47 +158,64 @@ def cases(
     dropout: float = 0.0,
     head: Head | None = None,
 ) -> list[Case]:
-    """Return every combination of compatible parts, by `sentbed.tools.misfits`.
+    """Return a case for every combination of parts that fit together; see `sentbed.tools.misfits`.
+
+    A part is a backbone, a pooler or a loss. Losses that predict tokens are left out.
 
     Args:
-        plugins: source of the parts.
-        backbones: name in ids -> backbone; by default `BACKBONES`.
-        poolers: likewise; by default `POOLERS`, and all that are installed and have no required field.
-        losses: likewise, each with the optional columns that it is given; by default `LOSSES`, and all
-            others that are installed and have no required field.
+        plugins: plugins that offer the parts.
+        backbones: name in ids -> backbone; by default, those of `BACKBONES`.
+        poolers: name in ids -> pooler; by default, those of `POOLERS` and each installed pooler without
+            required fields.
+        losses: name in ids -> loss, and the optional columns that it gets; by default, those of `LOSSES` and
+            each other installed loss without required fields.
         dropout: dropout of the default backbones.
         head: head of all encoders.
     """
     if backbones is None:
-        backbones = _backbones(plugins, dropout)
-    poolers = _poolers(plugins) if poolers is None else poolers
-    losses = _losses(plugins) if losses is None else losses
-    combinations = []
-    for (backbone_name, backbone), (pooler_name, pooler) in product(
-        backbones.items(), poolers.items()
-    ):
-        recipe = EncoderRecipe(backbone, pooler, head or Head())
-        if any(misfits(recipe, plugins)):
-            continue
-        called = (
-            f"{backbone_name}-decoder"
-            if "decoder" in pooler.traits.needs
-            else backbone_name
-        )
-        for loss_name, (loss, more) in losses.items():
-            fixed = None if loss.traits.predicts else fixed_columns(loss)
-            if fixed is not None:
-                columns = (*sorted(loss.traits.needs), *more)
-                names = (called, pooler_name, loss_name)
-                combinations.append(
-                    Case(*names, backbone, pooler, loss, columns, fixed, recipe.head)
-                )
+        backbones = _default_backbones(plugins, dropout)
+    if poolers is None:
+        poolers = _default_poolers(plugins)
+    if losses is None:
+        losses = _default_losses(plugins)
+    head = head or Head()
 
+    combinations: list[Case] = []
+    for backbone_name, backbone in backbones.items():
+        for pooler_name, pooler in poolers.items():
+            if any(misfits(EncoderRecipe(backbone, pooler, head), plugins)):
+                continue
+            name_in_ids = backbone_name
+            if "decoder" in pooler.traits.needs:
+                name_in_ids = f"{backbone_name}-decoder"
+            names = (name_in_ids, pooler_name)
+            combinations += _cases_of_losses(names, backbone, pooler, losses, head)
     return combinations
 
 
+def _cases_of_losses(
+    names: tuple[str, str],
+    backbone: Backbone,
+    pooler: Pooler,
+    losses: Mapping[str, tuple[Loss, Sequence[str]]],
+    head: Head,
+) -> Iterator[Case]:
+    """Yield a case for each loss; `names` are the names of the backbone and the pooler in ids."""
+    for loss_name, (loss, optional_columns) in losses.items():
+        if loss.traits.predicts:
+            continue
+        fixed = fixed_columns(loss)
+        if fixed is not None:
+            columns = (*sorted(loss.traits.needs), *optional_columns)
+            yield Case(*names, loss_name, backbone, pooler, loss, columns, fixed, head)
+
+
 def fixed_columns(loss: Any) -> frozenset[str] | None:
-    """Return the columns that a loss needs from a frozen tower, or None if no choice suits it."""
+    """Return the columns that a loss must get as vectors of a frozen encoder.
+
+    Tried in turn are no column, `positive`, and the `targets` of the loss. None means that the loss accepts none
+    of these choices.
+    """
     for fixed in (frozenset[str](), frozenset({"positive"}), loss.traits.targets):
         if not any(loss.misfits(ROWS, fixed)):
             return fixed
@@ -204,35 +223,38 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
 
 
 def cover(candidates: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
-    """Return a few cases that cover every combination of each group's parts in `candidates`.
+    """Return a few cases in which every combination of parts occurs that occurs in `candidates`.
 
-    A group is some of `backbone`, `pooler` and `loss`. The next case is always the first one that adds most
-    combinations, so the choice is deterministic.
+    Only combinations of the kinds in a group count. A group names some of `backbone`, `pooler` and `loss`. Always
+    the first case that adds most combinations is taken next, so the choice is deterministic.
     """
-    brings: list[frozenset[tuple[tuple[str, str], ...]]] = []
+    combinations: list[set[tuple[tuple[str, str], ...]]] = []
     for case in candidates:
-        combinations = set()
-        for group in groups:
-            combinations.add(
-                tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group)
-            )
-        brings.append(frozenset(combinations))
+        combinations.append({_combination(case, group) for group in groups})
 
-    left = frozenset[tuple[tuple[str, str], ...]]().union(*brings)
+    uncovered = set[tuple[tuple[str, str], ...]]().union(*combinations)
     chosen = []
-    while left:
-        best = max(range(len(candidates)), key=lambda index: len(brings[index] & left))
+    while uncovered:
+        added = [len(of_case & uncovered) for of_case in combinations]
+        best = added.index(max(added))
         chosen.append(candidates[best])
-        left -= brings[best]
+        uncovered -= combinations[best]
     return chosen
 
 
+def _combination(case: Case, group: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return kind and name of a case's parts of the kinds in a group."""
+    return tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group)
+
+
 PAIRS = (("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss"))
-"""Groups for pairwise testing: every two compatible parts occur together in some case."""
+"""Groups for pairwise testing: any two parts that fit together occur in one of the cases."""
 
 
 @attrs.frozen
 class _Parts:
+    """Kinds of components that `part` can create."""
+
     backbone: Backbone | None = None
     pooler: Pooler | None = None
     loss: Loss | None = None
@@ -241,10 +263,10 @@ class _Parts:
 
 
 def part(kind: str, table: Table, plugins: Plugins) -> Any:
-    """Return the component of a recipe table.
+    """Return the component that a recipe table describes.
 
     Raises:
-        RecipeError: if a recipe with it would be refused.
+        RecipeError: if the table is invalid.
     """
     parts, problems = structure(
         {kind: dict(table)}, _Parts, Document({}), plugins, Path.cwd()
@@ -254,45 +276,49 @@ def part(kind: str, table: Table, plugins: Plugins) -> Any:
     return getattr(parts, kind)
 
 
-def _backbones(plugins: Plugins, dropout: float) -> dict[str, Backbone]:
-    built: dict[str, Backbone] = {}
+def _default_backbones(plugins: Plugins, dropout: float) -> dict[str, Backbone]:
+    """Return the installed backbones of `BACKBONES` by name in ids."""
+    backbones: dict[str, Backbone] = {}
     for name, table in BACKBONES.items():
         if table["use"] not in plugins.names("backbone"):
             continue
         backbone = part("backbone", table, plugins)
         if hasattr(backbone, "dropout"):
             backbone = attrs.evolve(backbone, dropout=dropout)
-        built[name] = backbone
+        backbones[name] = backbone
+    return backbones
 
-    return built
 
-
-def _poolers(plugins: Plugins) -> dict[str, Pooler]:
+def _default_poolers(plugins: Plugins) -> dict[str, Pooler]:
+    """Return the poolers without required fields, and the installed poolers of `POOLERS`, by name in ids."""
     names = plugins.names("pooler")
-    poolers = dict(_without_parameters("pooler", names, plugins))
+    poolers = dict(_with_default_fields("pooler", names, plugins))
     for name, table in POOLERS.items():
         if table["use"] in names:
             poolers[name] = part("pooler", table, plugins)
     return poolers
 
 
-def _losses(plugins: Plugins) -> dict[str, tuple[Loss, Sequence[str]]]:
+def _default_losses(plugins: Plugins) -> dict[str, tuple[Loss, Sequence[str]]]:
+    """Return the installed losses of `LOSSES`, and other losses without required fields, by name in ids."""
     names = plugins.names("loss")
     losses: dict[str, tuple[Loss, Sequence[str]]] = {}
-    for name, (table, more) in LOSSES.items():
+    others = set(names)
+    for name, (table, optional_columns) in LOSSES.items():
         if table["use"] in names:
-            losses[name] = (part("loss", table, plugins), more)
+            losses[name] = (part("loss", table, plugins), optional_columns)
+            others.discard(table["use"])
 
-    ours = {table["use"] for table, _ in LOSSES.values()}
-    others = [name for name in names if name not in ours]
-    for name, loss in _without_parameters("loss", others, plugins):
+    remaining = [name for name in names if name in others]
+    for name, loss in _with_default_fields("loss", remaining, plugins):
         losses[name] = (loss, ())
     return losses
 
 
-def _without_parameters(
+def _with_default_fields(
     kind: str, names: Iterable[str], plugins: Plugins
-) -> Iterable[tuple[str, Any]]:
+) -> Iterator[tuple[str, Any]]:
+    """Yield the name and an instance of each component that has no required field."""
     for name in names:
         cls = plugins.find(kind, name).cls
         if all(field.default is not attrs.NOTHING for field in attrs.fields(cls)):

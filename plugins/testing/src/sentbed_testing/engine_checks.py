@@ -1,11 +1,11 @@
-"""Rules of an engine against a reference, for use with or without pytest."""
+"""Rules of an engine: most of them compare it with a reference engine. They run with or without pytest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import cycle
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from sentbed.errors import SentbedError, suggest
@@ -44,10 +44,10 @@ from sentbed_testing.engine_steps import (
     check_moving_average,
     check_steps,
 )
-from sentbed_testing.engine_transforms import HEAD, check_transform
+from sentbed_testing.engine_transforms import HEAD_WITH_TRANSFORM, check_transform
 
 DROPOUT = 0.1
-LAYERS = Head(
+HEAD_WITHOUT_TRANSFORM = Head(
     hidden=(24,),
     activation="gelu",
     projection=16,
@@ -55,8 +55,7 @@ LAYERS = Head(
     dimensions=9,
     normalize=True,
 )
-"""Head of one case: everything but a transform."""
-EACH_PART = (("backbone",), ("loss",))
+"""Head that has every part of a head except a transform."""
 
 
 @attrs.frozen(eq=False)
@@ -64,13 +63,16 @@ class EngineRule:
     """A rule of an engine in one case. Calling it raises `AssertionError` if the engine breaks the rule."""
 
     runtime: str
+    """Name of the engine's runtime."""
     name: str
     """Rule and case, such as `gradients/bert/mean/info-nce`."""
     check: Callable[..., None] = attrs.field(repr=False)
+    """Function that raises `AssertionError`; its arguments are the pair, the case and the options."""
     pair: Callable[[], EnginePair] = attrs.field(repr=False)
-    """Returns the engine and its reference, which all rules share."""
+    """Function that returns the engine and its reference. All rules share them."""
     case: Case | None = attrs.field(default=None, repr=False)
     options: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    """Keyword arguments of `check`, such as a tolerance."""
 
     @property
     def id(self) -> str:
@@ -78,10 +80,12 @@ class EngineRule:
         return f"{self.runtime}/{self.name}"
 
     def __call__(self) -> None:
-        """Try the rule."""
+        """Run the rule."""
         __tracebackhide__ = True
-        cases_of_check = () if self.case is None else (self.case,)
-        self.check(self.pair(), *cases_of_check, **self.options)
+        if self.case is None:
+            self.check(self.pair(), **self.options)
+        else:
+            self.check(self.pair(), self.case, **self.options)
 
 
 def engine_rules(
@@ -92,53 +96,51 @@ def engine_rules(
     tolerances: Mapping[str, Mapping[str, float]] | None = None,
     parts: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, EngineRule]:
-    """Return the rules of an engine's whole contract by name, each to be called.
+    """Return all rules of an engine by name. Calling a rule runs it.
 
     Engines are built when the first rule is called, and shared by all rules. A runtime whose traits have
-    `untrainable` has only the rules `describe`, `encode`, `transform` and `saved`. Cases that the runtime's
-    `misfits` refuses are left out, such as those with a head or a transform. Rules and their cases:
+    `untrainable` has only the rules `describe`, `encode`, `transform` and `saved`. A case is left out if the
+    runtime's `misfits` refuses it, for example because of its head. Rules and their cases:
 
     - `encode`: every backbone with every pooler that fits, and one case with a head;
     - `gradients`: a few cases that cover every combination of the parts in `groups`;
     - `steps`: each backbone and each loss once, with every optimiser of `OPTIMIZERS`;
-    - `grad-cache`: each backbone once; `dropout`: each backbone that has dropout once;
-    - `state`: each loss once, with the optimisers in turn, the first case with dropout;
+    - `grad-cache`: each backbone once;
+    - `dropout`: each backbone that has dropout once;
+    - `state`: each loss once, with the optimisers in turn; the first case has dropout;
     - `momentum-and-queue`: every loss that has a memory or a moving average, with one encoder;
-    - all others: the first case.
+    - all other rules: the first case.
 
     Args:
         runtime: runtime to test, or its recipe table.
-        reference: runtime to compare with; by default `cpu` in fp32.
-        plugins: source of the parts; by default all installed plugins.
-        groups: see `cover`; `[("backbone", "pooler", "loss")]` is every combination.
-        tolerances: rule -> arguments of its check, such as `{"state": {"tolerance": 1e-6}}`.
-        parts: `backbone`, `pooler` or `loss` -> names to which the cases are limited, as in the ids of
-            rules: `{"pooler": ["mean"]}`; by default all that are installed.
+        reference: runtime to compare with, or its recipe table; by default `cpu` in fp32.
+        plugins: plugins that offer the parts of cases; by default, all installed plugins.
+        groups: groups of kinds for `cover`; `[("backbone", "pooler", "loss")]` means every combination.
+        tolerances: rule -> keyword arguments of its check, such as `{"state": {"tolerance": 1e-6}}`.
+        parts: kind (`backbone`, `pooler` or `loss`) -> the names in ids to which the cases are limited, such as
+            `{"pooler": ["mean"]}`; by default, cases are not limited.
 
     Raises:
-        ValueError: if no case has a kind or a name of `parts`, or no encoder fits the runtime.
+        ValueError: if `parts` has an unknown kind or name, or if no encoder fits the runtime.
     """
     plugins = plugins or load_plugins()
 
     @cache
     def pair() -> EnginePair:
         engine = _runtime(runtime, plugins).build()
-        return EnginePair.of(
-            engine, _runtime(reference or {"use": "cpu"}, plugins).build(), plugins
-        )
+        reference_engine = _runtime(reference or {"use": "cpu"}, plugins).build()
+        return EnginePair.of(engine, reference_engine, plugins)
 
-    fits = _fitting(runtime, plugins)
-    plain, dropped = (
-        _mean_first(_limited(list(filter(fits, cases(plugins, dropout=rate))), parts))
-        for rate in (0.0, DROPOUT)
-    )
-    planned = _encoding_checks(plain, fits)
+    fits = _fits_runtime(runtime, plugins)
+    without_dropout = _select(filter(fits, cases(plugins)), parts)
+    checks = _encoding_checks(without_dropout, fits)
     if _trains(runtime, plugins):
-        planned += _training_checks(plain, dropped, fits, groups, plugins)
+        with_dropout = _select(filter(fits, cases(plugins, dropout=DROPOUT)), parts)
+        checks += _training_checks(without_dropout, with_dropout, fits, groups, plugins)
 
     runtime_name = runtime["use"] if isinstance(runtime, Mapping) else runtime.name
     rules = {}
-    for check in planned:
+    for check in checks:
         options = {**check.options, **(tolerances or {}).get(check.rule, {})}
         rules[check.name] = EngineRule(
             runtime_name, check.name, check.function, pair, check.case, options
@@ -149,17 +151,18 @@ def engine_rules(
 
 @attrs.frozen
 class _Check:
-    """A check that a rule makes in one case."""
+    """An `EngineRule` without its engine."""
 
     rule: str
     function: Callable[..., None]
     case: Case | None = None
     suffix: str = ""
-    """Distinguishes it from other checks with the same rule and case."""
+    """End of the name. It distinguishes checks with the same rule and case."""
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
     @property
     def name(self) -> str:
+        """Rule, case and suffix, such as `steps/bert/mean/info-nce/adamw`."""
         parts = [self.rule]
         if self.case is not None:
             parts.append(self.case.id)
@@ -168,21 +171,23 @@ class _Check:
         return "/".join(parts)
 
 
-def _with_head(plain: Sequence[Case], fits: Callable[[Case], bool]) -> list[Case]:
-    """Return the first case with a head, or nothing if the runtime takes none."""
-    return list(filter(fits, [attrs.evolve(plain[0], head=LAYERS)]))
+def _with_head(case: Case, fits: Callable[[Case], bool]) -> list[Case]:
+    """Return the case with a head, or an empty list if the runtime refuses it."""
+    with_head = attrs.evolve(case, head=HEAD_WITHOUT_TRANSFORM)
+    return [with_head] if fits(with_head) else []
 
 
 def _encoding_checks(
-    plain: Sequence[Case], fits: Callable[[Case], bool]
+    candidates: Sequence[Case], fits: Callable[[Case], bool]
 ) -> list[_Check]:
-    """Return the checks of every engine."""
-    first = plain[0]
-    with_head = _with_head(plain, fits)
+    """Return the checks that apply to every engine."""
+    first = candidates[0]
+    with_head = _with_head(first, fits)
     checks = [_Check("describe", check_counters_and_describe)]
-    for case in [*cover(plain, ("backbone", "pooler")), *with_head]:
+    for case in [*cover(candidates, ("backbone", "pooler")), *with_head]:
         checks.append(_Check("encode", check_encode, case))
-    if fits(attrs.evolve(first, head=HEAD)):
+
+    if fits(attrs.evolve(first, head=HEAD_WITH_TRANSFORM)):
         checks.append(_Check("transform", check_transform, first))
     saved = with_head[0] if with_head else first
     checks.append(_Check("saved", check_saved, saved))
@@ -190,52 +195,56 @@ def _encoding_checks(
 
 
 def _training_checks(
-    plain: Sequence[Case],
-    dropped: Sequence[Case],
+    candidates: Sequence[Case],
+    with_dropout: Sequence[Case],
     fits: Callable[[Case], bool],
     groups: Sequence[Sequence[str]],
     plugins: Plugins,
 ) -> list[_Check]:
-    """Return the checks of an engine that trains; `dropped` are the cases with dropout."""
-    first = plain[0]
+    """Return the checks that apply to an engine that trains.
+
+    `with_dropout` are the cases of `candidates`, with dropout where the backbone has it.
+    """
+    first = candidates[0]
+    first_with_dropout = with_dropout[0]
     checks = []
-    for case in [*cover(plain, *groups), *_with_head(plain, fits)]:
+    for case in [*cover(candidates, *groups), *_with_head(first, fits)]:
         checks.append(_Check("gradients", check_loss_and_gradients, case))
-    for case in cover(plain, ("backbone",)):
+    for case in cover(candidates, ("backbone",)):
         checks.append(_Check("grad-cache", check_grad_cache, case))
 
-    with_dropout = [case for case in dropped if getattr(case.backbone, "dropout", None)]
-    for number, case in enumerate(cover(with_dropout, ("backbone",))):
+    dropped = [case for case in with_dropout if getattr(case.backbone, "dropout", None)]
+    for number, case in enumerate(cover(dropped, ("backbone",))):
         options = {"seeds": number == 0}
         checks.append(_Check("dropout", check_dropout_advances, case, options=options))
+
+    cached = {"micro_batch": 2}
     checks += [
-        _Check("derivative", check_derivative, dropped[0]),
-        _Check(
-            "derivative", check_derivative, dropped[0], "cached", {"micro_batch": 2}
-        ),
+        _Check("derivative", check_derivative, first_with_dropout),
+        _Check("derivative", check_derivative, first_with_dropout, "cached", cached),
         _Check("uneven-batch", check_uneven_batch, first),
         _Check("frozen-columns", check_frozen_columns, first),
         _Check("towers", check_towers, first),
         _Check("prompts", check_prompts, first),
         _Check("clipping", check_clipping, first),
         _Check("moving-average", check_moving_average, first),
-        _Check("not-finite", check_not_finite, _with_state(plain) or first),
+        _Check("not-finite", check_not_finite, _case_for_not_finite(candidates)),
     ]
 
     optimizers = {
         name: part("optimizer", table, plugins) for name, table in OPTIMIZERS.items()
     }
-    for case in cover(plain, *EACH_PART):
+    for case in cover(candidates, ("backbone",), ("loss",)):
         for name, optimizer in optimizers.items():
             options = {"optimizer": optimizer}
             checks.append(_Check("steps", check_steps, case, name, options))
 
     encoder = (first.backbone_name, first.pooler_name)
-    for case in plain:
+    for case in candidates:
         if (case.backbone_name, case.pooler_name) == encoder and remembers(case):
             checks.append(_Check("momentum-and-queue", check_momentum_and_queue, case))
 
-    resumed = [dropped[0], *cover(plain, ("loss",))[1:]]
+    resumed = [first_with_dropout, *cover(candidates, ("loss",))[1:]]
     for case, name in zip(resumed, cycle(optimizers), strict=False):
         options = {"optimizer": optimizers[name]}
         checks.append(_Check("state", check_state, case, name, options))
@@ -247,21 +256,21 @@ def remembers(case: Case) -> bool:
     return case.loss.traits.stateful or case.loss.traits.momentum is not None
 
 
-def _mean_first(candidates: Sequence[Case]) -> list[Case]:
-    """Return the cases, those with the pooler `mean` first: padding matters most to it."""
-    return sorted(candidates, key=lambda case: case.pooler_name != "mean")
-
-
-def _limited(
-    candidates: Sequence[Case], parts: Mapping[str, Sequence[str]] | None
+def _select(
+    candidates: Iterable[Case], parts: Mapping[str, Sequence[str]] | None
 ) -> list[Case]:
-    """Return the cases whose parts are among those named in `parts`; kinds not in it are not limited."""
+    """Return the cases that have only parts named in `parts`; a kind that `parts` lacks is not limited.
+
+    Cases with the pooler `mean` come first, since padding matters most to it.
+    """
+    candidates = list(candidates)
     parts = parts or {}
     kinds = ("backbone", "pooler", "loss")
     if unknown := sorted(set(parts) - set(kinds)):
         raise ValueError(
             f"`parts` names the kind `{unknown[0]}`; name some of {', '.join(kinds)}"
         )
+
     for kind, names in parts.items():
         case_names = sorted({getattr(case, f"{kind}_name") for case in candidates})
         if missing := sorted(set(names) - set(case_names)):
@@ -276,21 +285,22 @@ def _limited(
         raise ValueError(
             "no encoder of these parts runs on the runtime; let `parts` name others, or see its `misfits`"
         )
-    return list(candidates)
+    return sorted(candidates, key=lambda case: case.pooler_name != "mean")
 
 
-def _with_state(candidates: Sequence[Case]) -> Case | None:
-    return next(
-        (case for case in candidates if remembers(case) and "positive" in case.columns),
-        None,
-    )
+def _case_for_not_finite(candidates: Sequence[Case]) -> Case:
+    """Return the first case with a column `positive` and a loss that remembers, or the first case."""
+    for case in candidates:
+        if remembers(case) and "positive" in case.columns:
+            return case
+    return candidates[0]
 
 
 def _trains(runtime: Runtime | Table, plugins: Plugins) -> bool:
     """Whether a runtime trains.
 
-    A runtime that cannot be created, for example because it is not installed, counts as one that does: the
-    error is raised when a rule is called.
+    The result is True if the runtime cannot be created, for example because it is not installed: calling a rule
+    then raises the error.
     """
     try:
         return _runtime(runtime, plugins).traits.untrainable is None
@@ -298,8 +308,11 @@ def _trains(runtime: Runtime | Table, plugins: Plugins) -> bool:
         return True
 
 
-def _fitting(runtime: Runtime | Table, plugins: Plugins) -> Callable[[Case], bool]:
-    """Return a function: whether the encoder of a case runs on the runtime. See `_trains` for errors."""
+def _fits_runtime(runtime: Runtime | Table, plugins: Plugins) -> Callable[[Case], bool]:
+    """Return a function that says whether the encoder of a case runs on the runtime.
+
+    It says True of every case if the runtime cannot be created; see `_trains`.
+    """
     try:
         tested = _runtime(runtime, plugins)
     except SentbedError:
@@ -307,6 +320,8 @@ def _fitting(runtime: Runtime | Table, plugins: Plugins) -> Callable[[Case], boo
     return lambda case: not any(runtime_misfits(tested, case.recipe))
 
 
-def _runtime(of: Runtime | Table, plugins: Plugins) -> Runtime:
-    runtime: Runtime = part("runtime", of, plugins) if isinstance(of, Mapping) else of
+def _runtime(runtime: Runtime | Table, plugins: Plugins) -> Runtime:
+    """Return the runtime, or the runtime that a recipe table describes."""
+    if isinstance(runtime, Mapping):
+        runtime = cast("Runtime", part("runtime", runtime, plugins))
     return runtime

@@ -1,4 +1,4 @@
-"""Checks of an engine's encoding against the reference."""
+"""Checks of an engine's vectors and saved encoders against the reference engine."""
 
 from __future__ import annotations
 
@@ -22,76 +22,93 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROWS = 8
-"""Number of sentences per batch, of 2 to 19 words."""
+"""Number of sentences per batch. They have 2 to 19 words."""
 
 
 def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
-    """Vectors are the reference's, and each depends only on its own text.
+    """Vectors equal the reference's, and the vector of a text does not depend on other texts.
 
-    Compared are batches with and without padding, single rows, the rows in reverse order, a short text beside
-    long ones, and `Encoder.encode`, which forms batches and shares prefixes. `tolerance` is relative to the
-    largest value of the reference's vectors.
+    The check compares batches with and without padding, single rows, the rows in reverse order, and a short text
+    beside long texts. It also compares `Encoder.encode`, which forms batches and shares prefixes. `tolerance` is
+    relative to the largest absolute value of the vectors.
     """
     import numpy as np
 
     compare = Comparison("encode", case.id)
-    mine, theirs = pair.shared(case, pair.engine), pair.shared(case, pair.reference)
-    tokens = theirs.tokenizer().encode(SENTENCES, MAX_LENGTH)
-    mixed = np.arange(ROWS)
-    shortest = int(tokens.lengths[mixed].argmin())
-    (usual, _), *_ = Counter(tokens.lengths.tolist()).most_common()
-    even = np.flatnonzero(tokens.lengths == usual)[:ROWS]
+    encoder = pair.shared(case, pair.engine)
+    reference = pair.shared(case, pair.reference)
+    tokens = reference.tokenizer().encode(SENTENCES, MAX_LENGTH)
 
-    layouts = {
-        "a batch with padding": mixed,
-        "a batch without padding": even,
-        "one row": mixed[:1],
-        "one short row": mixed[[shortest]],
-    }
-    vectors = {}
-    for what, rows in layouts.items():
-        actual = _encode(mine, tokens, rows)
-        expected = _encode(theirs, tokens, rows)
-        shape = (len(rows), theirs.width)
-        compare.require(
-            actual.shape == shape and actual.dtype == np.float32,
-            f"the vectors of {what} are {actual.dtype} {actual.shape}, expected float32 {shape}",
-        )
-        advice = "compare masks, positions, and eval mode of backbone, pooler and head"
-        what_differs = f"{what} differs from the reference"
-        compare.same_vectors(what_differs, actual, expected, tolerance, advice)
-        vectors[what] = actual
+    padded_rows = np.arange(ROWS)
+    shortest = int(tokens.lengths[padded_rows].argmin())
+    longest = int(tokens.lengths.argmax())
+    (usual_length, _), *_ = Counter(tokens.lengths.tolist()).most_common()
+    even_rows = np.flatnonzero(tokens.lengths == usual_length)[:ROWS]
 
-    whole = vectors["a batch with padding"]
-    turned = _encode(mine, tokens, mixed[::-1].copy())[::-1]
-    beside_longer = np.array([even[0], int(tokens.lengths.argmax()), shortest])
+    def vectors_as_reference(what: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        actual = _encode(encoder, tokens, rows)
+        expected = _encode(reference, tokens, rows)
+        _compare_with_reference(compare, what, actual, expected, tolerance)
+        return actual
+
+    padded = vectors_as_reference("a batch with padding", padded_rows)
+    even = vectors_as_reference("a batch without padding", even_rows)
+    single = vectors_as_reference("one row", padded_rows[:1])
+    short = vectors_as_reference("one short row", padded_rows[[shortest]])
+
+    reordered = _encode(encoder, tokens, padded_rows[::-1].copy())[::-1]
+    beside_longer = np.array([even_rows[0], longest, shortest])
+    even_beside_longer = _encode(encoder, tokens, beside_longer)[:1]
     differences = {
-        "the rows in another order differ": turned - whole,
-        "a row alone differs from itself in a batch": vectors["one row"] - whole[:1],
+        "the rows in another order differ": reordered - padded,
+        "a row alone differs from itself in a batch": single - padded[:1],
         "a short row alone differs from itself beside longer ones": (
-            vectors["one short row"] - whole[[shortest]]
+            short - padded[[shortest]]
         ),
         "a row without padding differs from itself beside longer ones": (
-            vectors["a batch without padding"][:1]
-            - _encode(mine, tokens, beside_longer)[:1]
+            even[:1] - even_beside_longer
         ),
     }
-    largest = np.abs(whole).max()
+    advice = "a vector may not depend on padding or on other rows of the batch"
+    largest = np.abs(padded).max()
     for what, difference in differences.items():
         figure = float(np.abs(difference).max() / largest)
-        advice = "a vector may not depend on padding or on other rows of the batch"
         compare.at_most(what, figure, tolerance, advice)
 
-    what = "`Encoder.encode` differs from the reference"
-    advice = "see `shares_prefix`, and batches of many rows"
-    expected = theirs.encode(SENTENCES)
-    compare.same_vectors(what, mine.encode(SENTENCES), expected, tolerance, advice)
+    compare.same_vectors(
+        "`Encoder.encode` differs from the reference",
+        encoder.encode(SENTENCES),
+        reference.encode(SENTENCES),
+        tolerance,
+        "see `shares_prefix`, and batches of many rows",
+    )
+
+
+def _compare_with_reference(
+    compare: Comparison,
+    what: str,
+    actual: NDArray[np.float32],
+    expected: NDArray[np.float32],
+    tolerance: float,
+) -> None:
+    """Compare the vectors of a batch with the reference's; `what` describes the batch."""
+    compare.require(
+        actual.shape == expected.shape and actual.dtype == "float32",
+        f"the vectors of {what} are {actual.dtype} {actual.shape}, expected float32 {expected.shape}",
+    )
+    compare.same_vectors(
+        f"{what} differs from the reference",
+        actual,
+        expected,
+        tolerance,
+        "compare masks, positions, and eval mode of backbone, pooler and head",
+    )
 
 
 def _encode(
     encoder: Encoder, tokens: TokenIds, rows: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return the vectors of these rows, encoded as one batch."""
+    """Return the vectors of some rows of `tokens`, encoded as one batch."""
     batch = pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
     return encoder.placed.encode(batch)
 
@@ -99,41 +116,43 @@ def _encode(
 def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     """A saved encoder gives the same vectors on either engine, and its protocol can be written as JSON.
 
-    Vectors of the two engines are compared as in `check_encode`, those of the same engine to the bit.
+    Loaded on the same engine, its vectors are equal to the bit. Loaded on the reference engine, they are compared
+    as in `check_encode`.
     """
     import numpy as np
 
     compare = Comparison("saved", case.id)
-    mine = pair.shared(case, pair.engine)
-    vectors = mine.encode(SENTENCES)
+    encoder = pair.shared(case, pair.engine)
+    vectors = encoder.encode(SENTENCES)
     with TemporaryDirectory() as directory:
-        place = Path(directory) / "encoder"
-        mine.save(place)
-        again = Encoder.build(case.recipe, pair.engine, saved=place)
-        theirs = Encoder.build(case.recipe, pair.reference, saved=place)
-        again_vectors, their_vectors = again.encode(SENTENCES), theirs.encode(SENTENCES)
+        path = Path(directory) / "encoder"
+        encoder.save(path)
+        loaded = Encoder.build(case.recipe, pair.engine, saved=path)
+        on_reference = Encoder.build(case.recipe, pair.reference, saved=path)
+        loaded_vectors = loaded.encode(SENTENCES)
+        reference_vectors = on_reference.encode(SENTENCES)
 
     compare.require(
-        np.array_equal(again_vectors, vectors),
+        np.array_equal(loaded_vectors, vectors),
         "loaded on the same engine, its vectors differ; save the weights as they are",
     )
     compare.same_vectors(
         "loaded on the reference, its vectors differ",
-        their_vectors,
+        reference_vectors,
         vectors,
         tolerance,
         "write backbone, pooler and head as any other engine reads them",
     )
-    before, after = _protocol(mine), _protocol(again)
+    before, after = _protocol(encoder), _protocol(loaded)
     compare.require(
         before == after, f"`protocol` is {after} after loading, and was {before}"
     )
     compare.require(
-        again.placed.fingerprint() == mine.placed.fingerprint(),
+        loaded.placed.fingerprint() == encoder.placed.fingerprint(),
         "`fingerprint` differs after loading; hash what determines a vector",
     )
 
 
 def _protocol(encoder: Encoder) -> Any:
-    """Return the protocol of an encoder as it is read from JSON."""
+    """Return the protocol of an encoder after a round trip through JSON."""
     return json.loads(json.dumps(dict(encoder.placed.protocol)))

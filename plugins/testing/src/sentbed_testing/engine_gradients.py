@@ -1,4 +1,4 @@
-"""Checks of an engine's loss and gradient against the reference, by `Trainer.gradients`."""
+"""Checks of the loss and the gradients that an engine's `Trainer.gradients` returns."""
 
 from __future__ import annotations
 
@@ -17,27 +17,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Gradients = tuple[float, Mapping[str, "NDArray[Any]"]]
+"""A loss, and the gradient of each parameter by name, as `Trainer.gradients` returns them."""
 
 
 def check_loss_and_gradients(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """Loss and gradients of a batch are the reference's, and computing them changes nothing.
+    """Loss and gradients of a batch equal the reference's, and computing them changes nothing.
 
-    The tolerance `loss` is relative to the loss, or absolute if that is below 1. `gradient` is relative to
-    the L2 norm of each parameter's gradient, or to a hundredth of the whole gradient's norm if that is
-    larger: the gradient of the keys' biases is only rounding, since a softmax does not depend on them.
+    The tolerance `loss` is relative to the loss, or absolute if the loss is below 1. The tolerance `gradient` is
+    relative to the L2 norm of each parameter's gradient, or to a hundredth of the whole gradient's norm if that
+    is larger. The gradient of the biases of attention keys, for example, is only rounding.
     """
     compare = Comparison("gradients", case.id)
     encoder = pair.shared(case, pair.engine)
-    expected = _of_reference(pair, case)
+    expected = _reference_gradients(pair, case)
     trainer = pair.trainer(case, pair.engine, encoder)
     columns = batch(case, encoder)
     before = encoder.encode(SENTENCES[:4])
     actual = trainer.gradients(columns)
-    _agree(compare, actual, expected, loss, gradient, "the reference's")
-    again = "those of a second call; `gradients` takes no step and leaves the loss's state as it is"
-    _agree(compare, trainer.gradients(columns), actual, loss, gradient, again)
+    _compare(compare, actual, expected, loss, gradient, "the reference's")
+
+    repeated = trainer.gradients(columns)
+    what = "those of a second call; `gradients` takes no step and leaves the loss's state as it is"
+    _compare(compare, repeated, actual, loss, gradient, what)
+
     after = encoder.encode(SENTENCES[:4])
     advice = (
         "after `gradients`, `encode` is again in eval mode and has the same weights"
@@ -48,16 +52,16 @@ def check_loss_and_gradients(
 def check_uneven_batch(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """Smaller batches, as at the end of an epoch, have the reference's loss and gradient."""
+    """Batches smaller than the first, as at the end of an epoch, have the reference's loss and gradients."""
     compare = Comparison("uneven-batch", case.id)
     encoder = pair.shared(case, pair.engine)
-    mine = pair.trainer(case, pair.engine, encoder)
-    mine.gradients(batch(case, encoder))
+    trainer = pair.trainer(case, pair.engine, encoder)
+    trainer.gradients(batch(case, encoder))
     for rows in (5, 3):
         columns = batch(case, encoder, rows=rows)
-        expected = _of_reference(pair, case, columns)
+        expected = _reference_gradients(pair, case, columns)
         what = f"the reference's in a batch of {rows} rows; rows that fill a shape may not count"
-        _agree(compare, mine.gradients(columns), expected, loss, gradient, what)
+        _compare(compare, trainer.gradients(columns), expected, loss, gradient, what)
 
 
 def check_grad_cache(
@@ -67,7 +71,7 @@ def check_grad_cache(
     loss: float = 1e-5,
     gradient: float = 1e-4,
 ) -> None:
-    """With `micro_batch`, loss and gradient are those of the whole batch on the same engine."""
+    """With `micro_batch`, loss and gradients equal those of the whole batch on the same engine."""
     compare = Comparison("grad-cache", case.id)
     encoder = pair.shared(case, pair.engine)
     for rows in (6, 5):
@@ -75,7 +79,7 @@ def check_grad_cache(
         whole = pair.trainer(case, pair.engine, encoder).gradients(columns)
         trainer = pair.trainer(case, pair.engine, encoder, micro_batch=micro_batch)
         what = f"the whole batch's, with `micro_batch = {micro_batch}` and {rows} rows; see Gao et al., 2021"
-        _agree(compare, trainer.gradients(columns), whole, loss, gradient, what)
+        _compare(compare, trainer.gradients(columns), whole, loss, gradient, what)
 
 
 def check_derivative(
@@ -84,11 +88,12 @@ def check_derivative(
     micro_batch: int | None = None,
     tolerance: float = 0.03,
 ) -> None:
-    """The loss falls along the gradient as fast as the gradient says, with the dropout of one seed.
+    """A small step against the gradient lowers the loss as much as the gradient predicts, under dropout.
 
-    After a step of `r` times the gradient `g`, the loss of the same batch is computed again with the same
-    seed: `(before - after) / (r |g|^2)` is 1 in the limit. It is not if the backward pass has other dropout
-    masks than the forward pass, as in gradient caching that does not rewind the generators.
+    The step is `r` times the gradient `g`. Then the loss of the same batch is computed again with the same seed.
+    The quotient `(before - after) / (r |g|^2)` must be close to 1. It is not if the backward pass has other
+    dropout masks than the forward pass, for example if gradient caching does not restore the states of the random
+    generators.
     """
     compare = Comparison("derivative", case.id)
     encoder = pair.fresh(case, pair.engine)
@@ -106,7 +111,7 @@ def check_derivative(
 
     before, gradients = trainer(pair.descent).gradients(columns)
     squared = norm(gradients) ** 2
-    # Small enough for a linear change, large enough to exceed rounding.
+    # So small that the loss changes linearly, and so large that the change exceeds rounding.
     rate = 3e-4 * abs(before) / squared
     descent: Any = pair.descent
     small = attrs.evolve(descent, lr=descent.lr * rate / pair.descent_rate)
@@ -116,28 +121,28 @@ def check_derivative(
         "the loss and its gradient disagree",
         abs((before - after) / (rate * squared) - 1),
         tolerance,
-        "dropout differs between the loss and its gradient, or draws again with every pass of a batch",
+        "dropout differs between the loss and its gradient, or each pass of a batch draws new masks",
     )
 
 
 def check_frozen_columns(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """A column may hold fp32 vectors of a frozen tower, which enter the loss unchanged."""
+    """A column may hold fp32 vectors, as a frozen encoder returns them. They enter the loss unchanged."""
     compare = Comparison("frozen-columns", case.id)
     case = attrs.evolve(case, fixed=frozenset({"positive"}))
     encoder = pair.shared(case, pair.engine)
     columns = batch(case, encoder)
-    expected = _of_reference(pair, case, columns)
+    expected = _reference_gradients(pair, case, columns)
     actual = pair.trainer(case, pair.engine, encoder).gradients(columns)
-    what = "the reference's where `positive` is vectors"
-    _agree(compare, actual, expected, loss, gradient, what)
+    what = "the reference's if `positive` holds vectors"
+    _compare(compare, actual, expected, loss, gradient, what)
 
 
 def check_towers(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """Two encoders that are trained together each have the gradient of their own columns."""
+    """If two encoders are trained together, each has the gradient of the columns that it encodes."""
     first, *others = case.texts
     towers = {first: "left", **dict.fromkeys(others, "right")}
 
@@ -150,14 +155,17 @@ def check_towers(
         return trainer.gradients(batch(case, encoders["left"]))
 
     actual, expected = gradients(pair.engine), gradients(pair.reference)
-    what = f"the reference's where `{first}` has an encoder of its own"
-    _agree(Comparison("towers", case.id), actual, expected, loss, gradient, what)
+    what = f"the reference's if `{first}` has its own encoder"
+    _compare(Comparison("towers", case.id), actual, expected, loss, gradient, what)
 
 
 def check_prompts(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
-    """An encoder with two prompts has one vector per row, their mean or concatenation, also in micro-batches."""
+    """An encoder with two prompts has one vector per row: the mean or the concatenation of two vectors.
+
+    Loss and gradients are compared without and with micro-batches.
+    """
 
     def gradients(
         engine: Engine, how: str, micro_batch: int | None = None
@@ -167,7 +175,9 @@ def check_prompts(
         for name, more in batch(case, encoder, 1).items():
             tokens = columns[name]
             if isinstance(tokens, TokenIds) and isinstance(more, TokenIds):
+                # The rows under the second prompt follow all rows under the first one.
                 columns[name] = TokenIds.join([tokens, more])
+
         options: Any = {"ensembles": {TOWER: (2, how)}, "micro_batch": micro_batch}
         return pair.trainer(case, engine, encoder, **options).gradients(columns)
 
@@ -178,19 +188,20 @@ def check_prompts(
             parts = f", `micro_batch = {micro_batch}`" if micro_batch else ""
             what = f"the reference's of two prompts (`{how}`){parts}"
             actual = gradients(pair.engine, how, micro_batch)
-            _agree(compare, actual, expected, loss, gradient, what)
+            _compare(compare, actual, expected, loss, gradient, what)
 
 
-def _of_reference(
+def _reference_gradients(
     pair: EnginePair, case: Case, columns: Columns | None = None
 ) -> Gradients:
+    """Return the reference engine's gradients of some columns, by default of the first batch."""
     encoder = pair.shared(case, pair.reference)
     return pair.trainer(case, pair.reference, encoder).gradients(
         columns or batch(case, encoder)
     )
 
 
-def _agree(
+def _compare(
     compare: Comparison,
     actual: Gradients,
     expected: Gradients,
@@ -198,20 +209,20 @@ def _agree(
     gradient: float,
     what: str,
 ) -> None:
-    """Compare loss and gradients; `what` ends the sentence `the loss is not ...`."""
+    """Compare losses and gradients. `what` completes the message `the loss is not ...`."""
     actual_loss, gradients = actual
     expected_loss, expected_gradients = expected
     unmatched = sorted(gradients.keys() ^ expected_gradients.keys())
     compare.require(
         not unmatched,
-        f"the gradients are not {what}: {unmatched[:3]} are in one of them only; name parameters "
+        f"the gradients are not {what}: {unmatched[:3]} are only in one of the two; name parameters "
         "`ENCODER.NAME` and `loss.NAME`, as the torch modules do",
     )
     advice = ""
     if any(name.startswith("loss.") for name in gradients):
         advice = (
-            "where vectors agree, the loss's own weights may not: build its module by torch, first after "
-            "`seed`"
+            "if the vectors agree, the weights of the loss may differ: build its module with torch, before "
+            "anything else is drawn after `seed`"
         )
 
     what_differs = f"the loss is not {what}: it differs"

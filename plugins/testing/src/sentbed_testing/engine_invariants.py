@@ -1,4 +1,4 @@
-"""Checks of an engine's random numbers, states and bad batches, which need no reference."""
+"""Checks of an engine that need no reference: saved states, dropout, infinite losses, descriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sentbed_testing.rules_runtime import description_faults
 from sentbed_testing.sentences import SENTENCES
 
 STILL = 1e-12
-"""Learning rate too small to change an fp32 weight."""
+"""Learning rate that is too small to change an fp32 weight."""
 
 
 def check_state(
@@ -29,45 +29,48 @@ def check_state(
     steps: int = 3,
     tolerance: float = 0.0,
 ) -> None:
-    """A trainer that resumes from a saved state takes the same steps as an uninterrupted one.
+    """A trainer that resumes from a saved state takes the same steps as an uninterrupted trainer.
 
-    Losses and weights agree to the bit, or to `tolerance` if the device sums in no fixed order. Another seed
-    is set before the state is loaded, so that with dropout in `case` the state of the generators matters. The
-    state of another encoder is refused with `ModelError`.
+    Losses and weights are equal to the bit, or to `tolerance` for a device that sums in no fixed order. The
+    resumed trainer starts with another seed, so that under dropout it must load the states of the random
+    generators. Loading the state of another encoder must raise `ModelError`.
     """
     compare = Comparison(f"state of {(optimizer or pair.optimizer).name}", case.id)
-    options: Any = {"optimizer": optimizer, "ema": 0.5}
+    options: Any = {"optimizer": optimizer, "ema": 0.5, "steps": 2 * steps}
     encoder = pair.fresh(case, pair.engine)
-    trainer = pair.trainer(case, pair.engine, encoder, steps=2 * steps, **options)
-    _steps(trainer, case, encoder, range(steps))
+    trainer = pair.trainer(case, pair.engine, encoder, **options)
+    _take_steps(trainer, case, encoder, range(steps))
     state = Path(tempfile.mkdtemp(dir=pair.directory))
     trainer.save(state)
-    losses = _steps(trainer, case, encoder, range(steps, 2 * steps))
+    losses = _take_steps(trainer, case, encoder, range(steps, 2 * steps))
     weights = _with_average(pair, encoder, trainer)
 
-    later = pair.fresh(case, pair.engine)
-    trainer = pair.trainer(
-        case, pair.engine, later, seed=SEED + 1, steps=2 * steps, **options
+    resumed_encoder = pair.fresh(case, pair.engine)
+    resumed = pair.trainer(case, pair.engine, resumed_encoder, seed=SEED + 1, **options)
+    resumed.load(state)
+    resumed_losses = _take_steps(
+        resumed, case, resumed_encoder, range(steps, 2 * steps)
     )
-    trainer.load(state)
-    again = _steps(trainer, case, later, range(steps, 2 * steps))
     advice = (
         "save and load weights, optimiser, loss, its state, averages, the number of steps and the "
         "generators"
     )
-    for number, (loss, expected) in enumerate(zip(again, losses, strict=True), 1):
+    for number, (loss, expected) in enumerate(
+        zip(resumed_losses, losses, strict=True), 1
+    ):
         what = f"{number} steps after `load` the loss differs"
         compare.same_number(what, loss, expected, tolerance, advice)
-    what = "weights differ after going on"
-    compare.same_arrays(what, _with_average(pair, later, trainer), weights, tolerance)
 
-    # Wider than the encoder, for a loss that reads so many components.
+    resumed_weights = _with_average(pair, resumed_encoder, resumed)
+    what = "the weights of the resumed training differ"
+    compare.same_arrays(what, resumed_weights, weights, tolerance)
+
+    # It is wider than the encoder, since the loss may read as many dimensions as the encoder has.
     other = attrs.evolve(case, head=Head(projection=1 + encoder.width))
-    trainer = pair.trainer(
-        other, pair.engine, pair.fresh(other, pair.engine), **options
-    )
+    other_encoder = pair.fresh(other, pair.engine)
+    other_trainer = pair.trainer(other, pair.engine, other_encoder, **options)
     try:
-        trainer.load(state)
+        other_trainer.load(state)
     except ModelError:
         return
     message = "the state of another encoder was loaded; raise `ModelError`"
@@ -75,7 +78,7 @@ def check_state(
 
 
 def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Arrays:
-    """Return an encoder's weights and their moving average."""
+    """Return an encoder's weights and their moving averages. The encoder is left with the averages."""
     weights = dict(pair.weights(encoder))
     trainer.swap_average()
     for name, value in pair.weights(encoder).items():
@@ -86,8 +89,8 @@ def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Array
 def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> None:
     """Dropout masks change with every step, repeat with the same seed, and are not applied in `encode`.
 
-    `case` has dropout, and a loss without memory. Without `seeds`, only the change from step to step is
-    tested: one compilation in place of four.
+    `case` has dropout, and a loss without memory. Without `seeds`, only the change from step to step is checked.
+    An engine that compiles steps then compiles one step instead of four.
     """
     compare = Comparison("dropout", case.id)
     encoder = pair.fresh(case, pair.engine)
@@ -96,12 +99,14 @@ def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> 
     optimizer: Any = pair.optimizer
     still = attrs.evolve(optimizer, lr=STILL)
     trainer = pair.trainer(case, pair.engine, encoder, optimizer=still)
-    first, second = (trainer.step(columns).loss for _ in range(2))
+    first = trainer.step(columns).loss
+    second = trainer.step(columns).loss
     compare.require(
         first != second,
-        f"the loss of two steps of rate {STILL} is {first!r}: there is no dropout, or it is always the "
-        "same; draw anew in every step, also in a compiled one",
+        f"two steps with learning rate {STILL} have the same loss {first!r}: there is no dropout, or its mask "
+        "is always the same; draw a new mask in every step, also if the step is compiled",
     )
+
     after = encoder.encode(SENTENCES[:4])
     what = "vectors of the same texts changed"
     advice = "encode in eval mode, also after training"
@@ -113,34 +118,37 @@ def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> 
         trainer = pair.trainer(case, pair.engine, encoder, seed=seed)
         return [trainer.gradients(columns)[0] for _ in range(2)]
 
-    drawn = losses(SEED)
+    losses_of_seed = losses(SEED)
     compare.require(
-        drawn[0] != drawn[1],
-        f"`gradients` gave the loss {drawn[0]!r} twice: it always drops the same; draw as `step` does",
+        losses_of_seed[0] != losses_of_seed[1],
+        f"`gradients` gave the loss {losses_of_seed[0]!r} twice: its dropout mask is always the same; draw a new "
+        "mask as `step` does",
     )
     repeated = losses(SEED)
     compare.require(
-        repeated == drawn,
-        f"the same seed gave the losses {drawn} and {repeated}; seed every generator",
+        repeated == losses_of_seed,
+        f"the same seed gave the losses {losses_of_seed} and {repeated}; seed every generator",
     )
     compare.require(
-        losses(SEED + 1)[0] != drawn[0],
+        losses(SEED + 1)[0] != losses_of_seed[0],
         "another seed gave the same loss; use the seed",
     )
 
 
 def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> None:
-    """A step whose loss is not finite is reported, and changes neither weights nor state.
+    """A step with an infinite loss reports it, and changes neither the weights nor any state.
 
-    `case` has a loss with the columns `anchor` and `positive`; `positive` is given as vectors, one infinite.
+    The loss of `case` has the columns `anchor` and `positive`. The column `positive` holds vectors, one of which
+    is infinite.
     """
     compare = Comparison("not-finite", case.id)
     case = attrs.evolve(case, fixed=frozenset({"positive"}))
     encoder = pair.fresh(case, pair.engine)
     trainer = pair.trainer(case, pair.engine, encoder)
     trainer.step(batch(case, encoder))
-    weights, probe = pair.weights(encoder), batch(case, encoder, 1)
-    before, gradients = trainer.gradients(probe)
+    weights = pair.weights(encoder)
+    next_batch = batch(case, encoder, 1)
+    loss_before, gradients_before = trainer.gradients(next_batch)
 
     bad: dict[str, Any] = dict(batch(case, encoder, 2))
     bad["positive"] = bad["positive"].copy()
@@ -149,39 +157,41 @@ def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> N
     is_reported = not math.isfinite(result.loss) or not math.isfinite(result.grad_norm)
     compare.require(
         is_reported,
-        f"a vector was infinite, and the step says loss {result.loss} and norm {result.grad_norm}; "
-        "return what was computed",
+        f"a vector was infinite, but the step returned the loss {result.loss} and the norm {result.grad_norm}; "
+        "return the values that were computed",
     )
     what = "a step whose loss is not finite changed weights"
     compare.same_arrays(what, pair.weights(encoder), weights, 0.0, "take no step then")
-    after, again = trainer.gradients(probe)
+
+    loss_after, gradients_after = trainer.gradients(next_batch)
     what = "a step whose loss is not finite changed the loss's state: the next loss differs"
     advice = "keep the state of the step before"
-    compare.same_number(what, after, before, tolerance, advice)
-    what = "the next gradient differs"
-    compare.same_arrays(what, again, gradients, 100 * tolerance)
+    compare.same_number(what, loss_after, loss_before, tolerance, advice)
+    what = "the next gradients differ"
+    compare.same_arrays(what, gradients_after, gradients_before, 100 * tolerance)
 
-    # The next step has the weights of a trainer that never saw the bad batch.
-    other = pair.fresh(case, pair.engine)
-    clean = pair.trainer(case, pair.engine, other)
-    _steps(clean, case, other, range(2))
-    trainer.step(probe)
+    # After the next step, the weights equal those of a trainer that never got the bad batch.
+    clean_encoder = pair.fresh(case, pair.engine)
+    clean = pair.trainer(case, pair.engine, clean_encoder)
+    _take_steps(clean, case, clean_encoder, range(2))
+    trainer.step(next_batch)
     compare.same_arrays(
-        "the next step took weights elsewhere",
+        "the next step leads to other weights than without the bad batch",
         pair.weights(encoder),
-        pair.weights(other),
+        pair.weights(clean_encoder),
         tolerance,
         "keep the optimiser's state of the step before",
     )
 
 
 def check_counters_and_describe(pair: EnginePair) -> None:
-    """`describe()` and `counters()` return values that a manifest can hold."""
+    """The engine's `describe()` and `counters()` return values that a manifest can hold."""
     faults = [f"{what}; {fix}" for what, fix in description_faults(pair.engine)]
     Comparison("describe", "engine").require(not faults, "; ".join(faults))
 
 
-def _steps(
+def _take_steps(
     trainer: Trainer, case: Case, encoder: Encoder, numbers: range
 ) -> list[float]:
+    """Take the steps of these numbers and return their losses."""
     return [trainer.step(batch(case, encoder, number)).loss for number in numbers]

@@ -1,4 +1,4 @@
-"""An engine under test and a reference engine, with encoders of equal weights."""
+"""An engine under test and a reference engine, with encoders that have equal weights on both."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 SEED = 20
 WARM_UP = 20
-"""Number of warm-up steps."""
+"""Number of training steps that the reference takes before an encoder is saved."""
 TOWER = "encoder"
-"""Name of the encoder that is trained."""
+"""Name of the encoder if a trainer has only one."""
 
-# Column -> (factor, shift): row `n` has the sentence `n * factor + shift`. Some occur twice in a batch.
-_TURNS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
+_SENTENCE_ORDERS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
+"""Column -> (factor, shift): row `n` has sentence number `n * factor + shift`. A batch may repeat sentences."""
 
 
-def _same(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
-    """Whether two encoders have parts of the same class objects with equal fields."""
+def _are_equal(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
+    """Whether two encoders have parts of identical classes with equal fields."""
     if type(recipe.backbone) is not type(other.backbone):
         return False
     if type(recipe.pooler) is not type(other.pooler):
@@ -69,25 +69,26 @@ def _directory() -> Path:
 
 @attrs.define(eq=False)
 class EnginePair:
-    """An engine and its reference, with encoders that have the same weights on both.
+    """An engine under test and its reference, with encoders that have equal weights on both.
 
-    An encoder is initialised once, on the reference, warmed up there, saved, and built on either engine from
-    the same files.
+    The reference initialises an encoder once, trains it for a few steps and saves it. Either engine then builds
+    the encoder from these files.
     """
 
     engine: Engine
     reference: Engine
     optimizer: Optimizer
-    """Optimiser of checks that do not test optimisers."""
+    """Optimiser for checks that do not test optimisers."""
     descent: Optimizer
-    """Gradient descent with the learning rate `descent_rate`."""
+    """Gradient descent without momentum, with the learning rate `descent_rate`."""
     descent_rate: float
     schedule: Schedule
     """Constant schedule."""
     warm_up: Loss | None = None
-    """Loss with which the reference takes `WARM_UP` steps before an encoder is saved. The first token of a
-    random BERT has nearly the same state in all texts (to four digits), so without these steps half of the
-    difference of two vectors would be rounding."""
+    """Loss of the `WARM_UP` steps; None means no such steps.
+
+    The first token of a random BERT has nearly the same state in all texts (to four digits). Without these steps,
+    half of the difference between two vectors would be rounding."""
     directory: Path = attrs.field(factory=_directory)
     _saved: list[tuple[EncoderRecipe, Path]] = attrs.field(factory=list, init=False)
     _shared: list[tuple[Engine, EncoderRecipe, Encoder]] = attrs.field(
@@ -100,37 +101,40 @@ class EnginePair:
     @classmethod
     def of(cls, engine: Engine, reference: Engine, plugins: Plugins) -> EnginePair:
         """Return a pair with the optimiser `adamw` and the schedule `constant`."""
-        # With `eps` far above every gradient and no moments, Adam is gradient descent at the rate `lr / eps`.
+        # If `eps` is far above every gradient and the betas are 0, Adam is gradient descent with the
+        # learning rate `lr / eps`.
         plain = {"use": "adamw", "lr": 100.0, "eps": 1e3, "beta1": 0.0, "beta2": 0.0}
-        adamw, descent = (
-            part("optimizer", table, plugins) for table in (OPTIMIZERS["adamw"], plain)
+        return cls(
+            engine,
+            reference,
+            optimizer=part("optimizer", OPTIMIZERS["adamw"], plugins),
+            descent=part("optimizer", plain, plugins),
+            descent_rate=0.1,
+            schedule=plugins.find("schedule", "constant").cls(),
+            warm_up=part("loss", {"use": "info-nce"}, plugins),
         )
-        constant = plugins.find("schedule", "constant").cls()
-        contrast = part("loss", {"use": "info-nce"}, plugins)
-        return cls(engine, reference, adamw, descent, 0.1, constant, contrast)
 
     def saved(self, case: Case) -> Path:
-        """Return the directory of a case's saved initial encoder."""
+        """Return the directory in which the reference has saved the initial encoder of a case."""
         for recipe, path in self._saved:
-            if _same(recipe, case.recipe):
+            if _are_equal(recipe, case.recipe):
                 return path
+
         self.reference.seed(SEED)
         path = self.directory / str(len(self._saved))
         encoder = Encoder.build(case.recipe, self.reference, lambda: SENTENCES)
         if self.warm_up is not None:
-            self._warm(
-                attrs.evolve(case, loss=self.warm_up, columns=("anchor", "positive")),
-                encoder,
-            )
-
+            self._warm_up(self.warm_up, case, encoder)
         encoder.save(path)
         self._saved.append((case.recipe, path))
         return path
 
-    def _warm(self, case: Case, encoder: Encoder) -> None:
+    def _warm_up(self, loss: Loss, case: Case, encoder: Encoder) -> None:
+        """Train an encoder with the reference for `WARM_UP` steps."""
+        columns = ("anchor", "positive")
+        case = attrs.evolve(case, loss=loss, columns=columns, fixed=frozenset())
         optimizer: Any = self.optimizer
         optimizer = attrs.evolve(optimizer, lr=1e-3)
-        case = attrs.evolve(case, fixed=frozenset())
         trainer = self.trainer(
             case, self.reference, encoder, optimizer=optimizer, steps=WARM_UP
         )
@@ -138,15 +142,15 @@ class EnginePair:
             trainer.step(batch(case, encoder, number))
 
     def fresh(self, case: Case, engine: Engine) -> Encoder:
-        """Return a new encoder for training."""
+        """Return a new encoder with the saved weights. A check may train it."""
         return Encoder.build(case.recipe, engine, saved=self.saved(case))
 
     def fresh_and_smooth(self, case: Case, engine: Engine) -> Encoder:
-        """Return a new encoder for training of many steps, with GELU in place of ReLU.
+        """Return a new encoder with the saved weights, and with GELU in place of ReLU, to train for many steps.
 
-        The derivative of ReLU jumps at zero. Among the million inputs in ten steps of a small OPT, one is so
-        near to zero that rounding decides its sign, and with it a gradient: two correct engines would then
-        arrive at different weights.
+        The derivative of ReLU jumps at zero. Among the million inputs to ReLU in ten steps of a small OPT, one is
+        so near to zero that rounding decides its sign and a gradient: two correct engines then arrive at
+        different weights.
         """
         saved = self.saved(case)
         smooth = saved.with_name(f"{saved.name}-smooth")
@@ -159,9 +163,9 @@ class EnginePair:
         return Encoder.build(case.recipe, engine, saved=smooth)
 
     def shared(self, case: Case, engine: Engine) -> Encoder:
-        """Return an encoder that checks share and must not change."""
-        for of, recipe, encoder in self._shared:
-            if of is engine and _same(recipe, case.recipe):
+        """Return the encoder with the saved weights that checks share. They must not change it."""
+        for its_engine, recipe, encoder in self._shared:
+            if its_engine is engine and _are_equal(recipe, case.recipe):
                 return encoder
         encoder = self.fresh(case, engine)
         self._shared.append((engine, case.recipe, encoder))
@@ -183,7 +187,10 @@ class EnginePair:
         ensembles: Mapping[str, Any] | None = None,
         steps: int = 10,
     ) -> Trainer:
-        """Seed the engine and return a trainer of one encoder, or of several named as in `towers`."""
+        """Seed the engine, and return a trainer of one encoder or of several encoders by name.
+
+        `towers` maps each column to the name of the encoder that encodes it.
+        """
         encoders = {TOWER: encoders} if isinstance(encoders, Encoder) else encoders
         training = Training(
             loss=loss or case.loss,
@@ -211,10 +218,10 @@ class EnginePair:
 
 
 def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Columns:
-    """Return batch `number` of a case, of sentences of different lengths; each batch continues the last."""
+    """Return batch `number` of a case. Its first rows follow the last rows of the batch before."""
     import numpy as np
 
-    places = [(number * ROWS + row) % len(SENTENCES) for row in range(rows)]
+    indices = [(number * ROWS + row) % len(SENTENCES) for row in range(rows)]
     tokenizer = encoder.tokenizer()
     columns: dict[str, Any] = {}
     if case.loss.traits.scheduled:
@@ -222,31 +229,34 @@ def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Co
     for name in case.columns:
         if name == LABEL:
             classes = len(case.loss.traits.classes)
-            columns[name] = np.array([place % classes for place in places], np.int64)
+            columns[name] = np.array([index % classes for index in indices], np.int64)
             continue
         if name in case.loss.traits.numbers:
-            columns[name] = np.array([place % 6 / 5 for place in places], np.float32)
+            columns[name] = np.array([index % 6 / 5 for index in indices], np.float32)
             continue
-        texts = _beside(name, places)
+
+        numbers = _sentence_numbers(name, indices)
         if name in case.fixed:
-            columns[name] = _vectors(encoder.width)[texts]
+            columns[name] = _vectors_of_sentences(encoder.width)[numbers]
         else:
-            columns[name] = tokenizer.encode(
-                [SENTENCES[text] for text in texts], encoder.recipe.max_length
-            )
+            texts = [SENTENCES[sentence] for sentence in numbers]
+            columns[name] = tokenizer.encode(texts, encoder.recipe.max_length)
+
         if case.loss.traits.compares_texts:
-            columns[f"{name}.id"] = np.array(texts, np.int64)
+            columns[f"{name}.id"] = np.array(numbers, np.int64)
 
     return columns
 
 
-def _beside(column: str, places: Sequence[int]) -> list[int]:
-    factor, shift = _TURNS.get(column, (1, 0))
-    return [(place * factor + shift) % len(SENTENCES) for place in places]
+def _sentence_numbers(column: str, indices: Sequence[int]) -> list[int]:
+    """Return the number of the sentence in each row of a column; see `_SENTENCE_ORDERS`."""
+    factor, shift = _SENTENCE_ORDERS.get(column, (1, 0))
+    return [(index * factor + shift) % len(SENTENCES) for index in indices]
 
 
-def _vectors(width: int) -> NDArray[Any]:
+def _vectors_of_sentences(width: int) -> NDArray[Any]:
+    """Return a random vector for each sentence, as if a frozen encoder had computed it."""
     import numpy as np
 
-    drawn = np.random.default_rng(SEED).standard_normal((len(SENTENCES), width))
-    return drawn.astype(np.float32)
+    vectors = np.random.default_rng(SEED).standard_normal((len(SENTENCES), width))
+    return vectors.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Checks of an engine's optimiser steps against the reference."""
+"""Checks of an engine's training steps: weights, losses, moving averages and clipping."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sentbed.protocols import Engine, Optimizer, StepResult
 from sentbed_testing.comparisons import (
     Arrays,
     Comparison,
-    apart,
     differences,
     norm,
-    without,
-    without_gradient,
+    parameters_without_gradient,
+    relative_difference,
+    without_parameters,
 )
 from sentbed_testing.engine_cases import Case
 from sentbed_testing.engine_pair import TOWER, EnginePair, batch
@@ -25,8 +25,8 @@ from sentbed_testing.sentences import SENTENCES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SMALL = 1e-2
-"""Least scale for comparing a tensor, as a share of the norm of all weights: biases start at zero."""
+LEAST_SCALE = 1e-4
+"""Least scale for comparing weights, as in `comparisons.LEAST_SCALE`. It is small, since biases start at zero."""
 
 
 def check_steps(
@@ -37,44 +37,50 @@ def check_steps(
     tolerance: float = 1e-4,
     movement: float = 1e-3,
 ) -> None:
-    """After `steps` steps the weights are the reference's, as are each step's loss, norm and learning rate.
+    """After `steps` steps, weights, losses, gradient norms and learning rates equal the reference's.
 
-    Weights are compared twice: each tensor in L2 relative to its norm, to `tolerance`; and all together,
-    relative to the distance that training moved them, to `movement`: after small steps, weights would agree
-    even if nothing had been learned. Both optimisers divide a gradient by its size, so a gradient that is
-    only rounding (below `comparisons.NOTHING` of the whole, on the reference, before and after) makes steps
-    of full length in a random direction. Such tensors change no vector and are left out. The encoder has no
-    ReLU; see `EnginePair.fresh_and_smooth`.
+    Weights are compared in two ways. Each tensor must agree to `tolerance`, relative to its L2 norm. All weights
+    together must agree to `movement`, relative to the distance by which training moved them: after small steps,
+    the first comparison would pass even if nothing had been learned.
+
+    The optimisers divide a gradient by its size. A gradient that is only rounding (see
+    `comparisons.ROUNDING_SHARE`) therefore makes steps of full length in a random direction. Its parameter
+    changes no vector and is left out if the reference has such a gradient before and after training. The
+    encoder has no ReLU; see `EnginePair.fresh_and_smooth`.
     """
     compare = Comparison(f"steps of {(optimizer or pair.optimizer).name}", case.id)
     start = pair.weights(pair.fresh_and_smooth(case, pair.reference))
-    theirs = _train(pair, case, pair.reference, optimizer, steps)
-    mine = _train(pair, case, pair.engine, optimizer, steps)
+    reference = _train(pair, case, pair.reference, optimizer, steps)
+    trained = _train(pair, case, pair.engine, optimizer, steps)
     for number, (result, expected) in enumerate(
-        zip(mine.results, theirs.results, strict=True), 1
+        zip(trained.results, reference.results, strict=True), 1
     ):
         _compare_step(compare, number, result, expected, tolerance)
 
-    weights = without(mine.weights, theirs.without_gradient)
-    their_weights = without(theirs.weights, theirs.without_gradient)
+    weights = without_parameters(trained.weights, reference.without_gradient)
+    expected_weights = without_parameters(reference.weights, reference.without_gradient)
     what = f"after {steps} steps weights differ from the reference's"
-    compare.same_arrays(what, weights, their_weights, tolerance, floor=SMALL * SMALL)
-    moved = norm(differences(start, their_weights))
-    share = norm(differences(weights, their_weights)) / moved if moved else math.inf
+    compare.same_arrays(
+        what, weights, expected_weights, tolerance, least_scale=LEAST_SCALE
+    )
+
+    moved = norm(differences(start, expected_weights))
+    error = norm(differences(weights, expected_weights))
+    share = error / moved if moved else math.inf
     what = f"in {steps} steps weights went elsewhere than the reference's"
     advice = "compare the optimiser's fields, its clipping, its decay and the schedule"
     compare.at_most(what, share, movement, advice)
 
     path = pair.directory / "trained"
-    mine.encoder.save(path)
-    again = Encoder.build(case.recipe, pair.engine, saved=path)
+    trained.encoder.save(path)
+    loaded = Encoder.build(case.recipe, pair.engine, saved=path)
     texts = SENTENCES[:8]
     compare.same_vectors(
         "after training, `encode` differs from the saved weights",
-        mine.encoder.encode(texts),
-        again.encode(texts),
+        trained.encoder.encode(texts),
+        loaded.encode(texts),
         1e-5,
-        "drop what `encode` keeps of the weights with every step",
+        "if `encode` caches weights, drop the cache in every step",
     )
 
 
@@ -85,9 +91,10 @@ def _compare_step(
     expected: StepResult,
     tolerance: float,
 ) -> None:
+    """Compare loss, gradient norm and learning rate of a step."""
     what = f"of step {number} differs from the reference's"
     compare.same_number(f"`loss` {what}", result.loss, expected.loss, tolerance)
-    # Rounding in the weights changes the gradient's norm ten times as much as the loss.
+    # Rounding of the weights changes the norm of the gradient ten times as much as the loss.
     compare.same_number(
         f"`grad_norm` {what}", result.grad_norm, expected.grad_norm, 10 * tolerance
     )
@@ -100,13 +107,13 @@ def _compare_step(
 def check_momentum_and_queue(
     pair: EnginePair, case: Case, steps: int = 6, tolerance: float = 1e-4
 ) -> None:
-    """The memory of a loss and its moving average follow the reference's, as losses and metrics show."""
+    """Losses and metrics of a loss with a memory or a moving average equal the reference's in every step."""
     compare = Comparison("momentum-and-queue", case.id)
-    theirs = _train(pair, case, pair.reference, None, steps)
-    mine = _train(pair, case, pair.engine, None, steps)
+    reference = _train(pair, case, pair.reference, None, steps)
+    trained = _train(pair, case, pair.engine, None, steps)
     advice = "keep `LossOutput.state`, and update the average"
     for number, (result, expected) in enumerate(
-        zip(mine.results, theirs.results, strict=True), 1
+        zip(trained.results, reference.results, strict=True), 1
     ):
         values = {"loss": result.loss, **result.metrics}
         expected_values = {"loss": expected.loss, **expected.metrics}
@@ -121,41 +128,41 @@ def check_moving_average(
 ) -> None:
     """`swap_average` exchanges an encoder's weights for their moving average, and a second call restores them.
 
-    The expected average is computed here from the weights of two steps of gradient descent, without reference.
+    The expected average is computed here, from the engine's weights after each of two steps of gradient descent.
     """
     compare = Comparison("moving-average", case.id)
     encoder = pair.fresh(case, pair.engine)
     trainer = pair.trainer(case, pair.engine, encoder, optimizer=pair.descent, ema=ema)
-    expected = pair.weights(encoder)
+    expected = dict(pair.weights(encoder))
     for number in range(2):
         trainer.step(batch(case, encoder, number))
         weights = pair.weights(encoder)
-        expected = {
-            name: ema * value + (1 - ema) * weights[name]
-            for name, value in expected.items()
-        }
+        for name, value in expected.items():
+            expected[name] = ema * value + (1 - ema) * weights[name]
 
     before = encoder.encode(SENTENCES)
     trainer.swap_average()
     what = "`swap_average` gives other weights than the moving average of two steps"
     weights = pair.weights(encoder)
-    compare.same_arrays(what, weights, expected, tolerance, floor=SMALL * SMALL)
+    compare.same_arrays(what, weights, expected, tolerance, least_scale=LEAST_SCALE)
     averaged = encoder.encode(SENTENCES)
+
     trainer.swap_average()
-    advice = "encode with the weights of the moment, and exchange, do not copy"
+    advice = "encode with the current weights, and exchange weights and average instead of copying"
     what = "vectors after a second `swap_average` differ from those before the first"
     compare.same_vectors(what, encoder.encode(SENTENCES), before, tolerance, advice)
     compare.require(
-        apart(averaged, before) > tolerance,
+        relative_difference(averaged, before) > tolerance,
         f"`swap_average` changes no vector; {advice}",
     )
 
 
 def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> None:
-    """Gradients are clipped once, to `max_grad_norm` over all parameters; 0 means no clipping.
+    """Gradients are clipped once, so that their norm over all parameters is at most `max_grad_norm`.
 
-    Under gradient descent the weights move by the learning rate times the clipped gradient, which needs no
-    reference. The loss of `case` has no weights, and none of the encoder's are saved twice.
+    A `max_grad_norm` of 0 means no clipping. The expected movement of the weights under gradient descent is the
+    learning rate times the clipped gradient. The loss of `case` has no weights, and the encoder saves each weight
+    once.
     """
     compare = Comparison("clipping", case.id)
     shared = pair.shared(case, pair.engine)
@@ -163,7 +170,9 @@ def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> Non
     _, gradients = pair.trainer(case, pair.engine, shared).gradients(columns)
     whole = norm(gradients)
     start = pair.weights(shared)
-    for limit, clipped in ((whole / 4, whole / 4), (whole * 4, whole), (0.0, whole)):
+
+    clipped_norms = {whole / 4: whole / 4, whole * 4: whole, 0.0: whole}
+    for limit, clipped in clipped_norms.items():
         encoder = pair.fresh(case, pair.engine)
         trainer = pair.trainer(
             case, pair.engine, encoder, optimizer=pair.descent, max_grad_norm=limit
@@ -177,21 +186,22 @@ def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> Non
 
         expected = pair.descent_rate * clipped
         moved = norm(differences(pair.weights(encoder), start))
-        what = f"with `max_grad_norm = {limit:.3g}` and a gradient of {whole:.3g} the step's length is off"
+        what = f"with `max_grad_norm = {limit:.3g}` and a gradient of norm {whole:.3g}, the step's length is off"
         advice = f"weights moved by {moved:.4g}, expected {expected:.4g}; clip once, over all parameters"
         compare.at_most(what, abs(moved / expected - 1), tolerance, advice)
 
 
 @attrs.frozen
 class _Trained:
-    """Results of training."""
+    """Results of a short training."""
 
     encoder: Encoder
     weights: Arrays
     results: list[StepResult]
-    """One per step."""
+    """Results of the steps, in order."""
     without_gradient: set[str]
-    """Parameters whose gradient is only rounding before and after training; empty but for the reference."""
+    """Parameters whose gradient is only rounding before and after training. Only the reference's are determined;
+    for other engines the set is empty."""
 
 
 def _train(
@@ -201,22 +211,24 @@ def _train(
     optimizer: Optimizer | None,
     steps: int,
 ) -> _Trained:
+    """Train a new encoder of a case for some steps."""
     encoder = pair.fresh_and_smooth(case, engine)
-    # If the engine caches weights for encoding, this fills the cache before the first step.
+    # If the engine caches weights for encoding, this fills the cache, which the first step must then drop.
     encoder.encode(SENTENCES[:1])
     trainer = pair.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)
-    tiny: set[str] = set()
+    without_gradient: set[str] = set()
     if engine is pair.reference:
-        tiny = _without_gradient(trainer, case, encoder)
+        without_gradient = _without_gradient(trainer, case, encoder)
     results = [trainer.step(batch(case, encoder, number)) for number in range(steps)]
-    if tiny:
-        tiny &= _without_gradient(trainer, case, encoder)
-    return _Trained(encoder, pair.weights(encoder), results, tiny)
+    if without_gradient:
+        without_gradient &= _without_gradient(trainer, case, encoder)
+    return _Trained(encoder, pair.weights(encoder), results, without_gradient)
 
 
 def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
+    """Return the encoder's parameters whose gradient in the first batch is only rounding."""
     _, gradients = trainer.gradients(batch(case, encoder))
-    tower_gradients: dict[str, NDArray[Any]] = {
+    encoder_gradients: dict[str, NDArray[Any]] = {
         name: value for name, value in gradients.items() if name.startswith(f"{TOWER}.")
     }
-    return without_gradient(tower_gradients)
+    return parameters_without_gradient(encoder_gradients)

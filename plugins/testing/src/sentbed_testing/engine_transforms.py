@@ -1,4 +1,4 @@
-"""Checks of an engine's fitted transforms against the reference."""
+"""Check of an engine's fitted transforms against the reference engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Mix(Transform):
-    """A transform with random mean and matrix, which halves the width."""
+    """A transform that halves the width, with a random mean and a random matrix."""
 
     name: ClassVar[str] = "mix-to-half"
 
@@ -34,24 +34,30 @@ class Mix(Transform):
         """Return a random mean and matrix."""
         import numpy as np
 
-        rng, width = np.random.default_rng(3), vectors.shape[1]
-        return rng.standard_normal(width), rng.standard_normal((width, width // 2))
+        generator = np.random.default_rng(3)
+        width = vectors.shape[1]
+        mean = generator.standard_normal(width)
+        return mean, generator.standard_normal((width, width // 2))
 
 
-HEAD = Head(projection=18, bias=True, dimensions=7, normalize=True, transform=Mix())
-"""Head of the encoder in `check_transform`: every part of a head but hidden layers."""
+HEAD_WITH_TRANSFORM = Head(
+    projection=18, bias=True, dimensions=7, normalize=True, transform=Mix()
+)
+"""Head that has every part of a head except hidden layers."""
 
 
 def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     """A fitted transform gives the reference's vectors, also after saving and loading.
 
-    Its record of the texts is kept, and the encoder before the fit is not changed. The case gets the head
-    `HEAD`.
+    A saved encoder keeps the record of the texts that the transform was fitted on. The encoder that the transform
+    was fitted for does not change. The case gets the head `HEAD_WITH_TRANSFORM`.
     """
-    headed = attrs.evolve(case, head=HEAD)
     compare = Comparison("transform", case.id)
-    actual = _transformed(compare, "its", pair.shared(headed, pair.engine))
-    expected = _transformed(compare, "theirs", pair.shared(headed, pair.reference))
+    case = attrs.evolve(case, head=HEAD_WITH_TRANSFORM)
+    encoder = pair.shared(case, pair.engine)
+    reference = pair.shared(case, pair.reference)
+    actual = _transformed(compare, "the engine's encoder", encoder)
+    expected = _transformed(compare, "the reference's encoder", reference)
     advice = "see `PlacedEncoder.transformed`: transform, then cut, then norm"
     for what, vectors in expected.items():
         what_differs = f"{what} differs from the reference"
@@ -61,28 +67,31 @@ def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> No
 def _transformed(
     compare: Comparison, name: str, encoder: Encoder
 ) -> dict[str, NDArray[np.float32]]:
-    """Return the vectors without the transform, with it, and with it after saving and loading."""
+    """Return the vectors before the transform, after it, and after it in an encoder that was saved and loaded."""
     import numpy as np
 
     before = encoder.encode(SENTENCES)
-    bare = encoder.placed.transformed()
-    inputs = attrs.evolve(encoder, placed=bare).encode(SENTENCES)
+    without_transform = encoder.placed.transformed()
+    inputs = attrs.evolve(encoder, placed=without_transform).encode(SENTENCES)
+
     fitted_on = {"texts": len(inputs)}
-    fit = Mix().fit(inputs, encoder.backbone)
-    fitted = attrs.evolve(encoder, placed=bare.transformed(fit, fitted_on))
+    mean_and_matrix = Mix().fit(inputs, encoder.backbone)
+    placed = without_transform.transformed(mean_and_matrix, fitted_on)
+    fitted = attrs.evolve(encoder, placed=placed)
     with TemporaryDirectory() as directory:
-        place = Path(directory) / "encoder"
-        fitted.save(place)
-        loaded = Encoder.build(encoder.recipe, encoder.engine, saved=place)
+        path = Path(directory) / "encoder"
+        fitted.save(path)
+        loaded = Encoder.build(encoder.recipe, encoder.engine, saved=path)
 
     loaded_on = dict(loaded.placed.fitted_on or {})
     compare.require(
-        loaded_on == fitted_on, f"of {name} encoder, loading leaves {loaded_on}"
+        loaded_on == fitted_on,
+        f"{name} has `fitted_on` {loaded_on} after loading, and had {fitted_on}",
     )
     is_unchanged = np.array_equal(before, encoder.encode(SENTENCES))
     compare.require(
         is_unchanged and encoder.placed.fitted_on is None,
-        f"{name} encoder changes with what `transformed` returns",
+        f"{name} is changed by a call of `transformed`, which must return a new one",
     )
     return {
         "the input of a transform": inputs,

@@ -27,9 +27,10 @@ def sentences() -> tuple[str, ...]:
 
 @pytest.fixture
 def token_states() -> Callable[..., TokenStates]:
-    """Return a function that draws states: `token_states(lengths, side="left", needs={"layers"})`.
+    """Return a function that draws random token states: `token_states(lengths, side="left", needs={"layers"})`.
 
-    The states of a sentence do not depend on where its padding is; padding holds large random numbers.
+    The states of a sentence do not depend on the side of its padding. Padding holds large random numbers. The
+    arguments are those of `random_token_states.draw_states`.
     """
     pytest.importorskip("torch", reason="token states need PyTorch")
     return random_token_states.draw_states
@@ -39,7 +40,8 @@ def token_states() -> Callable[..., TokenStates]:
 def tiny_encoder() -> Callable[..., Encoder]:
     """Return a function that builds a tiny random encoder: `tiny_encoder(pooler=MyPooler())`.
 
-    It also takes a `backbone` and a `prompt`, and skips the test if the other parts are not installed.
+    The function also takes a `backbone`, a `prompt` and a `max_length`. It skips the test if a part that is not
+    given is not installed.
     """
     return _tiny_encoder
 
@@ -52,20 +54,20 @@ def _tiny_encoder(
     max_length: int = 32,
 ) -> Encoder:
     plugins = installed()
-    for kind, name in (("runtime", "cpu"), *([] if pooler else [("pooler", "mean")])):
-        if name not in plugins.names(kind):
-            pytest.skip(f"the {kind} `{name}` is not installed")
-    pooler = pooler or plugins.find("pooler", "mean").cls()
-    names = [
-        name
-        for name, table in BACKBONES.items()
-        if table["use"] in plugins.names("backbone")
-    ]
-    candidates = (
-        [backbone]
-        if backbone
-        else [part("backbone", BACKBONES[name], plugins) for name in names]
-    )
+    _require_installed("runtime", "cpu")
+    if pooler is None:
+        _require_installed("pooler", "mean")
+        pooler = plugins.find("pooler", "mean").cls()
+
+    candidates = [backbone]
+    if backbone is None:
+        names = plugins.names("backbone")
+        candidates = [
+            part("backbone", table, plugins)
+            for table in BACKBONES.values()
+            if table["use"] in names
+        ]
+
     for candidate in candidates:
         recipe = EncoderRecipe(candidate, pooler, max_length=max_length, prompt=prompt)
         if not any(misfits(recipe, plugins)):
@@ -74,3 +76,9 @@ def _tiny_encoder(
             return Encoder.build(recipe, engine, lambda: SENTENCES)
 
     pytest.skip("no installed backbone suits the pooler: install `sentbed-backbones`")
+
+
+def _require_installed(kind: str, name: str) -> None:
+    """Skip the test if a component is not installed."""
+    if name not in installed().names(kind):
+        pytest.skip(f"the {kind} `{name}` is not installed")

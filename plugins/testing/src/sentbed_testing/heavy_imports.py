@@ -1,4 +1,4 @@
-"""Detection of heavy libraries that a component loads when imported, created and checked."""
+"""Detection of heavy libraries that a plugin or a component loads when it is imported."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import attrs
 
 from sentbed_testing.component_under_test import NotRunError, Subject
 
@@ -18,89 +20,91 @@ HEAVY = (
     "pandas", "datasets", "pyarrow", "matplotlib", "nltk", "mteb", "peft", "accelerate", "tensorboard",
     "mlflow", "onnx", "onnxruntime", "openvino", "nncf", "sentence_transformers", "ray",
 )  # fmt: skip
-"""Libraries whose import takes longer than `sentbed check` as a whole may take."""
+"""Libraries whose import alone takes longer than `sentbed check` may take."""
 
-WATCH = """
-import base64, importlib, importlib.util, json, pickle, sys, traceback
-
-asked = json.loads(sys.argv[1])
-sys.path[:] = asked["path"]
-places = {}
+PROBE = Path(__file__).with_name("import_probe.py")
+"""Program that imports a module in a new process."""
 
 
-class Watch:
-    def find_spec(self, name, path=None, target=None):
-        if name in asked["heavy"] and name not in places:
-            stack = [f for f in traceback.extract_stack()[:-1] if "importlib" not in f.filename]
-            own = [f for f in stack if f.filename.startswith(asked["root"])] or stack
-            places[name] = f"{own[-1].filename}:{own[-1].lineno}"
-        return None
+@attrs.frozen
+class ImportResult:
+    """CPU time and heavy libraries of an import in a new process."""
+
+    seconds: float
+    """CPU time of the import."""
+    heavy: Mapping[str, str]
+    """Heavy library that was loaded -> `FILE:LINE` of the statement that imports it."""
 
 
-sys.meta_path.insert(0, Watch())
-"""
-"""Beginning of a program that records in `places` where each library of `HEAVY` is first imported."""
+def import_in_new_process(
+    module: str,
+    root: str,
+    file: str | None = None,
+    cls: str | None = None,
+    fields: str | None = None,
+) -> ImportResult:
+    """Import a module in a new process, and create and check a component there if `fields` are given.
 
-_CODE = (
-    WATCH
-    + """
-try:
-    module = importlib.import_module(asked["module"])
-except ModuleNotFoundError as error:
-    if error.name != asked["module"].partition(".")[0]:
-        raise
-    spec = importlib.util.spec_from_file_location(asked["module"], asked["file"])
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[asked["module"]] = module
-    spec.loader.exec_module(module)
-cls = getattr(module, asked["name"])
-if asked["fields"] is not None:
-    part = cls(**pickle.loads(base64.b64decode(asked["fields"])))
-    list(part.check())
-print(json.dumps([[name, places[name]] for name in places if name in sys.modules]))
-"""
-)
+    Args:
+        module: dotted name of the module.
+        root: directory of the module's package; lines in it are preferred as the place of an import.
+        file: file of the module, from which it is imported if it is not installed.
+        cls: name of the component's class in the module.
+        fields: arguments of the class, pickled, in base64.
+
+    Raises:
+        ImportError: if the process fails; the message is the last line of its error output.
+    """
+    request = {
+        "path": [str(Path(place).resolve()) for place in sys.path],
+        "heavy": HEAVY,
+        "root": root,
+        "module": module,
+        "file": file,
+        "cls": cls,
+        "fields": fields,
+    }
+    command = [sys.executable, "-P", str(PROBE), json.dumps(request)]
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or ["nothing"]
+        raise ImportError(lines[-1])
+    return ImportResult(**json.loads(process.stdout.splitlines()[-1]))
 
 
 def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Yield each heavy library that is loaded, and the line in the component's package that imports it."""
+    """Yield each heavy library that a component loads before it is built, and the line that imports it."""
     cls = subject.cls
     if "." in cls.__qualname__:
         raise NotRunError(
-            "the class stands inside another or in a function, where no process can import it"
+            "the class is defined in a class or a function, where no other process can import it"
         )
     try:
         file = inspect.getfile(cls)
     except (TypeError, OSError) as error:
         raise NotRunError("the file of the class cannot be found") from error
+
     package = sys.modules.get(cls.__module__.partition(".")[0])
-    request = {
-        "path": [str(Path(place).resolve()) for place in sys.path],
-        "heavy": HEAVY,
-        "root": next(iter(getattr(package, "__path__", ())), file),
-        "module": cls.__module__,
-        "file": file,
-        "name": cls.__qualname__,
-        "fields": _fields(subject),
-    }
-    command = [sys.executable, "-c", _CODE, json.dumps(request)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ImportError(
-            f"alone, the module ends in `{done.stderr.strip().splitlines()[-1]}`"
+    root = next(iter(getattr(package, "__path__", ())), file)
+    fields = _pickled_fields(subject)
+    try:
+        result = import_in_new_process(
+            cls.__module__, root, file, cls.__qualname__, fields
         )
-    yield from json.loads(done.stdout.splitlines()[-1])
+    except ImportError as error:
+        raise ImportError(f"alone, the module ends in `{error}`") from error
+
+    yield from result.heavy.items()
 
 
-def _fields(subject: Subject) -> str | None:
-    """Return the arguments that create the component, or None if they cannot be sent."""
-    import attrs
-
+def _pickled_fields(subject: Subject) -> str | None:
+    """Return the arguments that create the component, pickled, in base64; None if they cannot be pickled."""
     try:
         part = subject.part
-        values = {
-            a.alias: getattr(part, a.name) for a in attrs.fields(subject.cls) if a.init
-        }
+        values = {}
+        for field in attrs.fields(subject.cls):
+            if field.init:
+                values[field.alias] = getattr(part, field.name)
         return base64.b64encode(pickle.dumps(values)).decode()
-    except Exception:  # noqa: BLE001 - the rules `values` and `defaults` have it
+    except Exception:  # noqa: BLE001 - the rules `values` and `defaults` report it
         return None

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires
@@ -24,7 +21,7 @@ from packaging.requirements import Requirement
 from sentbed import API_VERSION, hookspecs
 from sentbed.errors import PluginError, RecipeError, reason_of, suggest
 from sentbed.kinds import KINDS
-from sentbed.protocols import ReportData, ReportSection, Run, RunStatus, Score
+from sentbed.protocols import ReportData, ReportSection, Run, Score
 from sentbed.tools import (
     Document,
     Offer,
@@ -47,12 +44,12 @@ from sentbed_testing.conformance import (
     component_rules,
     run_rules,
 )
-from sentbed_testing.heavy_imports import HEAVY, WATCH
+from sentbed_testing.heavy_imports import import_in_new_process
 
 IMPORT_SECONDS = 0.5
-"""Longest CPU time in seconds that importing a plugin may add to every command of sentbed."""
+"""Most CPU time, in seconds, that the import of a plugin may add to each command of sentbed."""
 TRIES = 3
-"""Number of times that a slow import is measured; the shortest counts."""
+"""Number of times that a slow import is measured; the shortest time counts."""
 MINIMAL: Mapping[str, Any] = MappingProxyType(
     {
         "schema": 1,
@@ -64,25 +61,11 @@ MINIMAL: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
-"""Recipe to which the tables of a plugin are added."""
+"""Recipe to which the recipe tables of a plugin are added."""
 PRIVATE = "sentbed._"
-"""Beginning of the names of core's own modules."""
+"""Prefix of the names of the modules that only core may import."""
 
 Fields: TypeAlias = Mapping[str, Any]
-
-_CODE = (
-    WATCH
-    + """
-import sentbed, sentbed.protocols, time
-
-start = time.process_time()
-importlib.import_module(asked["module"])
-seconds = time.process_time() - start
-print(json.dumps([seconds, [[name, places[name]] for name in places if name in sys.modules]]))
-"""
-)
-"""Program that imports a plugin and prints the CPU seconds that it took, and the heavy libraries that it loaded.
-`WATCH` reads the request into `asked`, and fills `places`: heavy library -> `file:line` of its import."""
 
 
 @attrs.frozen
@@ -91,14 +74,15 @@ class PluginReport:
 
     name: str
     passed: tuple[str, ...]
+    """Rules of the plugin that passed."""
     components: Mapping[str, Report]
     """`KIND/NAME` -> report of the component."""
     of_plugin: Mapping[str, str] = attrs.field(factory=dict)
-    """Rule of the plugin -> reason for which it was not run."""
+    """Rule of the plugin -> reason why it was not run."""
 
     @property
     def not_run(self) -> Mapping[str, str]:
-        """Rule, or `KIND/NAME: RULE` -> reason for which it was not run."""
+        """Rule of the plugin, or `KIND/NAME: RULE` of a component -> reason why it was not run."""
         reasons = dict(self.of_plugin)
         for component, report in self.components.items():
             for rule, reason in report.not_run.items():
@@ -116,32 +100,33 @@ class PluginReport:
 
 @attrs.frozen
 class _Plugin:
-    """A loaded plugin with everything that its rules read."""
+    """A loaded plugin, with everything that its rules read."""
 
     info: Any
-    """Its entry in the registry."""
+    """Entry of the plugin in the registry."""
     value: object
-    """The object that its entry point names."""
+    """Object that the plugin's entry point names."""
     offers: Mapping[str, Offer]
-    """`KIND/NAME` -> component, command or recipe table."""
+    """`KIND/NAME` -> component, command or recipe table that the plugin offers."""
     plugins: Plugins
     """All installed plugins."""
     examples: Mapping[str, Fields]
-    """`KIND/NAME` -> fields to test it with."""
+    """`KIND/NAME` -> fields to test a component or a recipe table with."""
 
     def offered(self, kind: str) -> Iterator[tuple[str, Any]]:
-        """Yield name and value of everything of this kind (`command`, `table`) that can be imported."""
-        for at, offer in self.offers.items():
-            if at.startswith(f"{kind}/"):
-                # An import that fails is a finding of the rule `offers`.
+        """Yield the name and the object of each offer of a kind (`command`, `table`) that can be imported."""
+        for path, offer in self.offers.items():
+            if path.startswith(f"{kind}/"):
+                # The rule `offers` reports an import that fails.
                 with suppress(PluginError):
                     yield offer.name, offer.value
 
     def recipe(self) -> Recipe:
-        """Return a minimal recipe with the plugin's tables. Raises `NotRunError` if none can be created."""
+        """Return a minimal recipe with the plugin's tables. Raises `NotRunError` if the recipe is invalid."""
         table: dict[str, Any] = dict(MINIMAL)
         for name, _ in self.offered("table"):
             table[name] = dict(self.examples.get(f"table/{name}", {}))
+
         try:
             return structure_recipe(
                 Document(table), self.plugins, Path.cwd(), look=False
@@ -153,23 +138,31 @@ class _Plugin:
 
     @property
     def module(self) -> str:
-        """Module of its entry point."""
+        """Name of the module that the plugin's entry point names."""
         return str(self.info.value).partition(":")[0].strip()
 
     @property
     def files(self) -> list[Path]:
-        """Source files of its package."""
+        """Source files of the plugin's package, or the file of a plugin that is a single module."""
         spec = find_spec(self.module.partition(".")[0])
-        roots = [
-            Path(place) for place in (spec and spec.submodule_search_locations) or ()
-        ]
-        paths = [file for root in roots for file in sorted(root.rglob("*.py"))]
-        return paths or ([Path(spec.origin)] if spec and spec.origin else [])
+        if spec is None:
+            return []
+
+        files: list[Path] = []
+        for directory in spec.submodule_search_locations or ():
+            files += sorted(Path(directory).rglob("*.py"))
+        if not files and spec.origin:
+            files.append(Path(spec.origin))
+        return files
 
 
 @attrs.frozen(eq=False)
 class PluginRule:
-    """A rule of one plugin. Calling it raises `ConformanceError` if it is broken, or `NotRunError`."""
+    """A rule of one plugin.
+
+    Calling it raises `ConformanceError` if the plugin breaks the rule, and `NotRunError` if the rule cannot be
+    run.
+    """
 
     name: str
     plugin: str
@@ -185,13 +178,17 @@ class PluginRule:
         example: Mapping[str, Any] | None = None,
         examples: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Run the rule. The examples are ignored: they are there so that all rules can be called alike."""
+        """Run the rule.
+
+        `example` and `examples` are ignored. They exist so that rules of plugins and of components can be called
+        in the same way.
+        """
         __tracebackhide__ = True
         failures = []
         for what, fix in self.check():
             failures.append(Failure(self.name, what, fix))
         if failures:
-            raise ConformanceError(_title(self.plugin), tuple(failures))
+            raise ConformanceError(_error_title(self.plugin), tuple(failures))
 
 
 def check_plugin(
@@ -201,30 +198,31 @@ def check_plugin(
     skip: Mapping[str, Mapping[str, str]] | None = None,
     jax: bool = False,
 ) -> PluginReport:
-    """Run the rules of an installed plugin, and those of every component that it offers.
+    """Run the rules of an installed plugin and the rules of every component that it offers.
 
-    `docs/plugins/testing.md` has the rules in words.
+    `docs/plugins/testing.md` explains the rules.
 
     Args:
-        name: the plugin or its distribution, as `sentbed plugins` lists them. All plugins of a distribution
-            are checked.
+        name: name of a plugin or of a distribution, as `sentbed plugins` lists them. All plugins of the
+            distribution are checked.
         examples: `KIND/NAME` of a component -> its `example`; see `check_component`.
-        skip: `KIND/NAME` of a component -> rule -> reason for which it does not apply.
-        jax: also test poolers and losses under JAX.
+        skip: `KIND/NAME` of a component -> rule -> reason why the rule does not apply.
+        jax: whether to test poolers and losses also under JAX.
 
     Raises:
-        ConformanceError: if rules are broken; lists all of them.
+        ConformanceError: if rules are broken; the message lists all of them.
     """
     __tracebackhide__ = True
     of_plugin, of_components = _rules_of(name, examples, skip, jax=jax)
     report, failures = run_rules((rule.name, rule) for rule in of_plugin)
+
     reports: dict[str, Report] = {}
-    for at, rules in of_components.items():
-        reports[at], failures_of_component = run_rules(rules.items())
-        for failure in failures_of_component:
-            failures.append(attrs.evolve(failure, rule=f"{at}: {failure.rule}"))
+    for path, rules in of_components.items():
+        reports[path], failures_of_component = run_rules(rules.items())
+        failures += _with_path(path, failures_of_component)
+
     if failures:
-        raise ConformanceError(_title(name), tuple(failures))
+        raise ConformanceError(_error_title(name), tuple(failures))
     passed = tuple(dict.fromkeys(report.passed))
     return PluginReport(name, passed, MappingProxyType(reports), report.not_run)
 
@@ -237,10 +235,10 @@ def plugin_rules(
     jax: bool = False,
     must_run: bool = False,
 ) -> dict[str, PluginRule | ComponentRule]:
-    """Return the rules of a plugin and of its components by id, each to be called.
+    """Return the rules of a plugin and of its components by id. Calling a rule runs it.
 
-    Arguments are those of `check_plugin`. With `must_run`, a rule of a component that cannot be run fails,
-    unless `skip` gives a reason.
+    The arguments are those of `check_plugin`. With `must_run`, a rule of a component counts as broken if it
+    cannot be run, unless `skip` gives a reason.
     """
     __tracebackhide__ = True
     of_plugin, of_components = _rules_of(name, examples, skip, jax, must_run)
@@ -251,8 +249,15 @@ def plugin_rules(
     return rules
 
 
-def _title(name: str) -> str:
+def _error_title(name: str) -> str:
     return f"the plugin `{name}` breaks rules"
+
+
+def _with_path(path: str, failures: Iterable[Failure]) -> list[Failure]:
+    """Return a component's failures with the component's `KIND/NAME` before the names of the rules."""
+    return [
+        attrs.evolve(failure, rule=f"{path}: {failure.rule}") for failure in failures
+    ]
 
 
 def _rules_of(
@@ -262,63 +267,68 @@ def _rules_of(
     jax: bool,
     must_run: bool = False,
 ) -> tuple[list[PluginRule], dict[str, dict[str, ComponentRule]]]:
-    """Return the rules of a plugin, and those of each of its components by `KIND/NAME`."""
+    """Return the rules of a plugin, and the rules of each of its components by `KIND/NAME`."""
     __tracebackhide__ = True
     plugins = load_plugins()
     examples, skip = dict(examples or {}), dict(skip or {})
+
     rules: list[PluginRule] = []
     of_components: dict[str, dict[str, ComponentRule]] = {}
     failures: list[Failure] = []
     offered: set[str] = set()
-    for info in _named(name, plugins):
+    for info in _plugins_named(name, plugins):
         rules.append(PluginRule("loads", info.name, partial(loads, info)))
         if info.status != "loaded":
             continue
-        offers = {
-            f"{offer.kind.removeprefix('recipe ')}/{offer.name}": offer
-            for offer in _offers(plugins, info)
-        }
+
+        offers = _offers_of(plugins, info)
         offered |= offers.keys()
         value = plugins.manager.get_plugin(info.key)
-        plugin = _Plugin(info, value, offers, plugins, examples)
-        for rule, check in RULES.items():
-            rules.append(PluginRule(rule, info.name, partial(check, plugin)))
-        for at, offer in offers.items():
-            try:
-                offer.value  # noqa: B018 - it is imported
-            except PluginError as error:
-                finding = (str(error), "mend what its hook returns")
-                rules.append(PluginRule("offers", info.name, partial(iter, [finding])))
-                continue
-            if offer.kind not in KINDS:
+        rules += _rules_of_plugin(_Plugin(info, value, offers, plugins, examples))
+        for path, offer in offers.items():
+            if offer.kind not in KINDS or any(imports_of_offer(offer)):
                 continue
             try:
-                of_components[at] = component_rules(
+                of_components[path] = component_rules(
                     offer.value,
                     kind=offer.kind,
-                    example=examples.get(at),
-                    skip=skip.get(at),
+                    example=examples.get(path),
+                    skip=skip.get(path),
                     jax=jax,
                     must_run=must_run,
                 )
             except ConformanceError as error:
-                for failure in error.failures:
-                    failures.append(attrs.evolve(failure, rule=f"{at}: {failure.rule}"))
+                failures += _with_path(path, error.failures)
 
-    unknown = [at for at in {**examples, **skip} if at not in offered]
+    # Nothing is offered if the plugin cannot be loaded; the rule `loads` reports that.
     if offered:
-        for at in unknown:
-            what = f"`{at}`, for which there is an example or a reason, is nothing that it offers"
-            fix = "write `KIND/NAME`, such as `pooler/mean`"
-            failures.append(Failure("examples", what, fix))
+        for path in {**examples, **skip}:
+            if path not in offered:
+                what = f"`{path}`, for which there is an example or a reason, is nothing that it offers"
+                fix = "write `KIND/NAME`, such as `pooler/mean`"
+                failures.append(Failure("examples", what, fix))
 
     if failures:
-        raise ConformanceError(_title(name), tuple(failures))
+        raise ConformanceError(_error_title(name), tuple(failures))
     return rules, of_components
 
 
-def _named(name: str, plugins: Plugins) -> list[Any]:
-    """Return the plugins with this name or distribution; raise `ConformanceError` if there are none."""
+def _rules_of_plugin(plugin: _Plugin) -> Iterator[PluginRule]:
+    """Yield the rules of a loaded plugin, and the rule `offers` for each offer that cannot be imported."""
+    for name, check in RULES.items():
+        yield PluginRule(name, plugin.info.name, partial(check, plugin))
+
+    for offer in plugin.offers.values():
+        if any(imports_of_offer(offer)):
+            check_import = partial(imports_of_offer, offer)
+            yield PluginRule("offers", plugin.info.name, check_import)
+
+
+def _plugins_named(name: str, plugins: Plugins) -> list[Any]:
+    """Return the plugin of this name, or the plugins of the distribution of this name.
+
+    Raises `ConformanceError` if there are none.
+    """
     __tracebackhide__ = True
     infos = []
     names = set()
@@ -326,13 +336,34 @@ def _named(name: str, plugins: Plugins) -> list[Any]:
         names |= {info.name, info.distribution}
         if name in (info.name, info.distribution, info.key):
             infos.append(info)
+
     if not infos:
         what = f"no installed plugin is called `{name}`"
         close = suggest(name, sorted(names)).partition(" Choose")[0]
         fix = f"install it (`pip install -e DIRECTORY`) with an entry point in the group `sentbed`.{close}"
-        raise ConformanceError(_title(name), (Failure("installed", what, fix),))
-
+        raise ConformanceError(_error_title(name), (Failure("installed", what, fix),))
     return infos
+
+
+def _offers_of(plugins: Plugins, info: Any) -> dict[str, Offer]:
+    """Return everything that a plugin offers, by `KIND/NAME`.
+
+    Names that another distribution offers, too, are included.
+    """
+    candidates = [
+        *plugins.components.values(),
+        *plugins.commands.values(),
+        *plugins.tables.values(),
+    ]
+    for clash in plugins.clashes.values():
+        candidates += clash.claims
+
+    offers = {}
+    for offer in candidates:
+        if (offer.distribution, offer.plugin) == (info.distribution, info.name):
+            kind = offer.kind.removeprefix("recipe ")
+            offers[f"{kind}/{offer.name}"] = offer
+    return offers
 
 
 def loads(info: Any) -> Findings:
@@ -345,34 +376,27 @@ def loads(info: Any) -> Findings:
         )
 
 
-def _offers(plugins: Plugins, info: Any) -> Iterator[Offer]:
-    """Yield everything that a plugin offers, also under names that other distributions claim too."""
-    claims = (claim for clash in plugins.clashes.values() for claim in clash.claims)
-    every = (
-        *plugins.components.values(),
-        *claims,
-        *plugins.commands.values(),
-        *plugins.tables.values(),
-    )
-    for offer in dict.fromkeys(every):
-        if (offer.distribution, offer.plugin) == (info.distribution, info.name):
-            yield offer
+def imports_of_offer(offer: Offer) -> Findings:
+    """A component, command or recipe table that it offers can be imported."""
+    try:
+        offer.value  # noqa: B018 - reading it imports it
+    except PluginError as error:
+        yield str(error), "mend what its hook returns"
 
 
 def api(plugin: _Plugin) -> Findings:
     """It declares the API version that it is written for, or requires one exact version of sentbed."""
     try:
-        needed = [
-            Requirement(line) for line in requires(plugin.info.distribution) or ()
-        ]
+        lines = requires(plugin.info.distribution) or []
     except PackageNotFoundError:
-        needed = []
+        lines = []
 
-    pinned = any(
-        requirement.name == "sentbed" and str(requirement.specifier).startswith("==")
-        for requirement in needed
-    )
-    if plugin.info.api is None and not pinned:
+    is_pinned = False
+    for requirement in map(Requirement, lines):
+        if requirement.name == "sentbed":
+            is_pinned |= str(requirement.specifier).startswith("==")
+
+    if plugin.info.api is None and not is_pinned:
         yield (
             f"`{plugin.module}` does not say for which interface of sentbed it is written",
             f'write `sentbed_api = "{API_VERSION}"` in the module of the entry point',
@@ -380,97 +404,96 @@ def api(plugin: _Plugin) -> Findings:
 
 
 def hooks(plugin: _Plugin) -> Findings:
-    """It implements a hook, and marks each function whose name is that of a hook."""
+    """It implements a hook, and marks each function that has the name of a hook."""
     if not plugin.info.kinds and not plugin.info.hooks:
         yield (
             "it implements no hook",
             "mark a function with `@sentbed.hookimpl`; see `docs/hooks.md`",
         )
 
-    hook_names = [
-        name
-        for name, value in vars(hookspecs).items()
-        if hasattr(value, "sentbed_spec")
-    ]
-    for name in hook_names:
+    for name, spec in vars(hookspecs).items():
         function = getattr(plugin.value, name, None)
-        is_plugin_function = (
-            inspect.isroutine(function) and function.__module__ == plugin.module
+        if not hasattr(spec, "sentbed_spec") or not inspect.isroutine(function):
+            continue
+        if function.__module__ != plugin.module or hasattr(function, "sentbed_impl"):
+            continue
+        yield (
+            f"`{name}` has the name of a hook, but is not marked as its implementation",
+            "decorate it with `@sentbed.hookimpl`",
         )
-        if is_plugin_function and not hasattr(function, "sentbed_impl"):
-            yield (
-                f"`{name}` is named like a hook, and is none",
-                "decorate it with `@sentbed.hookimpl`",
-            )
 
 
 def imports(plugin: _Plugin) -> Findings:
     """Importing it is quick, and loads no heavy library."""
-    request = {
-        "path": [str(Path(place).resolve()) for place in sys.path],
-        "heavy": HEAVY,
-        "root": str(plugin.files[0].parent) if plugin.files else "",
-        "module": plugin.module,
-    }
+    root = str(plugin.files[0].parent) if plugin.files else ""
     shortest = float("inf")
     for _ in range(TRIES):
-        command = [sys.executable, "-c", _CODE, json.dumps(request)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-            fix = f"`python -c 'import {plugin.module}'` shows where"
-            yield f"in a new process, importing `{plugin.module}` ends in `{last}`", fix
-            return
-        seconds, heavy = json.loads(done.stdout.splitlines()[-1])
-        for library, where in heavy:
+        try:
+            result = import_in_new_process(plugin.module, root)
+        except ImportError as error:
             yield (
-                f"the library `{library}` is loaded with the plugin, at {where}",
+                f"in a new process, importing `{plugin.module}` ends in `{error}`",
+                f"`python -c 'import {plugin.module}'` shows where",
+            )
+            return
+
+        for library, place in result.heavy.items():
+            yield (
+                f"the library `{library}` is loaded with the plugin, at {place}",
                 "import it in the method that needs it, or in a module that only this method imports",
             )
-        shortest = min(shortest, seconds)
-        if heavy or shortest <= IMPORT_SECONDS:
+
+        shortest = min(shortest, result.seconds)
+        if result.heavy or shortest <= IMPORT_SECONDS:
             break
 
     if shortest > IMPORT_SECONDS:
         yield (
             f"importing `{plugin.module}` takes {shortest:.1f} s, and every command of sentbed waits for it "
             f"(allowed {IMPORT_SECONDS:g} s)",
-            "do at first use what it does when imported, or offer its parts as `Lazy`",
+            "move work from the import to the first use, or offer its parts as `Lazy`",
         )
 
 
 def private(plugin: _Plugin) -> Findings:
-    """It imports nothing of core's own modules, which change without notice."""
+    """It imports none of core's private modules, which change without notice."""
     for file in plugin.files:
         try:
-            nodes = list(ast.walk(ast.parse(file.read_bytes())))
+            tree = ast.parse(file.read_bytes())
         except (OSError, SyntaxError, ValueError) as error:
             yield (
                 f"`{file}` cannot be read: {error}",
                 "mend it, or leave it out of the package",
             )
             continue
-        for node in nodes:
-            if not isinstance(node, ast.Import | ast.ImportFrom) or getattr(
-                node, "level", None
-            ):
-                continue
-            package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            for name in (f"{package}{alias.name}" for alias in node.names):
-                if name.startswith(PRIVATE) and not name.startswith("sentbed.__"):
-                    yield (
-                        f"it imports `{name}`, which belongs to core alone, at {file}:{node.lineno}",
-                        "use `sentbed`, `sentbed.protocols`, `sentbed.helpers`, or in a tool `sentbed.tools`",
-                    )
+
+        for name, line in _absolute_imports(tree):
+            if name.startswith(PRIVATE) and not name.startswith("sentbed.__"):
+                yield (
+                    f"it imports `{name}`, which belongs to core alone, at {file}:{line}",
+                    "use `sentbed`, `sentbed.protocols` or `sentbed.helpers`; a tool may use `sentbed.tools`",
+                )
+
+
+def _absolute_imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the dotted name and the line of everything that a module imports, relative imports excepted."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}", node.lineno
 
 
 def commands(plugin: _Plugin) -> Findings:
-    """`--help` of each command works, and describes the command."""
+    """The option `--help` of each command works, and describes the command."""
     for name, command in plugin.offered("command"):
-        yield from _help(name, command)
+        yield from _help_faults(name, command)
 
 
-def _help(words: str, command: click.Command) -> Findings:
+def _help_faults(words: str, command: click.Command) -> Findings:
+    """Yield what is wrong with the help of a command and of its subcommands; `words` are typed to call it."""
     from click.testing import CliRunner
 
     result = CliRunner().invoke(command, ["--help"], prog_name=f"sentbed {words}")
@@ -478,7 +501,7 @@ def _help(words: str, command: click.Command) -> Findings:
         reason = result.output.strip() or repr(result.exception)
         yield (
             f"`sentbed {words} --help` ends with {result.exit_code}: {reason:.200}",
-            "let the command be made without arguments, and import in its function what it needs",
+            "create the command without arguments, and import what it needs in its function",
         )
     elif not (command.help or "").strip():
         yield (
@@ -486,12 +509,12 @@ def _help(words: str, command: click.Command) -> Findings:
             "write a docstring under its function",
         )
 
-    for name, below in getattr(command, "commands", {}).items():
-        yield from _help(f"{words} {name}", below)
+    for name, subcommand in getattr(command, "commands", {}).items():
+        yield from _help_faults(f"{words} {name}", subcommand)
 
 
 def tables(plugin: _Plugin) -> Findings:
-    """Each recipe table can be created, and its `problems` yields sentences for a minimal recipe."""
+    """Each recipe table can be created, and its method `problems` yields sentences for a minimal recipe."""
     for name, cls in plugin.offered("table"):
         example = dict(plugin.examples.get(f"table/{name}", {}))
         _, problems = structure(
@@ -508,6 +531,7 @@ def tables(plugin: _Plugin) -> Findings:
                 f"`[{name}]` with {example or 'no keys'}: {problem.message}",
                 f'give keys: `check_plugin(..., examples={{"table/{name}": {{...}}}})`',
             )
+
         if problems:
             return
 
@@ -516,49 +540,58 @@ def tables(plugin: _Plugin) -> Findings:
         fix = "yield (path below the table, a sentence that ends in what to do), and raise nothing"
         try:
             problems_of_table = list(table.problems(recipe, plugin.plugins, look=False))
-        except Exception as error:  # noqa: BLE001 - this is what is looked for
+        except Exception as error:  # noqa: BLE001 - any exception is a finding
             yield f"`problems` of `[{name}]` raises {reason_of(error)}", fix
             continue
+
         for entry in problems_of_table:
             match entry:
                 case (tuple(), str()):
-                    continue
-            yield f"`problems` of `[{name}]` yields {entry!r:.100}", fix
+                    pass
+                case _:
+                    yield f"`problems` of `[{name}]` yields {entry!r:.100}", fix
 
 
 def sections(plugin: _Plugin) -> Findings:
-    """`report_sections` returns valid sections for a run with scores and for a failed run without."""
+    """`report_sections` returns valid sections, for a run with scores and for a failed run without scores."""
     if "report_sections" not in plugin.info.hooks:
         return
     recipe = plugin.recipe()
     others = plugin.plugins.manager.get_plugins() - {plugin.value}
     hook = plugin.plugins.manager.subset_hook_caller("report_sections", others)
+
     facts = describe(plugin.plugins, None)
     protocol: dict[str, Any] = {"encoder": {}, "evaluator": {}}
     score = Score("example", "spearman", 50.0, protocol, "encoder", "example")
-    endings: tuple[tuple[RunStatus, str | None, tuple[Score, ...]], ...] = (
-        ("failed", "it was interrupted", ()),
-        ("finished", None, (score,)),
+    failed = ReportData(
+        "example",
+        "failed",
+        "it was interrupted",
+        "2026-01-01T12:00:00+00:00",
+        60.0,
+        resolved_toml(recipe),
+        facts,
+        (),
     )
-    for status, error, scores in endings:
-        started = "2026-01-01T12:00:00+00:00"
-        toml = resolved_toml(recipe)
-        data = ReportData("example", status, error, started, 60.0, toml, facts, scores)
+    finished = attrs.evolve(failed, status="finished", error=None, scores=(score,))
+    for data in (failed, finished):
         with TemporaryDirectory() as directory:
             run = Run("example", Path(directory), recipe, facts)
             try:
                 results = list(hook(run=run, data=data))
-            except Exception as raised:  # noqa: BLE001 - this is what is looked for
+            except Exception as raised:  # noqa: BLE001 - any exception is a finding
                 yield (
-                    f"`report_sections` raises {reason_of(raised)} for a run that {status}",
+                    f"`report_sections` raises {reason_of(raised)} for a run that {data.status}",
                     "a run may end before it has scores; return no section then",
                 )
                 continue
+
         for returned in results:
-            yield from _fits_in_report(returned)
+            yield from _section_faults(returned)
 
 
-def _fits_in_report(returned: Any) -> Findings:
+def _section_faults(returned: Any) -> Findings:
+    """Yield what is wrong with the sections that `report_sections` returned."""
     fix = "return several `sentbed.protocols.ReportSection`"
     if not isinstance(returned, Sequence):
         yield f"`report_sections` returns {returned!r:.100}", fix
@@ -570,8 +603,9 @@ def _fits_in_report(returned: Any) -> Findings:
         if not re.fullmatch("[A-Za-z0-9-]+", section.key):
             yield (
                 f"a report section has the key {section.key!r}",
-                "take letters, digits and `-`",
+                "use only letters, digits and `-`",
             )
+
         for row in section.rows:
             if len(row) != len(section.columns):
                 yield (

@@ -1,4 +1,4 @@
-"""One pytest case per rule: `parametrize_with_rules`."""
+"""The decorator `parametrize_with_rules`, which makes one pytest case per rule."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     from sentbed_testing.plugin_checks import PluginRule
 
 Rules: TypeAlias = "Mapping[str, ComponentRule | EngineRule | PluginRule]"
+"""Rules by name or id."""
 
 
 def parametrize_with_rules(
     subjects: Iterable[type[Any] | Rules], **options: Any
 ) -> pytest.MarkDecorator:
-    """Return a pytest decorator that parametrizes a test with `rule`, a callable that the test calls.
+    """Return a pytest decorator that gives a test the argument `rule`. The test calls `rule()`.
 
-    A broken rule fails the test; a rule that cannot be run, or from which the component is exempt, skips it
-    with the reason. Ids look like `pooler/mean/padding` (component), `cpu/encode/bert/mean/info-nce` (engine)
-    and `plugin/poolers/imports` (plugin).
+    The test fails if the rule is broken. It is skipped, with the reason, if the rule cannot be run or the
+    component is exempt from it. Ids look like `pooler/mean/padding` (component),
+    `cpu/encode/bert/mean/info-nce` (engine) and `plugin/poolers/imports` (plugin).
 
     Args:
-        subjects: classes of components, and what `component_rules`, `engine_rules` or `plugin_rules` returns.
-        options: those of `component_rules` for the classes, such as `skip` and `must_run`.
+        subjects: classes of components, or results of `component_rules`, `engine_rules` or `plugin_rules`.
+        options: arguments of `component_rules` for the classes, such as `skip` and `must_run`.
 
     Raises:
         ValueError: if there is no rule.

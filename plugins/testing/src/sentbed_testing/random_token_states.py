@@ -1,4 +1,4 @@
-"""Random token states for poolers and losses; the only module of the kit that loads PyTorch."""
+"""Random token states for poolers and losses. No other module of the kit imports PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from sentbed.helpers import returned
 from sentbed.protocols import Module, Tensor, TokenStates
 
-from sentbed_testing.comparisons import apart
+from sentbed_testing.comparisons import relative_difference
 from sentbed_testing.component_under_test import NotRunError, Subject
 
 WIDTH = 8
@@ -18,9 +18,9 @@ WIDTH = 8
 LENGTHS = (7, 2, 4, 1, 9)
 """Number of tokens of each sentence of a batch."""
 LAYERS = 3
-"""Number of layers, without the embeddings."""
+"""Number of layers, not counting the embeddings."""
 GARBAGE = 1e4
-"""Magnitude of the random states of padding; bf16 can represent it."""
+"""Standard deviation of the random states of padding."""
 
 
 def load_torch() -> Any:
@@ -35,16 +35,17 @@ def load_torch() -> Any:
 
 @contextmanager
 def seeded(seed: int = 0) -> Iterator[None]:
-    """Seed torch's CPU generator, and restore it afterwards."""
+    """Seed torch's CPU generator, and restore its state at the end of the `with` block."""
     torch = load_torch()
     with torch.random.fork_rng(devices=[]):
-        # `torch.manual_seed` takes a thousand times as long: it records the stack for GPUs not yet started.
+        # `torch.manual_seed` takes a thousand times as long, since it records the stack for a later start of
+        # CUDA.
         torch.default_generator.manual_seed(seed)
         yield
 
 
 def build(subject: Subject, seed: int = 0) -> Module:
-    """Return the module of a pooler or a loss, initialised from a seed."""
+    """Return the torch module of a pooler or a loss, initialised from a seed."""
     part = subject.ready
     with seeded(seed):
         return returned(
@@ -61,16 +62,16 @@ def draw_states(
     seed: int = 0,
     garbage: float = GARBAGE,
 ) -> TokenStates:
-    """Return random token states of sentences of these lengths; real states do not depend on the padding.
+    """Return random token states of a batch of sentences. The states of a sentence do not depend on its padding.
 
     Args:
-        lengths: number of real tokens of each sentence.
+        lengths: number of tokens of each sentence, not counting padding.
         width: dimension of a token state.
-        side: side of the padding, `right` or `left`; `none` cuts all to the shortest, without a mask.
-        needs: which of `layers`, `decoder` and `mask-token` the states have.
-        more: padding beyond the longest sentence.
-        seed: seed of the numbers.
-        garbage: magnitude of the numbers in padding.
+        side: side of the padding, `right` or `left`; `none` cuts all sentences to the shortest, without a mask.
+        needs: optional fields that the states have: `layers`, `decoder` or `mask-token`.
+        more: number of padding tokens after the longest sentence (before it, if `side` is `left`).
+        seed: seed of the random numbers.
+        garbage: standard deviation of the states of padding.
     """
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
@@ -109,7 +110,7 @@ def draw_states(
 
 
 def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates:
-    """Return states with `change` applied to every tensor but the mask."""
+    """Return states in which `change` is applied to every tensor except the mask."""
     changed = states._replace(last_hidden_state=change(states.last_hidden_state))
     if states.layers is not None:
         changed = changed._replace(layers=tuple(map(change, states.layers)))
@@ -121,10 +122,10 @@ def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates
 
 
 def own_memory(value: Any) -> Any:
-    """Return `value` with copies of its tensors, also of those within tuples, lists and mappings.
+    """Return `value` with copies of its tensors, also of tensors within tuples, lists and mappings.
 
-    A CPU may sum in another order if data is aligned differently, as that of a view may be. Results are only
-    comparable to the bit if both are computed from such copies.
+    A CPU may sum in another order if the data of a tensor is aligned differently in memory, as in a view. Two
+    results can only be equal to the bit if both are computed from such copies.
     """
     if isinstance(value, load_torch().Tensor):
         return value.detach().clone()
@@ -138,12 +139,12 @@ def own_memory(value: Any) -> Any:
 
 
 def rows_of(states: TokenStates, rows: Any) -> TokenStates:
-    """Return some rows of a batch."""
+    """Return the token states of some rows of a batch."""
     chosen = over(states, lambda value: value[rows])
     mask = states.attention_mask
     return chosen if mask is None else chosen._replace(attention_mask=mask[rows])
 
 
 def distance(actual: Tensor, reference: Tensor) -> float:
-    """Return the largest difference over the largest value of `reference`; infinite for other shapes."""
-    return apart(actual.detach().numpy(), reference.detach().numpy())
+    """Return the `relative_difference` of two tensors."""
+    return relative_difference(actual.detach().numpy(), reference.detach().numpy())

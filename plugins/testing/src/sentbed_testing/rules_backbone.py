@@ -1,4 +1,4 @@
-"""Rules of a backbone, tested on its example, preferably a tiny one with random weights."""
+"""Rules of a backbone. The tested example should be a tiny backbone with random weights."""
 
 from __future__ import annotations
 
@@ -17,23 +17,27 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOLERANCE = 1e-5
-"""Tolerance relative to the largest value for sums over another shape."""
-PACKED = 1e-4
-"""Tolerance relative to the largest value for another order of the same operations."""
+"""Tolerance for computations in another shape, relative to the largest absolute value."""
+LOOSE_TOLERANCE = 1e-4
+"""Tolerance for operations in another order, relative to the largest absolute value."""
 MAX_LENGTH = 16
-HARD = ("", "a", "Grüße aus Köln, 東京 und 🙂🙂🙂!", "word " * 100)
-"""Texts that a tokenizer must accept: empty, short, in other scripts, too long."""
-GIVES = {"layers": "layers", "decoder": "decoder_state", "mask-token": "mask_state"}
-"""Offer of a backbone -> field of `TokenStates` that holds it."""
+HARD_TEXTS = ("", "a", "Grüße aus Köln, 東京 und 🙂🙂🙂!", "word " * 100)
+"""Texts that a tokenizer must accept: an empty one, a short one, one in several scripts, and one too long."""
+STATE_FIELDS = {
+    "layers": "layers",
+    "decoder": "decoder_state",
+    "mask-token": "mask_state",
+}
+"""Entry of a backbone's `offers` -> the field of `TokenStates` that holds it."""
 
 
 def _build(
     subject: Subject, needs: frozenset[str] = frozenset(), saved: Path | None = None
 ) -> BuiltBackbone:
+    """Return the built backbone, in eval mode."""
+    context = BuildContext(lambda: SENTENCES, saved, needs)
     with seeded():
-        built: BuiltBackbone = subject.ready.build(
-            BuildContext(lambda: SENTENCES, saved, needs)
-        )
+        built: BuiltBackbone = subject.ready.build(context)
     built.module.eval()
     return built
 
@@ -41,21 +45,19 @@ def _build(
 def _batch(
     built: BuiltBackbone, count: int = 5, side: str = "right"
 ) -> tuple[Tensor, Tensor]:
-    """Return token ids and mask of the first sentences, both `(count, length)`."""
+    """Return token ids and mask of the first sentences, both `(count, length)`, padded on one side."""
     torch = load_torch()
-    tokens = built.tokenizer.encode(
-        SENTENCES[:count], min(MAX_LENGTH, built.max_length)
-    )
+    max_length = min(MAX_LENGTH, built.max_length)
+    tokens = built.tokenizer.encode(SENTENCES[:count], max_length)
     longest = int(tokens.lengths.max())
     ids = torch.full((count, longest), built.tokenizer.pad_id)
     mask = torch.zeros(count, longest, dtype=torch.long)
     for row, length in enumerate(tokens.lengths.tolist()):
-        place = (
-            slice(0, length) if side == "right" else slice(longest - length, longest)
-        )
+        first = 0 if side == "right" else longest - length
+        columns = slice(first, first + length)
         start = int(tokens.offsets[row])
-        ids[row, place] = torch.from_numpy(tokens.ids[start : start + length]).long()
-        mask[row, place] = 1
+        ids[row, columns] = torch.from_numpy(tokens.ids[start : start + length]).long()
+        mask[row, columns] = 1
 
     return ids, mask
 
@@ -63,122 +65,128 @@ def _batch(
 def _states(
     module: Module, ids: Tensor, mask: Tensor | None, **keywords: Tensor
 ) -> TokenStates:
+    """Return a module's token states, computed without gradient."""
     with load_torch().no_grad():
         states: TokenStates = module(ids, mask, **keywords)
     return states
 
 
 def _real(states: TokenStates, mask: Tensor) -> Tensor:
-    """Return the states of real tokens, `(tokens, width)`."""
+    """Return the states of all tokens except padding, `(tokens, width)`."""
     return states.last_hidden_state[mask.bool()]
 
 
 def built(subject: Subject) -> Findings:
-    """A built backbone has a width, a maximum length, an origin, and states of that width."""
+    """A built backbone has a width, a maximum length and an origin, and its states have that width."""
     backbone = _build(subject)
-    for name, kind in (("width", int), ("max_length", int)):
+    for name in ("width", "max_length"):
         value = getattr(backbone, name, None)
-        if not isinstance(value, kind) or value < 1:
+        if not isinstance(value, int) or value < 1:
             yield (
-                f"`{name}` of what it builds is {value!r}",
-                "say it as a whole number above 0",
+                f"the built backbone's `{name}` is {value!r}",
+                "give a whole number above 0",
             )
             return
 
     if not backbone.origin:
         yield (
-            "`origin` says nothing",
+            "`origin` is empty",
             "say where the weights came from, with their hash",
         )
 
     ids, mask = _batch(backbone)
     shape = tuple(_states(backbone.module, ids, mask).last_hidden_state.shape)
-    if shape != (*ids.shape, backbone.width):
+    expected = (*ids.shape, backbone.width)
+    if shape != expected:
         yield (
-            f"of ids {tuple(ids.shape)} the states are {shape}, not {(*ids.shape, backbone.width)}",
-            "return one state per id, padding included, and let `width` be the size of a state",
+            f"for ids of shape {tuple(ids.shape)}, the states have shape {shape}, not {expected}",
+            "return one state per id, also for padding; `width` is the size of a state",
         )
 
 
 def offers(subject: Subject) -> Findings:
-    """Its states contain what it offers to poolers, if `BuildContext.needs` asks for it."""
+    """Its states contain everything in its `offers`, if `BuildContext.needs` asks for it."""
     offered = subject.part.traits.offers or frozenset()
-    for need in sorted(offered & GIVES.keys()):
+    for need in sorted(offered & STATE_FIELDS.keys()):
         if need == "mask-token":
-            continue  # It is the prompt that puts the token into a text.
+            # The states have a mask token only if the prompt puts it into the texts.
+            continue
         backbone = _build(subject, frozenset({need}))
-        if getattr(_states(backbone.module, *_batch(backbone)), GIVES[need]) is None:
+        if (
+            getattr(_states(backbone.module, *_batch(backbone)), STATE_FIELDS[need])
+            is None
+        ):
             yield (
-                f"it offers `{need}`, and `{GIVES[need]}` of its states is None where `needs` names it",
-                "heed `BuildContext.needs`, or take the word out of `offers`",
+                f"it offers `{need}`, but `{STATE_FIELDS[need]}` of its states is None if `needs` has `{need}`",
+                f"read `BuildContext.needs`, or remove `{need}` from `offers`",
             )
 
-    if (
-        "mask-token" in offered
-        and _build(subject, frozenset({"mask-token"})).tokenizer.mask_token is None
-    ):
-        yield (
-            "it offers `mask-token`, and its tokenizer has none",
-            "take the word out of `offers`",
-        )
+    if "mask-token" in offered:
+        backbone = _build(subject, frozenset({"mask-token"}))
+        if backbone.tokenizer.mask_token is None:
+            yield (
+                "it offers `mask-token`, but its tokenizer has no mask token",
+                "remove `mask-token` from `offers`",
+            )
 
     if "span" in offered:
-        yield from _span(_build(subject, frozenset({"span"})))
+        yield from _span_faults(_build(subject, frozenset({"span"})))
 
 
-def _span(backbone: BuiltBackbone) -> Findings:
-    import numpy as np
-
-    torch, text = load_torch(), SENTENCES[0]
-    read = []
-    for start in (0, len(text) // 2):
-        tokens = backbone.tokenizer.encode_marked([text], [start], None)
-        batch = pad(tokens, np.arange(1), backbone.tokenizer.pad_id)
-        keywords = {
-            name: torch.from_numpy(values) for name, values in batch.keywords.items()
-        }
-        read.append(
-            _states(
-                backbone.module, torch.from_numpy(batch.input_ids), None, **keywords
-            )
-        )
-
-    (whole, _), (half, mask) = (
-        (states.last_hidden_state, states.attention_mask) for states in read
-    )
-    if not torch.equal(whole, half):
+def _span_faults(backbone: BuiltBackbone) -> Findings:
+    """Yield what is wrong with the mask if the beginning of a text is hidden from the pooler."""
+    torch = load_torch()
+    text = SENTENCES[0]
+    whole = _states_from(backbone, text, 0)
+    half = _states_from(backbone, text, len(text) // 2)
+    if not torch.equal(whole.last_hidden_state, half.last_hidden_state):
         yield (
             "tokens that are hidden from the pooler change the states",
             "hide them by the mask alone",
         )
 
+    mask = half.attention_mask
     if mask is None or not 0 < int(mask.sum()) < mask.shape[1]:
         yield (
-            "it offers `span`, and its mask hides no token of `Tokenizer.encode_marked`, or all of them",
-            "give those that end before the start a 0 in `TokenStates.attention_mask`",
+            "it offers `span`, but its mask hides no token or all tokens of `Tokenizer.encode_marked`",
+            "set `TokenStates.attention_mask` to 0 for tokens that end before the start of the span",
         )
 
 
+def _states_from(backbone: BuiltBackbone, text: str, start: int) -> TokenStates:
+    """Return the states of a text whose characters before `start` are hidden from the pooler."""
+    import numpy as np
+
+    torch = load_torch()
+    tokens = backbone.tokenizer.encode_marked([text], [start], None)
+    batch = pad(tokens, np.arange(1), backbone.tokenizer.pad_id)
+    ids = torch.from_numpy(batch.input_ids)
+    keywords = {
+        name: torch.from_numpy(values) for name, values in batch.keywords.items()
+    }
+    return _states(backbone.module, ids, None, **keywords)
+
+
 def padding(subject: Subject) -> Findings:
-    """A text has the same states alone and beside longer texts, with a mask of None or of ones."""
+    """A text has the same states alone and beside longer texts. Alone, its mask is None or all ones."""
+    torch = load_torch()
     backbone = _build(subject)
     ids, mask = _batch(backbone)
     together = _real(_states(backbone.module, ids, mask), mask)
-    singly = [ids[row : row + 1, : int(mask[row].sum())] for row in range(len(ids))]
-    torch = load_torch()
-    for name, make_mask in (("None", lambda text_ids: None), ("ones", torch.ones_like)):
+    for name in ("None", "ones"):
         states_alone = []
-        for text_ids in singly:
-            states = _states(backbone.module, text_ids, make_mask(text_ids))
+        for row, length in enumerate(mask.sum(1).tolist()):
+            text_ids = ids[row : row + 1, :length]
+            text_mask = torch.ones_like(text_ids) if name == "ones" else None
+            states = _states(backbone.module, text_ids, text_mask)
             states_alone.append(states.last_hidden_state[0])
 
-        alone = torch.cat(states_alone)
-        off = distance(alone, together)
-        if not off <= PACKED:
+        difference = distance(torch.cat(states_alone), together)
+        if not difference <= LOOSE_TOLERANCE:
             yield (
-                f"beside longer texts, the states of a text differ by {off:.2g} of their size from those "
-                f"that it has alone with a mask of {name} (allowed {PACKED:g})",
-                "let no token attend to padding, and take a mask of None for one of ones",
+                f"the states of a text beside longer texts differ by {difference:.2g} of their size from its "
+                f"states alone with a mask of {name} (allowed {LOOSE_TOLERANCE:g})",
+                "let no token attend to padding, and treat a mask of None like a mask of ones",
             )
 
 
@@ -189,75 +197,74 @@ def save(subject: Subject) -> Findings:
     before = _real(_states(backbone.module, ids, mask), mask)
     with tempfile.TemporaryDirectory() as name:
         # `save` creates the directory.
-        place = Path(name) / "backbone"
-        backbone.save(place)
+        path = Path(name) / "backbone"
+        backbone.save(path)
         with seeded(1):
-            context = BuildContext(tuple, place, frozenset())
-            other: Any = subject.part.build(context)
-        other.module.eval()
-        again, _ = _batch(other)
-        if again.shape != ids.shape or not bool((again == ids).all()):
+            context = BuildContext(tuple, path, frozenset())
+            loaded: Any = subject.part.build(context)
+        loaded.module.eval()
+        loaded_ids, _ = _batch(loaded)
+        if loaded_ids.shape != ids.shape or not bool((loaded_ids == ids).all()):
             yield (
                 "built from what it saved, the tokenizer gives other ids",
                 "save the tokenizer beside the weights",
             )
             return
-        off = distance(_real(_states(other.module, ids, mask), mask), before)
 
-    if not off <= TOLERANCE:
+        after = _real(_states(loaded.module, ids, mask), mask)
+        difference = distance(after, before)
+
+    if not difference <= TOLERANCE:
         yield (
-            f"built from what it saved, states differ by {off:.2g} of their size (allowed {TOLERANCE:g})",
-            "save every weight, and read them from `BuildContext.saved` where that is given",
+            f"built from what it saved, states differ by {difference:.2g} of their size (allowed {TOLERANCE:g})",
+            "save every weight, and read the weights from `BuildContext.saved` if it is not None",
         )
 
 
 def inference(subject: Subject) -> Findings:
-    """`inference` returns a module with the states of the backbone in eval mode."""
+    """`inference` returns a module that computes the states of the backbone in eval mode."""
     torch = load_torch()
     backbone = _build(subject)
     ids, mask = _batch(backbone)
     plain = _real(_states(backbone.module, ids, mask), mask)
     for traceable in (False, True):
+        module = backbone.inference(backbone.module, torch.float32, traceable)
         with torch.no_grad():
-            states = backbone.inference(backbone.module, torch.float32, traceable)(
-                ids, mask
-            )
-        off = distance(_real(states, mask).float(), plain)
-        if not off <= PACKED:
+            states = module(ids, mask)
+        difference = distance(_real(states, mask).float(), plain)
+        if not difference <= LOOSE_TOLERANCE:
             yield (
-                f"with `traceable={traceable}`, `inference` gives states that differ by {off:.2g} of their "
-                f"size (allowed {PACKED:g})",
+                f"with `traceable={traceable}`, `inference` gives states that differ by {difference:.2g} of "
+                f"their size (allowed {LOOSE_TOLERANCE:g})",
                 "return a copy in eval mode with the same weights",
             )
 
 
 def tokenizer(subject: Subject) -> Findings:
-    """The tokenizer keeps to a length, truncates at the end, and treats each text on its own."""
+    """The tokenizer obeys a maximum length, truncates texts at the end, and encodes each text by itself."""
     tokenizer = _build(subject).tokenizer
-    texts = [*SENTENCES[:3], *HARD]
+    texts = [*SENTENCES[:3], *HARD_TEXTS]
     together = tokenizer.encode(texts, MAX_LENGTH)
     if len(together) != len(texts) or int(together.offsets[-1]) != len(together.ids):
         yield (
             f"for {len(texts)} texts `encode` gives {len(together)}",
-            "return `TokenIds`: all ids, and offsets",
+            "return `TokenIds` with the ids of all texts and their offsets",
         )
         return
 
     if int(together.lengths.max()) > MAX_LENGTH:
         yield (
-            f"a text has {int(together.lengths.max())} tokens where {MAX_LENGTH} are allowed",
+            f"a text has {int(together.lengths.max())} tokens, but {MAX_LENGTH} are allowed",
             "cut to `max_length`, special tokens included",
         )
 
     for row, text in enumerate(texts):
         ids_alone = tokenizer.encode([text], MAX_LENGTH).ids.tolist()
-        if (
-            ids_alone
-            != together.ids[together.offsets[row] : together.offsets[row + 1]].tolist()
-        ):
+        start, end = together.offsets[row : row + 2]
+        if ids_alone != together.ids[start:end].tolist():
             yield (
                 f"{text[:30]!r} has other ids beside other texts",
-                "tokenise each text for itself, without padding",
+                "tokenise each text by itself, without padding",
             )
             return
 
@@ -265,7 +272,7 @@ def tokenizer(subject: Subject) -> Findings:
         if not text.startswith(cut) or "�" in cut:
             yield (
                 f"cut to 3 tokens, {text[:30]!r} is {cut!r}",
-                "return the beginning of the text, character by character",
+                "return whole characters from the beginning of the text",
             )
             return
 
@@ -274,42 +281,41 @@ def tokenizer(subject: Subject) -> Findings:
 
 
 def logits(subject: Subject) -> Findings:
-    """If its traits say `predicts`, `logits` returns a finite number per token of its vocabulary."""
+    """If `predicts` of its traits is true, `logits` returns a finite number per token of its vocabulary."""
     import numpy as np
 
     if not subject.part.traits.predicts:
         return
     backbone = _build(subject)
     size = len(backbone.vocabulary)
-    if not size or not all(
-        isinstance(backbone.vocabulary[token], str) for token in (0, size - 1)
-    ):
+    ends = [backbone.vocabulary[token] for token in (0, size - 1)] if size else [None]
+    if not all(isinstance(text, str) for text in ends):
         yield (
             "its `vocabulary` holds no strings",
             "give the text of each token, by its id",
         )
         return
 
-    states = (
-        np.random.default_rng(0).standard_normal((3, backbone.width)).astype(np.float32)
-    )
+    generator = np.random.default_rng(0)
+    states = generator.standard_normal((3, backbone.width)).astype(np.float32)
     for batch in (states, states[:0]):
-        scored = np.asarray(backbone.logits(batch))
-        if scored.shape != (len(batch), size) or scored.dtype != np.float32:
+        scores = np.asarray(backbone.logits(batch))
+        if scores.shape != (len(batch), size) or scores.dtype != np.float32:
             yield (
-                f"for states {batch.shape} `logits` gives {scored.dtype} {scored.shape}, not float32 "
+                f"for states of shape {batch.shape} `logits` gives {scores.dtype} {scores.shape}, not float32 "
                 f"{(len(batch), size)}",
                 "return one logit per token of `vocabulary` for each state",
             )
             return
-        if not np.isfinite(scored).all():
+
+        if not np.isfinite(scores).all():
             yield "`logits` gives NaN or infinity", "return finite numbers"
 
     alone = np.concatenate([backbone.logits(states[row : row + 1]) for row in range(3)])
     if not np.allclose(alone, backbone.logits(states), rtol=TOLERANCE, atol=TOLERANCE):
         yield (
             "a state has other logits beside other states",
-            "compute each row for itself",
+            "compute each row by itself",
         )
 
 

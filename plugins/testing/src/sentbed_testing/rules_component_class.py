@@ -1,11 +1,12 @@
-"""Rules of every component's class: name, documentation, protocol and imports."""
+"""Rules that the class of any component must keep: name, documentation, protocol and imports."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.kinds import KINDS
@@ -19,8 +20,8 @@ from sentbed_testing.heavy_imports import heavy_imports
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
-ENTRY = r"^@\w+\s*\{\s*([^\s,]+)\s*,"
-"""The beginning of a BibTeX entry, with its key."""
+BIBTEX_ENTRY = r"^@\w+\s*\{\s*([^\s,]+)\s*,"
+"""Pattern of the beginning of a BibTeX entry; its group is the key."""
 
 
 def frozen(subject: Subject) -> Findings:
@@ -29,65 +30,58 @@ def frozen(subject: Subject) -> Findings:
     if not attrs.has(subject.cls):
         yield "it is no attrs class", fix
     elif subject.cls.__setattr__ is object.__setattr__:
-        yield "its fields can be set after it was made", fix
+        yield "its fields can be set after it was created", fix
 
 
 def named(subject: Subject) -> Findings:
-    """It has a name that a recipe can use, and that nobody else has."""
+    """It has a name that a recipe can use and that no other component of its kind has."""
     name = getattr(subject.cls, "name", None)
-    if not isinstance(name, str) or (
-        attrs.has(subject.cls) and "name" in attrs.fields_dict(subject.cls)
-    ):
-        yield "it has no name of its class", 'write `name: ClassVar[str] = "..."`'
+    is_field = attrs.has(subject.cls) and "name" in attrs.fields_dict(subject.cls)
+    if not isinstance(name, str) or is_field:
+        yield (
+            "its class has no name",
+            'write `name: ClassVar[str] = "..."`',
+        )
         return
 
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         yield (
             f"it is called {name!r}",
-            "take small letters, digits and single dashes, such as `mean-max`",
+            "use only small letters, digits and single dashes, as in `mean-max`",
         )
 
-    at, plugins = (subject.kind, name), installed()
-    # A name that two distributions claim, with no decision, is only among the clashes.
-    claims: tuple[Offer, ...] = (
-        (plugins.components[at],) if at in plugins.components else ()
-    )
-    if not claims and at in plugins.clashes:
-        claims = plugins.clashes[at].claims
-    for other in claims:
-        if _identity(other.value) != _identity(subject.cls):
+    for other in _offers(subject.kind, name):
+        cls = other.value
+        if (cls.__module__, cls.__qualname__) != (
+            subject.cls.__module__,
+            subject.cls.__qualname__,
+        ):
             yield (
                 f"the {subject.kind} `{name}` is offered by `{other.distribution}` already",
                 "choose another `name`",
             )
 
 
-def _identity(cls: type[Any]) -> tuple[str, str]:
-    return cls.__module__, cls.__qualname__
+def _offers(kind: str, name: str) -> Sequence[Offer]:
+    """Return the installed component of this kind and name, or all that claim the name."""
+    plugins = installed()
+    key = (kind, name)
+    if key in plugins.components:
+        return (plugins.components[key],)
+    if key in plugins.clashes:
+        return plugins.clashes[key].claims
+    return ()
 
 
 def documented(subject: Subject) -> Findings:
-    """Class and fields have docstrings."""
+    """The class and its fields have docstrings, and plugins list the class with its docstring."""
     if not (subject.cls.__doc__ or "").strip():
         yield (
             "the class has no docstring",
             "write one; `sentbed show` shows it, and lists its first line",
         )
 
-    listed = installed().components.get(
-        (subject.kind, getattr(subject.cls, "name", ""))
-    )
-    first = (inspect.getdoc(subject.cls) or "").partition("\n")[0]
-    if (
-        listed
-        and isinstance(listed.offered, Lazy)
-        and listed.cls is subject.cls
-        and listed.summary != first
-    ):
-        yield (
-            f"it is listed as {listed.summary!r}, and its docstring begins with {first!r}",
-            "give its `Lazy` the first line of the docstring as `summary`",
-        )
+    yield from _summary_faults(subject)
 
     if not attrs.has(subject.cls):
         return
@@ -95,20 +89,36 @@ def documented(subject: Subject) -> Findings:
         docs = field_docs(subject.cls)
     except (OSError, TypeError) as error:
         raise NotRunError("the source of the class cannot be read") from error
+
     for field in attrs.fields(subject.cls):
         if not field.metadata.get("skip") and not docs.get(field.name, "").strip():
             yield (
                 f"the field `{field.name}` has no documentation",
-                "put a string under it: what it is, its unit and range, its source",
+                "write a string below it: what it is, its unit, its range, its source",
             )
 
 
+def _summary_faults(subject: Subject) -> Findings:
+    """Yield a finding if a plugin lists the class with a summary that is not the first line of its docstring."""
+    key = (subject.kind, getattr(subject.cls, "name", ""))
+    offer = installed().components.get(key)
+    if offer is None or not isinstance(offer.offered, Lazy):
+        return
+    first_line = (inspect.getdoc(subject.cls) or "").partition("\n")[0]
+    if offer.cls is subject.cls and offer.summary != first_line:
+        yield (
+            f"it is listed as {offer.summary!r}, and its docstring begins with {first_line!r}",
+            "give its `Lazy` the first line of the docstring as `summary`",
+        )
+
+
 def protocol(subject: Subject) -> Findings:
-    """It has the base class, methods and traits of its kind, and its methods take the arguments core passes."""
+    """It has the base class, methods and traits of its kind. Its methods take the arguments that core passes."""
     cls, kind = subject.cls, KINDS[subject.kind]
     if attrs.has(cls) and (fault := promise_fault(kind, cls)):
         what, _, fix = fault.partition("; ")
         yield f"it {what}", fix
+
     for name, promised in inspect.getmembers(kind.base, inspect.isfunction):
         function = inspect.getattr_static(cls, name, None)
         if name.startswith("_") or not inspect.isfunction(function):
@@ -118,38 +128,40 @@ def protocol(subject: Subject) -> Findings:
             inspect.signature(function).bind(*[None] * (count + 1))
         except TypeError as error:
             yield (
-                f"`{name}` cannot be called with {count} argument(s) beside `self`: {error}",
+                f"`{name}` cannot be called with {count} argument(s) after `self`: {error}",
                 f"give it the parameters that `sentbed.protocols.{kind.base.__name__}` has",
             )
 
-    yield from _traits(subject)
+    yield from _trait_faults(subject)
 
 
-def _traits(subject: Subject) -> Findings:
+def _trait_faults(subject: Subject) -> Findings:
+    """Yield a finding if `traits` raises, or if it cites something that is no reference."""
     try:
         cites = subject.part.traits.cites
     except NotRunError:
         return
-    except Exception as error:  # noqa: BLE001 - this is what is looked for
+    except Exception as error:  # noqa: BLE001 - any exception is a finding
         yield (
             f"`traits` raises {type(error).__name__}: {error.args[0]}",
             "see `sentbed.protocols`",
         )
         return
 
-    citation_keys = re.findall(
-        ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE
-    )
+    bibliography = (files("sentbed") / "citations.bib").read_text("utf-8")
+    citation_keys = re.findall(BIBTEX_ENTRY, bibliography, re.MULTILINE)
     for citation in cites:
-        if citation not in citation_keys and not re.match(ENTRY, citation.strip()):
+        if citation not in citation_keys and not re.match(
+            BIBTEX_ENTRY, citation.strip()
+        ):
             yield (
                 f"it cites {citation!r}, which is no key of `sentbed/citations.bib`",
-                "put the whole BibTeX entry there, which begins with `@` and has a key",
+                "write the whole BibTeX entry instead of the key",
             )
 
 
 def light(subject: Subject) -> Findings:
-    """Importing, making and checking it loads no heavy library."""
+    """No heavy library is loaded when it is imported, created and checked."""
     for library, where in heavy_imports(subject):
         yield (
             f"the library `{library}` is loaded before anything is built, at {where}",

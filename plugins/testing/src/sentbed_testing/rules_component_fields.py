@@ -1,4 +1,4 @@
-"""Rules of every component's fields: types, defaults, values in a recipe."""
+"""Rules that the fields of any component must keep: types, defaults, values from a recipe."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from sentbed_testing.component_under_test import NotRunError, Subject, installed
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
-PLAIN = (str, int, float, bool, NoneType, FilePath, ModelId)
+PLAIN_TYPES = (str, int, float, bool, NoneType, FilePath, ModelId)
+"""Types of values that TOML can represent, and of None, which is left out."""
 
-ODD: Mapping[Any, tuple[Any, ...]] = {
+ODD_VALUES: Mapping[Any, tuple[Any, ...]] = {
     str: ("", "no such thing", "a/b: c"),
     FilePath: ("no-such-file.csv", "pkg:no_such_package/file", "data:no-such-file"),
     ModelId: ("no-such-model", "./no-such-directory"),
@@ -38,13 +39,13 @@ ODD: Mapping[Any, tuple[Any, ...]] = {
     tuple: ([],),
     Mapping: ({},),
 }
-"""Type of a field -> mistaken values that a recipe might give it."""
+"""Type of a field -> values that a recipe might give the field by mistake."""
 
 
 def field_types(subject: Subject) -> Findings:
     """Every field has a type that TOML can represent."""
     if not attrs.has(subject.cls):
-        raise NotRunError("it is no attrs class; see the rule `frozen`")
+        raise NotRunError("it is not an attrs class; see the rule `frozen`")
     hints = get_type_hints(subject.cls)
     for field in attrs.fields(subject.cls):
         if field.metadata.get("skip"):
@@ -54,55 +55,58 @@ def field_types(subject: Subject) -> Findings:
                 f"the field `{field.name}` has no type",
                 "annotate it, such as `size: int = 8`",
             )
-        elif (wrong := next(_unfit(hints[field.name]), None)) is not None:
+            continue
+
+        for unsuited in _types_unsuited_to_toml(hints[field.name]):
             yield (
-                f"the field `{field.name}` has the type `{_shown(wrong)}`, which no recipe can give",
-                "take str, int, float, bool, Literal, tuple, Mapping, a path, a frozen attrs class, a kind "
+                f"the field `{field.name}` has the type `{_type_name(unsuited)}`, which no recipe can give",
+                "use str, int, float, bool, Literal, tuple, Mapping, a path, a frozen attrs class, a kind "
                 "of component, or any of these `| None`",
             )
+            break
 
 
-def _unfit(hint: Any) -> Iterator[Any]:
-    """Yield the parts of a type that TOML cannot represent."""
+def _types_unsuited_to_toml(hint: Any) -> Iterator[Any]:
+    """Yield the types within a type hint that TOML cannot represent."""
     origin = get_origin(hint)
-    if hint in PLAIN or kind_of(hint):
+    if hint in PLAIN_TYPES or kind_of(hint):
         return
     if origin is Literal:
-        yield from (
-            value
-            for value in get_args(hint)
-            if not isinstance(value, str | int | float | bool)
-        )
+        plain = (str, int, float, bool)
+        yield from [value for value in get_args(hint) if not isinstance(value, plain)]
     elif origin in (Union, UnionType):
         for member in get_args(hint):
-            yield from _unfit(member)
+            yield from _types_unsuited_to_toml(member)
     elif origin is tuple:
         for member in get_args(hint):
             if member is not ...:
-                yield from _unfit(member)
+                yield from _types_unsuited_to_toml(member)
     elif origin in (Mapping, dict):
         key, value = get_args(hint)
-        yield from [] if key is str else [key]
-        yield from _unfit(value)
+        if key is not str:
+            yield key
+        yield from _types_unsuited_to_toml(value)
     elif isinstance(hint, type) and attrs.has(hint):
         if hint.__setattr__ is object.__setattr__:
             yield hint
         hints = get_type_hints(hint)
         for field in attrs.fields(hint):
-            yield from _unfit(hints[field.name])
+            yield from _types_unsuited_to_toml(hints[field.name])
     else:
         yield hint
 
 
-def _shown(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+def _type_name(hint: Any) -> str:
+    if isinstance(hint, type) and not get_args(hint):
+        return hint.__name__
+    return str(hint)
 
 
 def defaults(subject: Subject) -> Findings:
-    """Its defaults pass its own validators, and it can be constructed."""
+    """Its validators accept its defaults, and it can be created."""
     if not attrs.has(subject.cls):
-        raise NotRunError("it is no attrs class; see the rule `frozen`")
-    refused = False
+        raise NotRunError("it is not an attrs class; see the rule `frozen`")
+    are_accepted = True
     for field in attrs.fields(subject.cls):
         default: Any = field.default
         if default is attrs.NOTHING:
@@ -115,39 +119,39 @@ def defaults(subject: Subject) -> Findings:
             if field.validator is not None:
                 field.validator(None, field, default)
         except (ValueError, TypeError) as error:
-            refused = True
+            are_accepted = False
             yield (
                 f"the default of `{field.name}`, {default!r}, is refused by its own validator: {error}",
                 "change the default or the validator",
             )
         except AttributeError:
-            continue  # It looks at other fields; making the component calls it again.
+            # The validator reads other fields of the instance. Creating the component calls it again.
+            continue
 
-    missing = [
-        field.name
-        for field in attrs.fields(subject.cls)
-        if field.default is attrs.NOTHING
-        and field.init
-        and field.alias not in subject.example
-    ]
+    missing = []
+    for field in attrs.fields(subject.cls):
+        is_required = field.default is attrs.NOTHING and field.init
+        if is_required and field.alias not in subject.example:
+            missing.append(f"`{field.name}`")
     if missing:
-        listed = ", ".join(f"`{name}`" for name in missing)
         yield (
-            f"without a default are {listed}",
+            f"fields without a default: {', '.join(missing)}",
             "give them in an `example`",
         )
-    elif not refused:
+        return
+
+    if are_accepted:
         try:
             subject.make()
-        except Exception as error:  # noqa: BLE001 - whatever the class raises is the finding
+        except Exception as error:  # noqa: BLE001 - any exception is a finding
             yield (
-                f"it cannot be made with {dict(subject.example) or 'its defaults'}: {error}",
+                f"it cannot be created with {dict(subject.example) or 'its defaults'}: {error}",
                 "change the defaults, or give an `example` that is valid",
             )
 
 
 def toml(subject: Subject) -> Findings:
-    """Written to TOML and read again, the component is equal."""
+    """The component stays equal when it is written to TOML and read again."""
     import tomli_w
 
     part = subject.part
@@ -172,59 +176,63 @@ def toml(subject: Subject) -> Findings:
 def values(subject: Subject) -> Findings:
     """Two instances with equal fields are equal and have equal hashes, and an instance can be pickled."""
     part = subject.part
-    like = subject.cls(
-        **{
-            field.alias: getattr(part, field.name)
-            for field in attrs.fields(subject.cls)
-            if field.init
-        }
-    )
-    if like != part:
+    fields = {}
+    for field in attrs.fields(subject.cls):
+        if field.init:
+            fields[field.alias] = getattr(part, field.name)
+    twin = subject.cls(**fields)
+    if twin != part:
         yield (
             "two with the same fields are not equal",
             "leave `eq` of `attrs.frozen` as it is",
         )
 
-    if not any(
-        isinstance(value, Mapping)
-        for value in attrs.asdict(part, recurse=False).values()
-    ):
-        try:
-            same = hash(like) == hash(part)
-        except TypeError as error:
-            yield (
-                f"it has no hash: {error}",
-                "take tuples for lists, and frozen classes for tables",
-            )
-        else:
-            if not same:
-                yield (
-                    "two with the same fields have different hashes",
-                    "leave `hash` of `attrs.frozen` as it is",
-                )
+    # A mapping has no hash.
+    field_values = attrs.asdict(part, recurse=False).values()
+    if not any(isinstance(value, Mapping) for value in field_values):
+        yield from _hash_faults(part, twin)
 
     fix = (
         "define the class at the top of its module, and keep plain values in its fields"
     )
     try:
-        sent = pickle.loads(pickle.dumps(part))
-    except Exception as error:  # noqa: BLE001 - pickle raises what it likes
+        restored = pickle.loads(pickle.dumps(part))
+    except Exception as error:  # noqa: BLE001 - any exception is a finding
         yield f"it cannot be pickled: {error}", fix
-    else:
-        if sent != part:
-            yield "pickled and read again, it is another", fix
+        return
+
+    if restored != part:
+        yield "pickled and read again, it is not equal", fix
+
+
+def _hash_faults(part: Any, twin: Any) -> Findings:
+    """Yield a finding if two equal components have no hash, or different hashes."""
+    try:
+        is_equal = hash(twin) == hash(part)
+    except TypeError as error:
+        yield (
+            f"it has no hash: {error}",
+            "use tuples instead of lists, and frozen classes instead of tables",
+        )
+        return
+
+    if not is_equal:
+        yield (
+            "two with the same fields have different hashes",
+            "leave `hash` of `attrs.frozen` as it is",
+        )
 
 
 def odd_values(subject: Subject) -> Findings:
-    """A value that it cannot take is refused in a sentence, never in a traceback."""
+    """If a recipe gives a field an invalid value, the component says so in a sentence, not in a traceback."""
     part = subject.part
     table = unstructure(part)
     table.pop("use", None)
     hints = get_type_hints(subject.cls)
-    yield from _sentences(part, "as it is")
+    yield from _check_faults(part, "as it is")
     for field in attrs.fields(subject.cls):
         key = field.metadata.get("key", field.name)
-        for value in _odd(hints[field.name]):
+        for value in _odd_values(hints[field.name]):
             setting = f"with {key} = {value!r}"
             component, problems = structure(
                 {**table, key: value},
@@ -240,21 +248,28 @@ def odd_values(subject: Subject) -> Findings:
                         f"{setting}, {problem.message}",
                         "raise ValueError with a sentence that says what is expected",
                     )
+
             if not problems:
-                yield from _sentences(component, setting)
+                yield from _check_faults(component, setting)
 
 
-def _odd(hint: Any) -> Iterator[Any]:
-    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+def _odd_values(hint: Any) -> Iterator[Any]:
+    """Yield the odd values for a type or for each member of a union."""
+    members: tuple[Any, ...] = (hint,)
+    if get_origin(hint) in (Union, UnionType):
+        members = get_args(hint)
     for member in members:
-        yield from ODD.get(get_origin(member) or member, ())
+        yield from ODD_VALUES.get(get_origin(member) or member, ())
 
 
-def _sentences(part: Any, setting: str) -> Findings:
-    """Yield a finding if a component's `check` raises, or yields anything but sentences."""
+def _check_faults(part: Any, setting: str) -> Findings:
+    """Yield a finding if a component's `check` raises, or if it yields something that is no sentence.
+
+    `setting` describes the fields of the component.
+    """
     try:
         problems = list(part.check())
-    except Exception as error:  # noqa: BLE001 - this is what is looked for
+    except Exception as error:  # noqa: BLE001 - any exception is a finding
         yield (
             f"{setting}, `check` raises {type(error).__name__}: {error}",
             "yield a sentence that ends in what to do",
@@ -270,18 +285,21 @@ def _sentences(part: Any, setting: str) -> Findings:
 
 
 def machine(subject: Subject) -> Findings:
-    """A field that belongs to the machine has a default: its value in a saved directory is ignored."""
+    """A field that describes the machine has a default.
+
+    Its value is not read from a saved encoder, which may come from another machine.
+    """
     if not attrs.has(subject.cls):
-        raise NotRunError("it is no attrs class; see the rule `frozen`")
+        raise NotRunError("it is not an attrs class; see the rule `frozen`")
     for field in attrs.fields(subject.cls):
         if field.metadata.get("machine") and field.default is attrs.NOTHING:
             yield (
                 f"the field `{field.name}` belongs to the machine (`OF_MACHINE`) and has no default",
-                "give it one, such as None: a directory's value is never taken",
+                "give it a default, such as None: its value in a saved directory is never read",
             )
 
 
-OF_THE_INNER: Mapping[str, Mapping[str, Any]] = {
+INHERITED_TRAITS: Mapping[str, Mapping[str, Any]] = {
     "backbone": {"runs_code": True, "untrainable": "it is not trained"},
     "pooler": {
         "needs": frozenset({"of-the-inner"}),
@@ -297,20 +315,22 @@ OF_THE_INNER: Mapping[str, Mapping[str, Any]] = {
     "data": {"fetches": True},
     "evaluator": {"development": False, "reads": frozenset({"vector"})},
 }
-"""Kind -> traits that a component inherits from an inner component of its kind."""
+"""Kind -> traits that a component inherits from a component of its kind in a field, with test values."""
 
 
 def inner(subject: Subject) -> Findings:
-    """If a field holds a component of the same kind, only core checks it, and its traits are passed on."""
+    """A component with an inner component of its kind leaves its `check` to core, and inherits its traits."""
     part, kind = subject.part, subject.kind
-    expected = OF_THE_INNER.get(kind, {})
+    expected = INHERITED_TRAITS.get(kind, {})
     if not attrs.has(subject.cls):
-        raise NotRunError("it is no attrs class; see the rule `frozen`")
+        raise NotRunError("it is not an attrs class; see the rule `frozen`")
+
     for field in attrs.fields(subject.cls):
         value = getattr(part, field.name)
         first = value[0] if isinstance(value, tuple) and value else value
         if not isinstance(first, KINDS[kind].base):
             continue
+
         calls: list[str] = []
         replaced: Any = _probe(first, expected, calls)
         if isinstance(value, tuple):
@@ -320,21 +340,22 @@ def inner(subject: Subject) -> Findings:
         if calls:
             yield (
                 f"its `check` calls that of the {kind} in `{field.name}`",
-                "leave it out: core calls it, and users would be told everything twice",
+                "leave the call out: core calls it, and users would read everything twice",
             )
-        for name, of_inner in expected.items():
-            of_outer = getattr(outer.traits, name)
-            if not _follows(name, of_outer, of_inner):
+
+        for name, inner_value in expected.items():
+            outer_value = getattr(outer.traits, name)
+            if not _is_inherited(name, outer_value, inner_value):
                 traits = KINDS[kind].traits.__name__
                 yield (
-                    f"the {kind} in `{field.name}` says `{name} = {_plain(of_inner)}` in its traits, and it "
-                    f"says {_plain(of_outer)}",
+                    f"the traits of the {kind} in `{field.name}` have `{name} = {_sorted_set(inner_value)}`, but "
+                    f"its own traits have {_sorted_set(outer_value)}",
                     f"write `traits` as a property with `{traits}.of(self.{field.name}, ...)`",
                 )
 
 
 def _probe(inner: Any, traits: Mapping[str, Any], calls: list[str]) -> Any:
-    """Return a copy of `inner` with these traits, whose `check` records each call in `calls`."""
+    """Return a copy of `inner` with other traits. Its `check` appends to `calls`."""
     cls: Any = type(inner)
     metaclass: Any = type(cls)
 
@@ -348,15 +369,16 @@ def _probe(inner: Any, traits: Mapping[str, Any], calls: list[str]) -> Any:
     return probe(**{field.alias: getattr(inner, field.name) for field in fields})
 
 
-def _follows(name: str, of_outer: Any, of_inner: Any) -> bool:
+def _is_inherited(name: str, outer_value: Any, inner_value: Any) -> bool:
+    """Whether a trait of a component respects the same trait of its inner component."""
     if name == "needs":
-        return bool(of_outer >= of_inner)
+        return bool(outer_value >= inner_value)
     if name == "reads":
-        return bool(of_outer <= of_inner)
-    return bool(of_outer == of_inner)
+        return bool(outer_value <= inner_value)
+    return bool(outer_value == inner_value)
 
 
-def _plain(trait: Any) -> Any:
+def _sorted_set(trait: Any) -> Any:
     return sorted(trait) if isinstance(trait, frozenset) else trait
 
 

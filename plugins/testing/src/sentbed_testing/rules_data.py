@@ -1,4 +1,4 @@
-"""Rules of a data source, tested on the data that its example names."""
+"""Rules of a data source. They read the data that the tested example names."""
 
 from __future__ import annotations
 
@@ -19,16 +19,9 @@ ROWS = 20
 
 
 def columns(subject: Subject) -> Findings:
-    """The source names its columns before it is opened, and the opened data set has the same."""
+    """The source knows its columns before it is opened, and the opened data set has the same columns."""
     column_names = subject.ready.columns
-    names_are_text = isinstance(column_names, tuple) and all(
-        isinstance(name, str) and name for name in column_names
-    )
-    if (
-        not names_are_text
-        or not column_names
-        or len(set(column_names)) < len(column_names)
-    ):
+    if not _are_distinct_names(column_names):
         yield (
             f"`columns` is {column_names!r}",
             'return a tuple of names, each once, such as `("anchor", "positive")`',
@@ -37,16 +30,25 @@ def columns(subject: Subject) -> Findings:
 
     if unknown := sorted(subject.part.traits.numbers - set(column_names)):
         yield (
-            f"its traits say `numbers` of `{unknown[0]}`, which is no column",
-            f"name some of {column_names!r}",
+            f"`numbers` of its traits has `{unknown[0]}`, which is no column",
+            f"choose among {column_names!r}",
         )
 
     opened = tuple(_open(subject).columns)
     if opened != column_names:
         yield (
-            f"`columns` of the source is {column_names!r}, of what `open` returns {opened!r}",
-            "let both say the same, in the same order",
+            f"`columns` of the source is {column_names!r}, but that of the opened data set is {opened!r}",
+            "give both the same names in the same order",
         )
+
+
+def _are_distinct_names(column_names: object) -> bool:
+    """Whether an object is a tuple of distinct strings, at least one, none of them empty."""
+    if not isinstance(column_names, tuple) or not column_names:
+        return False
+    if not all(isinstance(name, str) and name for name in column_names):
+        return False
+    return len(set(column_names)) == len(column_names)
 
 
 def _open(subject: Subject) -> Dataset:
@@ -55,16 +57,16 @@ def _open(subject: Subject) -> Dataset:
 
 
 def _row_indices(dataset: Dataset) -> list[int]:
-    """Return row indices that are not sorted, with a repetition."""
+    """Return some row indices. They are not sorted, and the first row occurs twice."""
     last = len(dataset) - 1
-    spread = [place * last // ROWS for place in range(ROWS)]
+    spread = [number * last // ROWS for number in range(ROWS)]
     return [last, *dict.fromkeys(spread), 0]
 
 
 def _one_by_one(
     dataset: Dataset, indices: Sequence[int], epoch: int
 ) -> dict[str, list[Any]]:
-    """Return the columns of some rows, read with one call per row."""
+    """Return the columns of some rows. Each row is read by a separate call."""
     columns: dict[str, list[Any]] = {name: [] for name in dataset.columns}
     for index in indices:
         for name, values in dataset.rows([index], epoch).items():
@@ -72,9 +74,10 @@ def _one_by_one(
     return columns
 
 
-def _differing(
+def _differing_column(
     actual: Mapping[str, Sequence[Any]], expected: Mapping[str, Sequence[Any]]
 ) -> str | None:
+    """Return the name of a column whose values differ, or None."""
     for name, values in actual.items():
         if list(values) != list(expected.get(name, ())):
             return name
@@ -86,7 +89,7 @@ def _is_finite(value: object) -> bool:
 
 
 def rows(subject: Subject) -> Findings:
-    """`rows` returns a string or number per index, in the order of the indices, the same every time."""
+    """`rows` returns one string or number per index, in the order of the indices, and the same in every call."""
     dataset = _open(subject)
     if not len(dataset):
         yield "it has no rows", "give an `example` that names data with some rows"
@@ -96,56 +99,68 @@ def rows(subject: Subject) -> Findings:
         values = dataset.rows(indices, epoch)
         if set(values) != set(dataset.columns):
             yield (
-                f"`rows` gives {sorted(values)}",
-                f"give the columns {list(dataset.columns)}, and no other",
+                f"`rows` gives the columns {sorted(values)}",
+                f"give exactly the columns {list(dataset.columns)}",
             )
             return
-        for name, texts in values.items():
-            if len(texts) != len(indices):
-                yield (
-                    f"for {len(indices)} rows `{name}` has {len(texts)} values",
-                    "give one value for each index, also where an index comes twice",
-                )
+
+        for name, column_values in values.items():
+            faults = list(_value_faults(subject, name, column_values, len(indices)))
+            if faults:
+                yield from faults
                 return
-            is_number = name in subject.part.traits.numbers
-            if is_number:
-                wrong = [number for number in texts if not _is_finite(number)]
-            else:
-                wrong = [text for text in texts if not isinstance(text, str)]
-            if wrong and is_number:
-                yield (
-                    f"`{name}` is a column of numbers and has {wrong[0]!r}",
-                    "give finite floats",
-                )
-                return
-            if wrong:
-                yield (
-                    f"`{name}` has {wrong[0]!r}, which is no string",
-                    f'give strings, or say `DataTraits(numbers=frozenset({{"{name}"}}))`, and give floats',
-                )
-                return
-        if column := _differing(dataset.rows(indices, epoch), values):
+
+        if column := _differing_column(dataset.rows(indices, epoch), values):
             yield (
-                f"`{column}` of the same rows in epoch {epoch} is another at the second call",
-                "draw from (seed, epoch, row) only",
+                f"a second call for the same rows in epoch {epoch} gives another `{column}`",
+                "let random values depend on seed, epoch and row alone",
             )
-        if column := _differing(_one_by_one(dataset, indices, epoch), values):
+
+        if column := _differing_column(_one_by_one(dataset, indices, epoch), values):
             yield (
-                f"`{column}` of rows that are asked for one by one is another than of all together",
-                "give row i for index i, whatever else is asked for, in the order of the indices",
+                f"`{column}` differs between rows read one by one and the same rows read together",
+                "give row i for index i, in the order of the indices, whatever the other indices are",
             )
 
     if not dataset.varies and (
-        column := _differing(dataset.rows(indices, 1), dataset.rows(indices, 0))
+        column := _differing_column(dataset.rows(indices, 1), dataset.rows(indices, 0))
     ):
         yield (
             f"`{column}` changes from epoch to epoch",
-            "say so: `varies = True` on what `open` returns",
+            "set `varies = True` on the data set that `open` returns",
         )
 
 
+def _value_faults(
+    subject: Subject, name: str, values: Sequence[Any], count: int
+) -> Findings:
+    """Yield a finding if a column does not have `count` values, or has a value of a wrong type."""
+    if len(values) != count:
+        yield (
+            f"for {count} rows `{name}` has {len(values)} values",
+            "give one value for each index, also if an index occurs twice",
+        )
+        return
+
+    is_number_column = name in subject.part.traits.numbers
+    for value in values:
+        if is_number_column and not _is_finite(value):
+            yield (
+                f"`{name}` is a column of numbers and has {value!r}",
+                "give finite floats",
+            )
+            return
+
+        if not is_number_column and not isinstance(value, str):
+            yield (
+                f"`{name}` has {value!r}, which is no string",
+                f'give strings, or say `DataTraits(numbers=frozenset({{"{name}"}}))`, and give floats',
+            )
+            return
+
+
 def texts(subject: Subject) -> Findings:
-    """`texts` yields every text of the columns that are asked for, and no other."""
+    """`texts` yields every text of the requested columns, and no other text."""
     dataset = _open(subject)
     for text in dataset.texts():
         if not isinstance(text, str):
@@ -155,30 +170,36 @@ def texts(subject: Subject) -> Findings:
             )
             return
 
+    all_texts = set(dataset.texts())
     if dataset.varies or not len(dataset):
-        if not any(True for _ in dataset.texts()):
-            yield "`texts` gives nothing", "yield the texts that the rows are made of"
+        if not all_texts:
+            yield (
+                "`texts` gives nothing",
+                "yield the texts of which the rows are made",
+            )
         return
-    every = set(dataset.texts())
+
     for name in dataset.columns:
         if name == LABEL or name in subject.part.traits.numbers:
             continue
         row_texts = set(dataset.rows(range(len(dataset)))[name])
         if not all(isinstance(text, str) for text in row_texts):
-            continue  # See the rule `rows`.
-        for what, listed in (
-            (f"`texts([{name!r}])`", set(dataset.texts([name]))),
-            ("`texts()`", every),
-        ):
-            if missing := row_texts - listed:
+            # The rule `rows` reports it.
+            continue
+
+        column_texts = set(dataset.texts([name]))
+        results = {f"`texts([{name!r}])`": column_texts, "`texts()`": all_texts}
+        for call, call_texts in results.items():
+            if missing := row_texts - call_texts:
                 yield (
-                    f"{what} leaves out {len(missing)} texts of `{name}`, such as {min(missing)[:40]!r}",
-                    "yield every text of the columns that are asked for; of all where it is None",
+                    f"{call} leaves out {len(missing)} texts of `{name}`, such as {min(missing)[:40]!r}",
+                    "yield every text of the requested columns; None requests all columns",
                 )
-        if more := set(dataset.texts([name])) - row_texts:
+
+        if more := column_texts - row_texts:
             yield (
-                f"`texts([{name!r}])` gives {len(more)} texts that no row has there",
-                "yield the texts of these columns only",
+                f"`texts([{name!r}])` gives {len(more)} texts that no row has in this column",
+                "yield the texts of the requested columns only",
             )
 
 
@@ -193,18 +214,21 @@ def fingerprint(subject: Subject) -> Findings:
     elif dataset.fingerprint != other.fingerprint or len(dataset) != len(other):
         yield (
             "opened twice, the same data has two fingerprints or lengths",
-            "hash the content and what decides the rows; no time, no `hash()` of Python, no address",
+            "hash the content and all that decides the rows, but no time, no address and no Python `hash()`",
         )
 
 
 def bad_index(subject: Subject) -> Findings:
-    """Reading a row beyond the last one is an error."""
+    """Reading a row after the last one raises an exception."""
     dataset = _open(subject)
     try:
         dataset.rows([len(dataset)])
-    except Exception:  # noqa: BLE001 - which error it is does not matter
+    except Exception:  # noqa: BLE001 - any exception will do
         return
-    yield f"row {len(dataset)} of {len(dataset)} is given", "raise IndexError"
+    yield (
+        f"it has {len(dataset)} rows, but index {len(dataset)} is accepted",
+        "raise IndexError",
+    )
 
 
 RULES = {

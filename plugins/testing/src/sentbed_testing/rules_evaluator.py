@@ -1,10 +1,10 @@
-"""Rules of an evaluator, tested with an encoder that derives pseudo-random vectors from texts."""
+"""Rules of an evaluator. It evaluates an encoder whose vectors are pseudo-random functions of the texts."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 WIDTH = 16
-FEW = 20
-"""Largest number of values that are suspected of being folds, thresholds or scores, not items."""
-TRIED_TEXTS = 12
+MAX_AGGREGATES = 20
+"""Largest number of items of a score that may be aggregates, such as the scores of folds."""
+CHANGED_TEXTS = 12
 """Number of texts whose vector is changed, one after the other."""
-MOST_MOVED = 0.5
-"""Largest share of values that may change with the vector of one text, if the values are items."""
+MAX_CHANGED_SHARE = 0.5
+"""Largest share of a score's items that may change if the vector of one text changes."""
 ROUNDING = 0.006
-"""Tolerance between a score and the one computed from its items: papers and SentEval round to two digits."""
+"""Largest difference between a score and the score that its items give, since SentEval rounds to two digits."""
 
 
 class LetterBackbone(BuiltBackbone):
-    """Backbone of a `LetterEncoder`: a linear head over 26 letters, and no tokenizer."""
+    """Backbone of a `LetterEncoder`: it has no tokenizer, and predicts one of 26 letters."""
 
     vocabulary = tuple("abcdefghijklmnopqrstuvwxyz")
     width = WIDTH
@@ -52,52 +52,50 @@ class LetterBackbone(BuiltBackbone):
         """Return one logit per letter."""
         import numpy as np
 
-        return states @ np.random.default_rng(0).standard_normal((WIDTH, 26)).astype(
-            np.float32
-        )
+        head = np.random.default_rng(0).standard_normal((WIDTH, 26))
+        return states @ head.astype(np.float32)
 
 
 class LetterEncoder(TextEncoder):
-    """Text encoder without weights: equal texts have equal pseudo-random vectors."""
+    """Text encoder without weights. The vector of a text is drawn from a seed that is the hash of the text."""
 
     def __init__(self) -> None:
         self.backbone = LetterBackbone()
-        self.misused = ""
-        """Type of an argument of `encode` that is not a sequence of strings; empty if there was none."""
-        self.other: str | None = None
-        """Text whose vector is replaced by another one."""
+        self.wrong_argument = ""
+        """Type of an argument of `encode` that was not a sequence of strings; empty if all were."""
+        self.changed_text: str | None = None
+        """Text that has another vector than its hash gives."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text."""
         import numpy as np
 
         if isinstance(texts, str) or not isinstance(texts, Sequence):
-            self.misused = type(texts).__name__
+            self.wrong_argument = type(texts).__name__
         rows = [self._vector(text) for text in texts]
         return np.array(rows, np.float32).reshape(len(rows), WIDTH)
 
     def at_length(self, max_length: int) -> LetterEncoder:
-        """Return the encoder itself, so that evaluators of speed at a given length can be tested."""
+        """Return the encoder itself: its vectors do not depend on a maximum length."""
         return self
 
     def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> TextEncoder:
-        """Return an encoder that passes the code points of texts to the wrapped `LetterPlaced`."""
-        return _Through(wrap(LetterPlaced(self)))
+        """Return an encoder that passes the code points of texts as token ids to the wrapped `LetterPlaced`."""
+        return _CodePointEncoder(wrap(LetterPlaced(self)))
 
     def _vector(self, text: str) -> NDArray[Any]:
         import numpy as np
 
         if not isinstance(text, str):
-            self.misused = f"a list with {type(text).__name__}"
-        salt = "another " if text == self.other else ""
-        seed = int.from_bytes(
-            hashlib.sha256(f"{salt}{text}".encode()).digest()[:8], "little"
-        )
+            self.wrong_argument = f"a list with {type(text).__name__}"
+        salt = "another " if text == self.changed_text else ""
+        digest = hashlib.sha256(f"{salt}{text}".encode()).digest()
+        seed = int.from_bytes(digest[:8], "little")
         return np.random.default_rng(seed).standard_normal(WIDTH)
 
 
 class LetterPlaced(PlacedEncoder):
-    """Placed part of a `LetterEncoder`: its tokens are code points."""
+    """The part of a `LetterEncoder` that an engine would run. Its token ids are code points of characters."""
 
     width = WIDTH
 
@@ -105,62 +103,71 @@ class LetterPlaced(PlacedEncoder):
         self.encoder = encoder
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
-        """Return the vectors of the texts that the code points spell."""
-        rows = (
-            "".join(map(chr, filter(None, row.tolist()))) for row in batch.input_ids
-        )
-        return self.encoder.encode(list(rows))
+        """Return the vectors of the texts with these code points; 0 is padding."""
+        texts = []
+        for row in batch.input_ids.tolist():
+            texts.append("".join(map(chr, filter(None, row))))
+        return self.encoder.encode(texts)
 
 
 @attrs.frozen
-class _Through(TextEncoder):
+class _CodePointEncoder(TextEncoder):
+    """Text encoder whose token ids are the code points of the characters."""
+
     placed: PlacedEncoder
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        ids = np.zeros((len(texts), max(map(len, texts), default=0)), np.int64)
+        longest = max(map(len, texts), default=0)
+        ids = np.zeros((len(texts), longest), np.int64)
         for row, text in enumerate(texts):
-            ids[row, : len(text)] = [ord(letter) for letter in text]
-        batch = TokenBatch(ids, (ids > 0).astype(np.int64))
-        return next(iter(self.placed.encode_batches([batch])))
+            ids[row, : len(text)] = list(map(ord, text))
+        mask = (ids > 0).astype(np.int64)
+
+        (vectors,) = self.placed.encode_batches([TokenBatch(ids, mask)])
+        return vectors
 
 
 def _prepared(subject: Subject) -> Preparation:
-    """Prepare once for all rules. Raises `NotRunError` if the result cannot be evaluated."""
-    if "prepared" not in subject.kept:
-        subject.kept["prepared"] = subject.ready.prepare()
-    prepared = subject.kept["prepared"]
+    """Return what `prepare` returned. It is called once for all rules.
+
+    Raises `NotRunError` if its result is neither `Prepared` nor `DrivesEncoder`.
+    """
+    if "prepared" not in subject.shared_results:
+        subject.shared_results["prepared"] = subject.ready.prepare()
+    prepared = subject.shared_results["prepared"]
     if not isinstance(prepared, Prepared | DrivesEncoder):
-        raise NotRunError("it prepares nothing; see the rule `lists`")
+        raise NotRunError("`prepare` returns something else; see the rule `lists`")
     return prepared
 
 
-def _first(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
-    """Evaluate once for all rules that need it once."""
+def _first_evaluation(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
+    """Return a result of the evaluator and the encoder. The rules share the result."""
     prepared = _prepared(subject)
-    if "evaluation" not in subject.kept:
+    results = subject.shared_results
+    if "evaluation" not in results:
         encoder = LetterEncoder()
         if isinstance(prepared, Prepared):
-            vectors = subject.kept["vectors"] = _Taken(prepared.lists, encoder)
-            subject.kept["evaluation"] = prepared.score(vectors), encoder
+            results["vectors"] = _RecordingVectors(prepared.lists, encoder)
+            results["evaluation"] = prepared.score(results["vectors"]), encoder
         else:
-            subject.kept["evaluation"] = prepared.evaluate(encoder), encoder
+            results["evaluation"] = prepared.evaluate(encoder), encoder
 
-    first: tuple[Evaluation, LetterEncoder] = subject.kept["evaluation"]
+    first: tuple[Evaluation, LetterEncoder] = results["evaluation"]
     return first
 
 
 def lists(subject: Subject) -> Findings:
-    """`prepare` returns lists of strings, the same every time, and every list is used."""
+    """`prepare` returns the same lists of strings in every call, and the evaluator uses every list."""
     prepared = subject.ready.prepare()
-    subject.kept.setdefault("prepared", prepared)
+    subject.shared_results.setdefault("prepared", prepared)
     if isinstance(prepared, DrivesEncoder):
         return
     if not isinstance(prepared, Prepared):
         yield (
             f"`prepare` returns {type(prepared).__name__}",
-            "return `Prepared`, or `DrivesEncoder` where it must drive the encoder itself",
+            "return `Prepared`, or `DrivesEncoder` if it must call the encoder itself",
         )
         return
 
@@ -173,133 +180,131 @@ def lists(subject: Subject) -> Findings:
             yield f"the list `{name}` has {wrong[0]!r}", "put strings in it"
             return
         if len(texts.second) and not subject.ready.traits.two_sided:
-            fix = "say `EvaluatorTraits(two_sided=True)`, or make it one side"
-            yield f"the list `{name}` has a second side", fix
+            yield (
+                f"the list `{name}` has a second side",
+                "say `EvaluatorTraits(two_sided=True)`, or give a list with one side",
+            )
 
-    _first(subject)
-    if left := sorted(prepared.lists.keys() - subject.kept["vectors"].names):
+    _first_evaluation(subject)
+    unused = prepared.lists.keys() - subject.shared_results["vectors"].read_names
+    if unused:
         yield (
-            f"the vectors of the list `{left[0]}` are not used",
-            "leave it out of what is prepared",
+            f"the vectors of the list `{min(unused)}` are not used",
+            "leave the list out of what `prepare` returns",
         )
 
-    again = subject.ready.prepare().lists
-    if {name: texts.both for name, texts in again.items()} != {
-        name: texts.both for name, texts in prepared.lists.items()
-    }:
+    if _texts_of(subject.ready.prepare()) != _texts_of(prepared):
         yield (
             "it prepares other texts the second time",
             "draw from a `seed` that is a field",
         )
 
 
-class _Taken(Vectors):
-    """`Vectors` that record the names of the lists that are read."""
+def _texts_of(prepared: Any) -> dict[str, list[str]]:
+    """Return the texts of each list by the name of the list."""
+    return {name: list(texts.both) for name, texts in prepared.lists.items()}
+
+
+class _RecordingVectors(Vectors):
+    """`Vectors` that record which lists an evaluator reads."""
 
     @cached_property
-    def names(self) -> set[str]:
+    def read_names(self) -> set[str]:
         """Names of the lists that were read."""
         return set()
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
-        self.names.add(name)
+        self.read_names.add(name)
         return super().__getitem__(name)
 
 
 def scores(subject: Subject) -> Findings:
-    """Its scores and the primary number are finite, and each score has a distinct protocol."""
-    evaluation, encoder = _first(subject)
+    """Its scores and `primary` are finite, and scores of equal task and metric have different protocols."""
+    evaluation, encoder = _first_evaluation(subject)
     if not isinstance(evaluation, Evaluation):
-        yield f"its score is {type(evaluation).__name__}", "return an `Evaluation`"
+        yield f"its result is {type(evaluation).__name__}", "return an `Evaluation`"
         return
     if not evaluation.scores:
         yield "there are no scores", "return at least one `Score`"
-    if not _finite(evaluation.primary):
+    if not _is_finite(evaluation.primary):
         yield (
             f"`primary` is {evaluation.primary!r}",
-            "give the number that validation goes by: higher is better",
+            "give the number by which validation compares encoders; higher is better",
         )
 
     for score in evaluation.scores:
         score_name = f"{score.task}/{score.metric}"
-        if not _finite(score.value):
+        if not _is_finite(score.value):
             yield (
                 f"the score {score_name} is {score.value!r}",
-                "give a finite number, x 100 for a share",
+                "give a finite number; multiply shares by 100",
             )
+
         if not score.protocol.get("id"):
             yield (
                 f"the protocol of {score_name} has no `id`",
-                "say in `protocol` how the number was obtained: `id`, `split`, all that makes it comparable",
+                "describe in `protocol` how the number was obtained: `id`, `split`, all that comparisons need",
             )
 
-    names = set(map(_name, evaluation.scores))
-    if len(names) < len(evaluation.scores):
+    keys = set(map(_score_key, evaluation.scores))
+    if len(keys) < len(evaluation.scores):
         yield (
             "two scores have the same task, metric and protocol",
-            "let the protocol say what differs",
+            "describe in the protocol what differs",
         )
 
-    if encoder.misused:
-        yield f"it encodes {encoder.misused}", "give `encode` a list of strings"
+    if encoder.wrong_argument:
+        yield f"it encodes {encoder.wrong_argument}", "give `encode` a list of strings"
 
 
-def _finite(value: object) -> bool:
-    return (
-        isinstance(value, float | int)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return False
+    return math.isfinite(value)
 
 
 def repeatable(subject: Subject) -> Findings:
-    """A second evaluation of the same encoder gives the same scores, also if prepared anew."""
-    first, encoder = _first(subject)[0], LetterEncoder()
-    for other in (
-        _prepared(subject).evaluate(encoder),
-        subject.ready.prepare().evaluate(encoder),
-    ):
-        if differing := list(_differing(_numbers(first), _numbers(other))):
-            yield from differing
-            return
-
-
-def _differing(
-    first: Mapping[tuple[str, ...], float], second: Mapping[tuple[str, ...], float]
-) -> Findings:
-    for name in sorted(first.keys() | second.keys()):
-        value, other = first.get(name), second.get(name)
-        if value != other:
-            yield (
-                f"the score {'/'.join(name[:2])} is {value!r}, and {other!r} the second time",
-                "draw from a `seed` that is a field, and keep nothing between calls",
-            )
-            return
+    """A second evaluation of the same encoder gives the same scores, also after a second call of `prepare`."""
+    evaluation, _ = _first_evaluation(subject)
+    first = _numbers(evaluation)
+    encoder = LetterEncoder()
+    for prepared in (_prepared(subject), subject.ready.prepare()):
+        second = _numbers(prepared.evaluate(encoder))
+        for key in sorted(first.keys() | second.keys()):
+            value, other = first.get(key), second.get(key)
+            if value != other:
+                yield (
+                    f"the score {'/'.join(key[:2])} is {value!r}, and {other!r} the second time",
+                    "draw from a `seed` that is a field, and keep nothing between calls",
+                )
+                return
 
 
 def _numbers(evaluation: Evaluation) -> dict[tuple[str, ...], float]:
+    """Return the values of all scores and `primary`, by key."""
     numbers: dict[tuple[str, ...], float] = {}
     for score in evaluation.scores:
-        numbers[_name(score)] = score.value
+        numbers[_score_key(score)] = score.value
     numbers["", "primary", ""] = evaluation.primary
     return numbers
 
 
-def _name(score: Score) -> tuple[str, str, str]:
-    """Return the key of a score within its evaluation."""
+def _score_key(score: Score) -> tuple[str, str, str]:
+    """Return what identifies a score within an evaluation: task, metric and protocol."""
     protocol = repr(sorted(score.protocol.items(), key=str))
     return score.task, score.metric, protocol
 
 
 def items(subject: Subject) -> Findings:
-    """A score can be recomputed from its items, and `item_texts` has the encoded texts of each item."""
-    for score in _first(subject)[0].scores:
+    """Each score can be computed from its items, and `item_texts` has the encoded texts of each item."""
+    evaluation, _ = _first_evaluation(subject)
+    for score in evaluation.scores:
         if score.items is None:
             continue
-        again = score.items.value()
-        if not abs(again - score.value) <= ROUNDING:
+        recomputed = score.items.value()
+        if not abs(recomputed - score.value) <= ROUNDING:
             yield (
-                f"the score {score.task}/{score.metric} is {score.value!r}, and its items give {again!r}",
+                f"the score {score.task}/{score.metric} is {score.value!r}, and its items give {recomputed!r}",
                 "give the items, the statistic, the groups and the scale that the score was computed with",
             )
         yield from _aggregate_findings(subject, score)
@@ -307,14 +312,15 @@ def items(subject: Subject) -> Findings:
 
 
 def _item_text_findings(subject: Subject, score: Score, count: int) -> Findings:
-    """Yield a finding if `item_texts` does not have as many items as the score, or texts not encoded."""
+    """Yield a finding if `item_texts` has another number of items than the score, or has texts in no list."""
     prepared = _prepared(subject)
     if not isinstance(prepared, Prepared):
         return
-    by_key = prepared.item_texts()
-    texts = by_key.get(f"{score.task}/{score.metric}", by_key.get(score.task))
+    item_texts = prepared.item_texts()
+    texts = item_texts.get(f"{score.task}/{score.metric}", item_texts.get(score.task))
     if texts is None:
         return
+
     if len(texts) != count:
         yield (
             f"`item_texts` has {len(texts)} items of {score.task}/{score.metric}, and the score has {count}",
@@ -322,8 +328,8 @@ def _item_text_findings(subject: Subject, score: Score, count: int) -> Findings:
         )
 
     encoded: set[str] = set()
-    for of_list in prepared.lists.values():
-        encoded.update(of_list.both)
+    for encoded_list in prepared.lists.values():
+        encoded.update(encoded_list.both)
     for item in texts:
         if not encoded.issuperset(item):
             yield (
@@ -334,40 +340,38 @@ def _item_text_findings(subject: Subject, score: Score, count: int) -> Findings:
 
 
 def _aggregate_findings(subject: Subject, score: Score) -> Findings:
-    """Yield a finding if a score is the mean of a few aggregates, such as folds, in place of items.
+    """Yield a finding if the items of a score are a few aggregates, such as the scores of folds.
 
-    The value of an item does not change with the vector of another item's text; aggregates change with every
-    text.
+    If the vector of a text changes, only the items with that text change, but every aggregate may change.
     """
     prepared, items = _prepared(subject), score.items
-    if (
-        items is None
-        or items.statistic != "mean"
-        or len(items.x) > FEW
-        or not isinstance(prepared, Prepared)
-    ):
+    if items is None or not isinstance(prepared, Prepared):
+        return
+    if items.statistic != "mean" or len(items.x) > MAX_AGGREGATES:
         return
 
-    encoder, moved = LetterEncoder(), []
     texts: list[str] = []
     for name in sorted(prepared.lists):
         texts += dict.fromkeys(prepared.lists[name].both)
 
-    for text in dict.fromkeys(texts[:: max(1, len(texts) // TRIED_TEXTS)]):
-        encoder.other = text
-        for again in prepared.evaluate(encoder).scores:
-            if _name(again) != _name(score) or again.items is None:
+    encoder = LetterEncoder()
+    changed_shares = []
+    step = max(1, len(texts) // CHANGED_TEXTS)
+    for text in dict.fromkeys(texts[::step]):
+        encoder.changed_text = text
+        for other in prepared.evaluate(encoder).scores:
+            if _score_key(other) != _score_key(score) or other.items is None:
                 continue
-            if len(again.items.x) != len(items.x):
+            if len(other.items.x) != len(items.x):
                 continue
-            share = float((again.items.x != items.x).mean())
+            share = float((other.items.x != items.x).mean())
             if share:
-                moved.append(share)
+                changed_shares.append(share)
 
-    if moved and min(moved) > MOST_MOVED:
+    if changed_shares and min(changed_shares) > MAX_CHANGED_SHARE:
         yield (
-            f"the score {score.task}/{score.metric} is the mean of {len(items.x)} value(s), of which "
-            f"every text decides at least {100 * min(moved):.0f} %: they are no items",
+            f"the score {score.task}/{score.metric} is the mean of {len(items.x)} value(s), and the vector of "
+            f"any text changes at least {100 * min(changed_shares):.0f} % of them: they are no items",
             'give the items themselves and their statistic, such as `Items("average-precision", gold, '
             "predicted)` or a function of your module; or an `example` with more items",
         )

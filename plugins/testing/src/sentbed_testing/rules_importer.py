@@ -16,17 +16,18 @@ def recognises(subject: Subject) -> Findings:
     """`recognises` returns False for an empty directory, a text file and a path that does not exist."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        text = directory / "notes.txt"
-        for source in (directory, directory / "missing", text):
-            if source == text:
-                text.write_text("no encoder", encoding="utf-8")
+        sources = {
+            "a path that does not exist": directory / "missing",
+            "an empty directory": directory,
+            "a text file": directory / "notes.txt",
+        }
+        for what, source in sources.items():
+            if what == "a text file":
+                source.write_text("no encoder", encoding="utf-8")
             answer = subject.ready.recognises(source)
             if answer is not False:
-                what = {text: "a text file", directory: "an empty directory"}.get(
-                    source, "a path without a file"
-                )
                 yield (
-                    f"of {what} `recognises` says {answer!r}",
+                    f"for {what} `recognises` returns {answer!r}",
                     "return whether the files that it reads are there",
                 )
 

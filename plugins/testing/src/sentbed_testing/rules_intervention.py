@@ -1,4 +1,4 @@
-"""Rules of an intervention, tested on random states of texts of different lengths."""
+"""Rules of an intervention. It changes random states of a batch whose texts have different lengths."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 LENGTHS = (7, 4, 5)
+"""Number of tokens of each text."""
 PLACEHOLDER = 2
-"""Index of the placeholder in each row, without padding."""
+"""Index of the placeholder in each text, not counting padding."""
 POINTS = ("attention-heads", "block-input")
+"""Points of a transformer block at which an intervention may act."""
+TOLERANCE = 1e-6
 
 
-def _places(subject: Subject) -> list[tuple[str, int]]:
-    return sorted(subject.ready.places)
-
-
-def _states(
+def _draw_states(
     subject: Subject, place: tuple[str, int], side: str = "right"
 ) -> BlockStates:
-    """Return states of three texts, with a placeholder and an auxiliary prompt if the traits ask for them."""
+    """Return random states at a place (point and block), padded on one side.
+
+    They have a placeholder and states of an auxiliary prompt if the intervention's traits ask for them.
+    """
     torch, traits = load_torch(), subject.part.traits
     with seeded(0):
         rows = [torch.randn(length, subject.width) for length in LENGTHS]
@@ -39,56 +41,56 @@ def _states(
         starts = max(LENGTHS) - lengths
 
     for row, (start, values) in enumerate(zip(starts.tolist(), rows, strict=True)):
-        states[row, start : start + len(values)] = values
-        mask[row, start : start + len(values)] = 1
+        tokens = slice(start, start + len(values))
+        states[row, tokens] = values
+        mask[row, tokens] = 1
 
     input_ids = mask * torch.arange(1, max(LENGTHS) + 1)
     last = starts + lengths - 1
-    seen = BlockStates(*place, states, input_ids, mask, last)
+    inputs = BlockStates(*place, states, input_ids, mask, last)
     if traits.placeholder is not None:
-        seen = seen._replace(placeholder=starts + PLACEHOLDER)
+        inputs = inputs._replace(placeholder=starts + PLACEHOLDER)
     if traits.auxiliary is not None:
-        seen = seen._replace(auxiliary=auxiliary)
-    return seen
+        inputs = inputs._replace(auxiliary=auxiliary)
+    return inputs
 
 
-def _row(seen: BlockStates, row: int) -> BlockStates:
-    """Return one row without its padding."""
-    assert seen.attention_mask is not None
-    start = int(seen.attention_mask[row].argmax())
-    kept = slice(start, start + LENGTHS[row])
-    row_slice = slice(row, row + 1)
-    placeholder = (
-        None if seen.placeholder is None else seen.placeholder[row_slice] - start
-    )
-    auxiliary = None if seen.auxiliary is None else seen.auxiliary[row_slice]
-    return seen._replace(
-        states=seen.states[row_slice, kept],
-        input_ids=seen.input_ids[row_slice, kept],
+def _single_text(inputs: BlockStates, row: int) -> BlockStates:
+    """Return the states of one text without padding."""
+    assert inputs.attention_mask is not None
+    start = int(inputs.attention_mask[row].argmax())
+    tokens = slice(start, start + LENGTHS[row])
+    rows = slice(row, row + 1)
+    single = inputs._replace(
+        states=inputs.states[rows, tokens],
+        input_ids=inputs.input_ids[rows, tokens],
         attention_mask=None,
-        last=seen.last[row_slice] - start,
-        placeholder=placeholder,
-        auxiliary=auxiliary,
+        last=inputs.last[rows] - start,
     )
+    if inputs.placeholder is not None:
+        single = single._replace(placeholder=inputs.placeholder[rows] - start)
+    if inputs.auxiliary is not None:
+        single = single._replace(auxiliary=inputs.auxiliary[rows])
+    return single
 
 
-def _each(
+def _outputs(
     subject: Subject, side: str = "right"
 ) -> Iterator[tuple[str, BlockStates, Tensor]]:
-    """Yield each place with random states and the states that the intervention returns for them."""
+    """Yield each place as text, its random states, and the states that the intervention returns for them."""
     function: Any = subject.ready.build()
-    for place in _places(subject):
-        seen = _states(subject, place, side)
-        yield "{} {}".format(*place), seen, function(seen)
+    for point, block in sorted(subject.ready.places):
+        inputs = _draw_states(subject, (point, block), side)
+        yield f"{point} {block}", inputs, function(inputs)
 
 
 def places(subject: Subject) -> Findings:
-    """`places` names known points of blocks numbered from 0, at least one and each once."""
+    """`places` has at least one place. A place is a known point of a block, and occurs once."""
     positions = list(subject.ready.places)
     if not positions:
         yield "`places` is empty", "name at least one point and block"
     if len(set(positions)) < len(positions):
-        yield "`places` has the same place twice", "name each once"
+        yield "`places` has the same place twice", "name each place once"
     for point, block in positions:
         if point not in POINTS:
             yield f"it acts at the point {point!r}", f"choose among {', '.join(POINTS)}"
@@ -97,17 +99,18 @@ def places(subject: Subject) -> Findings:
 
 
 def shape(subject: Subject) -> Findings:
-    """It returns states of the same shape, and does not change its input in place."""
+    """It returns states of the shape that it gets, and does not change its input in place."""
     torch = load_torch()
-    for place, seen, _ in _each(subject):
-        before = seen.states.clone()
-        states = subject.ready.build()(seen)
-        if states.shape != seen.states.shape:
+    for place, inputs, _ in _outputs(subject):
+        before = inputs.states.clone()
+        states = subject.ready.build()(inputs)
+        if states.shape != inputs.states.shape:
             yield (
-                f"at {place} it returns {tuple(states.shape)} for states {tuple(seen.states.shape)}",
+                f"at {place} it returns {tuple(states.shape)} for states {tuple(inputs.states.shape)}",
                 "return states of the same shape",
             )
-        if not torch.equal(before, seen.states):
+
+        if not torch.equal(before, inputs.states):
             yield (
                 f"at {place} it changes the states in place",
                 "return new states, as `torch.where` does",
@@ -115,15 +118,15 @@ def shape(subject: Subject) -> Findings:
 
 
 def repeats(subject: Subject) -> Findings:
-    """A second function that `build` returns gives the same states."""
+    """The functions that two calls of `build` return give the same states."""
     torch = load_torch()
     for (place, _, first), (_, _, second) in zip(
-        _each(subject), _each(subject), strict=True
+        _outputs(subject), _outputs(subject), strict=True
     ):
         if not torch.equal(first, second):
             yield (
-                f"at {place} a second function gives other states",
-                "draw nothing, and keep nothing",
+                f"at {place} the function of a second `build` gives other states",
+                "draw no random numbers, and keep nothing between calls",
             )
 
 
@@ -131,50 +134,57 @@ def padding(subject: Subject) -> Findings:
     """A text has the same states alone and in a batch, padded on either side."""
     function = subject.ready.build()
     for side in ("right", "left"):
-        for place, seen, states in _each(subject, side):
-            assert seen.attention_mask is not None
+        for place, inputs, states in _outputs(subject, side):
+            assert inputs.attention_mask is not None
             for row in range(len(LENGTHS)):
-                together = states[row][seen.attention_mask[row].bool()]
-                off = distance(function(_row(seen, row))[0], together)
-                if not off <= 1e-6:
+                together = states[row][inputs.attention_mask[row].bool()]
+                alone = function(_single_text(inputs, row))[0]
+                difference = distance(alone, together)
+                if not difference <= TOLERANCE:
                     yield (
-                        f"at {place}, padded on the {side}, a row differs by {off:.2g} of its size from "
-                        "itself alone (allowed 1e-06)",
-                        "read `last`, `placeholder` and the mask, not fixed positions",
+                        f"at {place}, states of a text in a batch padded on the {side} differ by "
+                        f"{difference:.2g} of their size from its states alone (allowed {TOLERANCE:g})",
+                        "read positions from `last`, `placeholder` and the mask",
                     )
                     break
 
 
 def prefix(subject: Subject) -> Findings:
-    """With `shares_prefix`, states before the placeholder (or last token) are neither changed nor read."""
+    """With `shares_prefix`, it neither changes nor reads the states of a prefix.
+
+    A prefix is everything before the placeholder or, without a placeholder, before the last token.
+    """
     if not subject.part.traits.shares_prefix:
         return
     torch = load_torch()
-    for place, seen, states in _each(subject):
-        ends = seen.last if seen.placeholder is None else seen.placeholder
+    for place, inputs, states in _outputs(subject):
+        ends = inputs.last if inputs.placeholder is None else inputs.placeholder
         for row, end in enumerate(ends.tolist()):
-            if not torch.equal(states[row, :end], seen.states[row, :end]):
+            if not torch.equal(states[row, :end], inputs.states[row, :end]):
                 yield (
-                    f"at {place} it changes states before index {end} of row {row} under `shares_prefix`",
-                    "take `shares_prefix` out of its traits",
+                    f"at {place} it changes states before index {end} of row {row} in spite of `shares_prefix`",
+                    "remove `shares_prefix` from its traits",
                 )
                 return
-        cut = int(ends.min())
-        assert seen.attention_mask is not None
-        placeholder = None if seen.placeholder is None else seen.placeholder - cut
-        behind = seen._replace(
-            states=seen.states[:, cut:],
-            input_ids=seen.input_ids[:, cut:],
-            attention_mask=seen.attention_mask[:, cut:],
-            last=seen.last - cut,
-            placeholder=placeholder,
+
+        length = int(ends.min())
+        assert inputs.attention_mask is not None
+        without_prefix = inputs._replace(
+            states=inputs.states[:, length:],
+            input_ids=inputs.input_ids[:, length:],
+            attention_mask=inputs.attention_mask[:, length:],
+            last=inputs.last - length,
         )
-        off = distance(subject.ready.build()(behind), states[:, cut:])
-        if not off <= 1e-6:
+        if inputs.placeholder is not None:
+            placeholder = inputs.placeholder - length
+            without_prefix = without_prefix._replace(placeholder=placeholder)
+        states_without_prefix = subject.ready.build()(without_prefix)
+        difference = distance(states_without_prefix, states[:, length:])
+        if not difference <= TOLERANCE:
             yield (
-                f"at {place} other states come of the same rows without their first {cut} (by {off:.2g} of "
-                "their size), and under `shares_prefix` those are missing where texts share them",
-                "take `shares_prefix` out of its traits, or read no states of a prefix",
+                f"its traits say `shares_prefix`, but at {place} the other states change by {difference:.2g} of "
+                f"their size if the first {length} states, a shared prefix, are missing",
+                "remove `shares_prefix` from its traits, or read no states of a prefix",
             )
             return
 

@@ -1,4 +1,4 @@
-"""Rules of a loss's module, tested on random vectors."""
+"""Rules of a loss: the torch module that it builds is called with random vectors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 ROWS = 5
 TOLERANCE = 1e-5
-"""Tolerance for sums in another order, relative to the loss, or absolute if that is below 1."""
+"""Tolerance for sums in another order, relative to the loss, or absolute if the loss is below 1."""
 
 Inputs = dict[str, Tensor]
+"""Column -> vectors, classes or numbers of the rows, as a loss gets them."""
 
 
 def draw_inputs(
@@ -27,20 +28,22 @@ def draw_inputs(
 ) -> Inputs:
     """Return random inputs of a loss: vectors, classes, or numbers in [0, 1).
 
-    They are for the columns that it needs and, with `takes`, those that it may use. For a loss that predicts
-    tokens, vectors are logits of a vocabulary of `width` tokens.
+    The inputs have all columns that the loss needs. With `takes`, they also have the columns that it may use. For
+    a loss that predicts tokens, the vectors are logits over a vocabulary of `width` tokens.
     """
     torch = load_torch()
     traits = subject.part.traits
     needs = traits.needs
     if LABEL in needs and not traits.classes:
         raise ValueError(
-            f"it needs the column `{LABEL}` and does not say `classes`, the names that it may hold"
+            f"it needs the column `{LABEL}`, but its traits have no `classes`, the values of this column"
         )
+
     generator = torch.Generator().manual_seed(seed)
     columns = sorted(needs)
     if takes:
         columns = sorted(needs | (traits.takes or traits.numbers))
+
     inputs: Inputs = {}
     if traits.scheduled:
         inputs[PROGRESS] = torch.tensor(0.25)
@@ -51,31 +54,30 @@ def draw_inputs(
         if name in traits.numbers:
             inputs[name] = torch.rand(rows, generator=generator)
             continue
+
         inputs[name] = torch.randn(rows, subject.width, generator=generator)
         if traits.predicts:
-            inputs[f"{name}.id"] = torch.randint(
-                subject.width, (rows,), generator=generator
-            )
+            tokens = torch.randint(subject.width, (rows,), generator=generator)
+            inputs[f"{name}.id"] = tokens
         if traits.compares_texts:
-            inputs[f"{name}.id"] = torch.arange(rows) + rows * (
-                number + len(columns) * seed
-            )
+            first = rows * (number + len(columns) * seed)
+            inputs[f"{name}.id"] = torch.arange(first, first + rows)
 
     return inputs
 
 
 def vectors_in(inputs: Mapping[str, Tensor]) -> Inputs:
-    """Return those inputs of a loss that are vectors, which alone have a gradient."""
+    """Return the inputs that are vectors. Other inputs have no gradient."""
     return {name: value for name, value in inputs.items() if value.ndim == 2}
 
 
 def has_state(module: Module) -> bool:
-    """Whether the module of a loss has an initial state."""
+    """Whether the module of a loss has a method `initial_state`."""
     return hasattr(module, "initial_state")
 
 
 def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutput:
-    """Return the output of a loss, by default with its initial state."""
+    """Return the output of a loss. A loss that has a state gets its initial state by default."""
     if not state and has_state(module):
         state = (module.initial_state(),)
     with seeded():
@@ -91,15 +93,16 @@ def finite(subject: Subject) -> Findings:
         name: value.requires_grad_() for name, value in vectors_in(inputs).items()
     }
     leaves = {**vectors, **dict(module.named_parameters())}
-    for name, _ in torch_module_checks.not_finite(
+    not_finite = torch_module_checks.not_finite(
         lambda: call(module, inputs).loss, leaves
-    ):
+    )
+    for name, _ in not_finite:
         what = f"the gradient of `{name}`" if name else "the loss"
-        yield f"{what} is NaN or infinite", torch_module_checks.FINITE
+        yield f"{what} is NaN or infinite", torch_module_checks.FINITE_REMEDY
 
 
 def output(subject: Subject) -> Findings:
-    """It returns a `LossOutput` with an fp32 scalar and detached metrics, for batches of any size."""
+    """It returns a `LossOutput` with an fp32 scalar and detached metrics, whatever the size of the batch."""
     torch = load_torch()
     module = build(subject)
     for rows, takes in ((ROWS, True), (ROWS, False), (2, True), (1, True)):
@@ -111,6 +114,7 @@ def output(subject: Subject) -> Findings:
         if not isinstance(result, LossOutput):
             yield f"it returns {type(result).__name__}", "return a `LossOutput`"
             return
+
         loss = result.loss
         fix = "return a scalar tensor in fp32, the mean over the batch"
         if not isinstance(loss, torch.Tensor):
@@ -122,51 +126,52 @@ def output(subject: Subject) -> Findings:
         if not torch.isfinite(loss):
             yield (
                 f"{batch} the loss is {float(loss.detach())}",
-                "keep it finite: the last batch may be small",
+                "return a finite loss also for small batches, such as the last one of an epoch",
             )
-        attached = {**result.metrics, **(result.state or {})}
-        fix = "return tensors, with `.detach()`"
-        for name, value in attached.items():
+
+        fix = "return detached tensors: call `.detach()`"
+        for name, value in {**result.metrics, **(result.state or {})}.items():
             if not isinstance(value, torch.Tensor):
                 yield f"`{name}` of its metrics and state is no tensor", fix
             elif value.requires_grad:
                 yield f"`{name}` of its metrics and state has a gradient", fix
+
         for name, value in result.metrics.items():
             if isinstance(value, torch.Tensor) and value.shape != ():
                 yield (
                     f"the metric `{name}` has the shape {tuple(value.shape)}",
-                    "return scalars for the log",
+                    "return scalars, which the log can hold",
                 )
 
 
 def state(subject: Subject) -> Findings:
-    """Its memory is passed to each call and returned by it, with the same names, shapes and types."""
+    """Each call gets its state and returns the next one, with tensors of the same names, shapes and types."""
     module = build(subject)
     inputs = draw_inputs(subject)
     stateful = subject.part.traits.stateful
     if has_state(module) != stateful:
+        article = "no" if stateful else "an"
         yield (
-            f"its traits say `stateful={stateful}`, and its module has {'no' if stateful else 'an'} "
-            "`initial_state`",
-            "say both, or none",
+            f"its traits say `stateful={stateful}`, and its module has {article} `initial_state`",
+            "set `stateful` exactly if the module has `initial_state`",
         )
         return
 
     if not stateful:
         if call(module, inputs).state is not None:
             yield (
-                "it returns a state, and its module has no `initial_state`",
-                "write `initial_state() -> dict[str, Tensor]`, what the first step is given, and "
+                "it returns a state, but its module has no `initial_state`",
+                "write `initial_state() -> dict[str, Tensor]`, the state for the first step, and "
                 "`LossTraits(stateful=True)`",
             )
         return
 
     first = module.initial_state()
     after = call(module, inputs, first).state
-    fix = "return `LossOutput(loss, metrics, state)` with the same tensors as `initial_state` has"
+    fix = "return `LossOutput(loss, metrics, state)`, where `state` has the same tensors as `initial_state()`"
     if after is None or after.keys() != first.keys():
         yield (
-            f"the state begins with {sorted(first)}, and a step returns {sorted(after or ())}",
+            f"`initial_state()` has {sorted(first)}, but a step returns {sorted(after or ())}",
             fix,
         )
         return
@@ -180,36 +185,33 @@ def order(subject: Subject) -> Findings:
     """The loss of a batch does not depend on the order of its rows."""
     module = build(subject)
     inputs = draw_inputs(subject)
-    turned = [3, 0, 4, 2, 1]
+    permutation = [3, 0, 4, 2, 1]
     reordered_inputs = dict(inputs)
     for name, value in inputs.items():
         if name != PROGRESS:
-            reordered_inputs[name] = value[turned]
+            reordered_inputs[name] = value[permutation]
     plain = float(call(module, inputs).loss.detach())
     reordered = float(call(module, reordered_inputs).loss.detach())
     if not abs(reordered - plain) <= TOLERANCE * max(1.0, abs(plain)):
         yield (
-            f"in another order of the rows the loss is {reordered:.6g}, not {plain:.6g} "
-            f"(allowed {TOLERANCE:g})",
-            "take the mean of what each row gives, and compare row i with row i of the other columns",
+            f"if the rows are reordered, the loss is {reordered:.6g}, not {plain:.6g} (allowed {TOLERANCE:g})",
+            "return the mean over the rows, and pair row i with row i of the other columns",
         )
 
 
 def gradient(subject: Subject) -> Findings:
-    """The gradient is that of finite differences, for vectors and for weights."""
+    """The gradients of vectors and weights agree with finite differences."""
     torch = load_torch()
     module = build(subject)
-    arguments = _arguments(subject, module)
-    fix = "let the gradient through; where it is stopped on purpose, `skip` the rule and say why"
+    inputs, *state = _arguments(subject, module)
+    fix = "let the gradient pass; if it is stopped on purpose, `skip` the rule and say why"
 
     def total(inputs: Mapping[str, Tensor], **parameters: Tensor) -> Tensor:
         with seeded():
             result: LossOutput = torch.func.functional_call(
-                module, parameters, (inputs, *arguments[1:])
+                module, parameters, (inputs, *state)
             )
         return result.loss
-
-    inputs = arguments[0]
 
     def with_vectors(name: str, value: Tensor) -> Tensor:
         return total({**inputs, name: value})
@@ -231,7 +233,7 @@ def gradient(subject: Subject) -> Findings:
 
 
 def _arguments(subject: Subject, module: Module) -> tuple[Any, ...]:
-    """Return a batch and, if the loss has a state, its state after two steps."""
+    """Return the arguments of a call: a batch and, if the loss has a state, its state after two steps."""
     inputs = draw_inputs(subject)
     if not has_state(module):
         return (inputs,)
@@ -242,7 +244,7 @@ def _arguments(subject: Subject, module: Module) -> tuple[Any, ...]:
 
 
 def stateless(subject: Subject) -> Findings:
-    """A call changes no buffer, attribute or argument, and repeating it gives the same loss."""
+    """A call changes no buffer, attribute or argument, and a second call gives the same loss."""
     module = build(subject)
     for training in (True, False):
         module.train(training)
@@ -251,24 +253,16 @@ def stateless(subject: Subject) -> Findings:
             lambda arguments: _loss_and_state(module, arguments),
             _arguments(subject, module),
         )
-        if effects.changed:
-            yield (
-                f"a call changes `{effects.changed}`",
-                "what is kept from step to step is a state: write `initial_state`, and return the next one",
-            )
-        if effects.writes:
-            yield (
-                "a call writes into its arguments",
-                "take copies: no operation that ends in `_`",
-            )
-        if effects.varies:
-            yield (
-                "the same call after the same seed gives another loss",
-                "keep nothing between calls, and draw from torch's own generator",
-            )
+        yield from torch_module_checks.effect_findings(
+            effects,
+            "",
+            "loss",
+            "keep nothing in the module: write `initial_state`, and return the next state",
+        )
 
 
 def _loss_and_state(module: Module, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return everything that two equal calls must agree in."""
     output = call(module, *arguments)
     return output.loss, output.state
 
@@ -285,34 +279,36 @@ def save(subject: Subject) -> Findings:
     if fresh_loss != loss:
         yield (
             f"a new module with the saved weights gives the loss {fresh_loss:.6g}, not {loss:.6g}",
-            "register all that is drawn in `build` as a parameter",
+            "register as parameters all tensors that `build` draws",
         )
 
 
 def traceable(subject: Subject) -> Findings:
-    """No shape and no branch depends on the values of a tensor, so that XLA can compile it."""
+    """Neither shapes nor branches depend on the values of a tensor, so that XLA can compile the module."""
     from sentbed_testing.conformance import place
 
     module = build(subject)
     arguments = _arguments(subject, module)
-    module(*arguments)  # A failure on real values has another reason.
+    # If this call raises, the reason is another one than the values.
+    module(*arguments)
 
-    def fakes(fake: Any) -> None:
+    def call_with_fakes(fake: Any) -> None:
         fake_arguments = []
-        for part in arguments:
-            fake_arguments.append({name: fake(value) for name, value in part.items()})
+        for tensors in arguments:
+            fakes = {name: fake(value) for name, value in tensors.items()}
+            fake_arguments.append(fakes)
         module(*fake_arguments)
 
-    if error := torch_module_checks.data_dependence(fakes):
+    if error := torch_module_checks.data_dependence(call_with_fakes):
         yield (
-            f"a value or a shape depends on the numbers in a tensor{place(error, subject.cls)} "
+            f"a shape or a branch depends on the values of a tensor{place(error, subject.cls)} "
             f"({type(error).__name__})",
-            "no `.item()`, `if` on a tensor, `nonzero` or boolean index; metrics are detached tensors",
+            "avoid `.item()`, `if` on a tensor, `nonzero` and boolean indices; metrics are detached tensors",
         )
 
 
 def misfits(subject: Subject) -> Findings:
-    """Its `misfits` yields sentences."""
+    """Its `misfits` yields only sentences."""
     for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
         for problem in subject.part.misfits(rows, fixed):
             if not isinstance(problem, str) or not problem.strip():
@@ -334,9 +330,10 @@ RULES = {
     "misfits": misfits,
 }
 
+_FINITE = {"finite": "the loss is not finite; see the rule `finite`"}
 PREREQUISITES = {
-    name: {"finite": "the loss is not finite; see the rule `finite`"}
-    for name in (*RULES, "grad-cache", "jax")
-    if name not in ("finite", "misfits")
+    **dict.fromkeys((*RULES, "grad-cache", "jax"), _FINITE),
+    "finite": {},
+    "misfits": {},
 }
-"""Rule -> {other rule: reason}: the rule is not run if the other one has findings."""
+"""Rule -> {another rule: reason}. The rule is not run, for this reason, if the other rule has findings."""

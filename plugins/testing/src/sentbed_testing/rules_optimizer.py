@@ -16,19 +16,20 @@ if TYPE_CHECKING:
 STEPS = 5
 
 
-def _parameters(seed: int = 0) -> list[tuple[str, Tensor]]:
+def _parameters() -> list[tuple[str, Tensor]]:
+    """Return the names and random values of new parameters."""
     torch = random_token_states.load_torch()
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     shapes = {"dense.weight": (4, 3), "dense.bias": (4,), "temperature": ()}
     parameters = []
     for name, shape in shapes.items():
-        drawn = torch.randn(shape, generator=generator)
-        parameters.append((name, torch.nn.Parameter(drawn)))
+        value = torch.randn(shape, generator=generator)
+        parameters.append((name, torch.nn.Parameter(value)))
     return parameters
 
 
 def _step(optimizer: Any, parameters: list[tuple[str, Tensor]]) -> float:
-    """Take a step towards 0 and return the loss before it."""
+    """Take a step that minimises the sum of squares. Return the loss before the step."""
     torch = random_token_states.load_torch()
     optimizer.zero_grad()
     squares = [(value**2).sum() for _, value in parameters]
@@ -38,12 +39,13 @@ def _step(optimizer: Any, parameters: list[tuple[str, Tensor]]) -> float:
     return float(loss.detach())
 
 
-def _copies(parameters: list[tuple[str, Tensor]]) -> list[Tensor]:
+def _values(parameters: list[tuple[str, Tensor]]) -> list[Tensor]:
+    """Return copies of the parameters' values."""
     return [value.detach().clone() for _, value in parameters]
 
 
 def descends(subject: Subject) -> Findings:
-    """A few steps reduce a loss and move every parameter, and all parameters stay finite."""
+    """A few steps lower a loss and change every parameter. All parameters stay finite."""
     torch = random_token_states.load_torch()
     parameters = _parameters()
     optimizer = subject.ready.build(parameters)
@@ -54,75 +56,73 @@ def descends(subject: Subject) -> Findings:
         )
         return
 
-    before = _copies(parameters)
+    before = _values(parameters)
     losses = [_step(optimizer, parameters) for _ in range(STEPS + 1)]
-    after = _copies(parameters)
+    after = _values(parameters)
     if not losses[-1] < losses[0]:
         yield (
-            f"after {STEPS} steps the loss is {losses[-1]:.6g}, it was {losses[0]:.6g}",
+            f"after {STEPS} steps the loss is {losses[-1]:.6g}, and it was {losses[0]:.6g}",
             "step against the gradient",
         )
 
     for (name, _), value_before, value_after in zip(
         parameters, before, after, strict=True
     ):
-        if (
-            torch.equal(value_before, value_after)
-            or not torch.isfinite(value_after).all()
-        ):
+        is_equal = torch.equal(value_before, value_after)
+        if is_equal or not torch.isfinite(value_after).all():
             yield (
-                f"the parameter `{name}` does not move, or is not finite",
-                "update every parameter that it is given",
+                f"the parameter `{name}` does not change, or is not finite",
+                "update every parameter that `build` gets",
             )
 
 
 def rate(subject: Subject) -> Findings:
-    """The parameter groups have `lr`, and it scales the whole step, so that a schedule can change it."""
+    """Parameter groups have `lr`, which scales the whole step. So a schedule can change the learning rate."""
     optimizer = subject.ready.build(_parameters())
     rates = {float(group.get("lr", -1)) for group in optimizer.param_groups}
     if rates != {subject.part.lr}:
         yield (
-            f"`lr` is {subject.part.lr!r}, and its groups have {sorted(rates)}",
-            "pass `lr` on as it is",
+            f"`lr` is {subject.part.lr!r}, but its parameter groups have {sorted(rates)}",
+            "pass `lr` on unchanged",
         )
 
     parameters = _parameters()
     stopped = subject.ready.build(parameters)
     for group in stopped.param_groups:
         group["lr"] = 0.0
-    before = _copies(parameters)
+    before = _values(parameters)
     _step(stopped, parameters)
-    if not torch_module_checks.same(before, _copies(parameters)):
+    if not torch_module_checks.same(before, _values(parameters)):
         yield (
-            "with the rate 0 a step moves weights",
-            "scale the whole step, decay included, by the group's `lr`",
+            "with `lr` 0, a step changes weights",
+            "scale the whole step, with the weight decay, by the group's `lr`",
         )
 
 
 def resume(subject: Subject) -> Findings:
-    """An optimiser that is saved and loaded takes the same steps as an uninterrupted one."""
+    """An optimiser that loads a saved state takes the same steps as an uninterrupted optimiser."""
     parameters = _parameters()
     optimizer = subject.ready.build(parameters)
     for _ in range(STEPS):
         _step(optimizer, parameters)
     saved = deepcopy(optimizer.state_dict())
     torch = random_token_states.load_torch()
-    others = []
+    copies = []
     for name, value in parameters:
-        others.append((name, torch.nn.Parameter(value.detach().clone())))
-    again = subject.ready.build(others)
-    again.load_state_dict(saved)
+        copies.append((name, torch.nn.Parameter(value.detach().clone())))
+    resumed = subject.ready.build(copies)
+    resumed.load_state_dict(saved)
+
     for _ in range(STEPS):
         _step(optimizer, parameters)
-        _step(again, others)
-    off = 0.0
-    for resumed, expected in zip(_copies(others), _copies(parameters), strict=True):
-        off = max(off, random_token_states.distance(resumed, expected))
-    if off > 0:
+        _step(resumed, copies)
+    difference = 0.0
+    for actual, expected in zip(_values(copies), _values(parameters), strict=True):
+        difference = max(difference, random_token_states.distance(actual, expected))
+    if difference > 0:
         yield (
-            f"after it was loaded, {STEPS} steps lead to weights that differ by {off:.2g} of their size "
-            "(allowed 0)",
-            "keep all that decides a step in `state` and `param_groups`",
+            f"{STEPS} steps after it was loaded, weights differ by {difference:.2g} of their size (allowed 0)",
+            "keep everything that decides a step in `state` and `param_groups`",
         )
 
 

@@ -1,10 +1,11 @@
-"""Rules of a pooler's module, tested on random token states."""
+"""Rules of a pooler: the torch module that it builds is called with random token states."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Module, Tensor, TokenStates, TokenVectors
@@ -24,49 +25,57 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOLERANCE = 1e-5
-"""Tolerance relative to the largest value for sums in another order."""
-MOST = max(random_token_states.LENGTHS)
+"""Tolerance for sums in another order, relative to the largest absolute value."""
+MAX_TOKENS = max(random_token_states.LENGTHS)
 """Number of tokens of the longest sentence."""
 STATES = ("last_hidden_state", "decoder_state", "mask_state")
-"""Fields of `TokenStates` with a single tensor of states."""
+"""Fields of `TokenStates` that hold a single tensor of states."""
 MODES = {"in training": True, "when encoding": False}
+"""Name in messages -> whether the module is in training mode."""
 
 
-def _states(subject: Subject, **how: Any) -> TokenStates:
+def _states(subject: Subject, **options: Any) -> TokenStates:
+    """Return random states of the width and with the fields that the pooler needs; see `draw_states`."""
     return random_token_states.draw_states(
-        width=subject.width, needs=subject.part.traits.needs, **how
+        width=subject.width, needs=subject.part.traits.needs, **options
     )
 
 
 def _pool(
     module: Module, states: TokenStates, training: bool = False, seed: int = 0
 ) -> Tensor:
-    """Return sentence vectors, or token vectors as `_flush_left` does."""
+    """Return the pooler's sentence vectors, or its token vectors in the form of `_without_gaps`."""
     module.train(training)
     with seeded(seed):
-        return _flush_left(module(states))
+        return _without_gaps(module(states))
 
 
-def _flush_left(vectors: Tensor | TokenVectors) -> Tensor:
-    """Return token vectors with real tokens first, then zeros, `(batch, MOST, width)`; others unchanged."""
+def _without_gaps(vectors: Tensor | TokenVectors) -> Tensor:
+    """Return token vectors as a tensor `(batch, MAX_TOKENS, width)` in which zeros follow the unmasked vectors.
+
+    So token vectors can be compared whatever their padding is. Sentence vectors are returned unchanged.
+    """
     torch = load_torch()
     if not isinstance(vectors, TokenVectors):
         return vectors
     order = torch.argsort(~vectors.mask, dim=1, stable=True)
-    places = order[..., None].expand(vectors.vectors.shape)
+    indices = order[..., None].expand(vectors.vectors.shape)
     mask = vectors.mask.gather(1, order)[..., None]
-    kept = vectors.vectors.gather(1, places).masked_fill(~mask, 0.0)
-    padded: Tensor = torch.nn.functional.pad(kept, (0, 0, 0, MOST))
-    return padded[:, :MOST]
+    ordered = vectors.vectors.gather(1, indices).masked_fill(~mask, 0.0)
+    padded: Tensor = torch.nn.functional.pad(ordered, (0, 0, 0, MAX_TOKENS))
+    return padded[:, :MAX_TOKENS]
 
 
 def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
-    """Yield each mode with a function that pools in it; no training mode if the pooler is random there."""
+    """Yield the name of each mode, and a function that pools in this mode.
+
+    The training mode is left out if the pooler draws random numbers in training.
+    """
     module = build(subject)
     states = _states(subject)
-    is_random = not torch_module_checks.same(
-        _pool(module, states, True), _pool(module, states, True, seed=1)
-    )
+    first = _pool(module, states, training=True)
+    second = _pool(module, states, training=True, seed=1)
+    is_random = not torch_module_checks.same(first, second)
     for name, training in MODES.items():
         if not (training and is_random):
             yield name, partial(_pool, module, training=training)
@@ -79,70 +88,72 @@ def finite(subject: Subject) -> Findings:
         states = over(
             _states(subject, garbage=1.0), lambda value: value.clone().requires_grad_()
         )
-        of_states = _leaves(states)
-        of_states["last_hidden_state"] = states.last_hidden_state
-        leaves = of_states | dict(module.named_parameters())
+        state_leaves = _leaves(states)
+        state_leaves["last_hidden_state"] = states.last_hidden_state
+        leaves = state_leaves | dict(module.named_parameters())
         pool = partial(_pool, module, states, training)
         for name, wrong in torch_module_checks.not_finite(pool, leaves):
             what = f"the gradient of `{name}` is" if name else "the vectors are"
+            has_rows = not name or name in state_leaves
             where = ""
-            by_row = not name or name in of_states
-            if by_row and _are_short(wrong.nonzero()[:, 0].tolist()):
+            if has_rows and _are_short(wrong.nonzero()[:, 0].tolist()):
                 where = " where a sentence has one token"
-            yield f"{mode}, {what} NaN or infinite{where}", torch_module_checks.FINITE
+            yield (
+                f"{mode}, {what} NaN or infinite{where}",
+                torch_module_checks.FINITE_REMEDY,
+            )
 
 
 def _are_short(rows: list[int]) -> bool:
-    """Whether the sentences of these rows have one token."""
+    """Whether all sentences in these rows have a single token."""
     return all(random_token_states.LENGTHS[row] == 1 for row in rows)
 
 
 def shape(subject: Subject) -> Findings:
-    """It returns one vector per sentence, of the width that it declares, with any padding."""
+    """It returns one vector of the declared width per sentence, whatever the padding."""
     torch = load_torch()
     module = build(subject)
-    widths = {
-        True: (subject.ready.trained_width(subject.width), "`trained_width`"),
-        False: (subject.ready.output_width(subject.width), "`output_width`"),
-    }
-    for side, lengths in (
+    layouts = (
         ("right", (7, 2, 4)),
         ("left", (7, 2, 4)),
         ("none", (3, 3)),
         ("right", (1,)),
-    ):
+    )
+    for (side, lengths), training in product(layouts, (True, False)):
         states = _states(subject, side=side, lengths=lengths)
-        for mode in (True, False):
-            width, method = widths[mode]
-            fix = f"return `(batch, {width})`; a pooler with another width says so in {method}"
-            module.train(mode)
-            with seeded():
-                vectors = module(states)
-            if subject.ready.traits.output == "tokens":
-                yield from _token_shape(vectors, len(lengths), width)
-                continue
-            if not isinstance(vectors, torch.Tensor):
-                yield f"it returns {type(vectors).__name__}, not a tensor", fix
-                return
-            if (
-                vectors.shape != (len(lengths), width)
-                or not vectors.is_floating_point()
-            ):
-                shown = f"{tuple(vectors.shape)} of {vectors.dtype}"
-                yield (
-                    f"for {len(lengths)} sentences (padding: {side}) it returns {shown}",
-                    fix,
-                )
-                return
+        method = "trained_width" if training else "output_width"
+        width = getattr(subject.ready, method)(subject.width)
+        module.train(training)
+        with seeded():
+            vectors = module(states)
+
+        if subject.ready.traits.output == "tokens":
+            yield from _token_shape_faults(vectors, len(lengths), width)
+            continue
+        fix = f"return `(batch, {width})`; a pooler with another width says so in `{method}`"
+        if not isinstance(vectors, torch.Tensor):
+            yield f"it returns {type(vectors).__name__}, not a tensor", fix
+            return
+        shape = tuple(vectors.shape)
+        if shape != (len(lengths), width) or not vectors.is_floating_point():
+            yield (
+                f"for {len(lengths)} sentences (padding: {side}) it returns {shape} of {vectors.dtype}",
+                fix,
+            )
+            return
 
 
-def _token_shape(vectors: Any, rows: int, width: int) -> Findings:
-    """Yield what is wrong with the shape of token vectors."""
+def _token_shape_faults(vectors: Any, rows: int, width: int) -> Findings:
+    """Yield what is wrong with the type or the shape of token vectors."""
     torch = load_torch()
     fix = f"return `TokenVectors`: `({rows}, length, {width})`, and a mask of `torch.bool`"
     if not isinstance(vectors, TokenVectors):
-        yield f"its traits say `tokens`, and it returns {type(vectors).__name__}", fix
+        yield (
+            f"`output` of its traits is `tokens`, but it returns {type(vectors).__name__}",
+            fix,
+        )
         return
+
     shape, mask = tuple(vectors.vectors.shape), vectors.mask
     if len(shape) != 3 or (shape[0], shape[2]) != (rows, width):
         yield f"for {rows} sentences it returns token vectors of the shape {shape}", fix
@@ -151,14 +162,13 @@ def _token_shape(vectors: Any, rows: int, width: int) -> Findings:
 
 
 def padding(subject: Subject) -> Findings:
-    """Padding, on either side and of any length, changes no vector and gets no gradient."""
-    torch = load_torch()
+    """Padding changes no vector and gets no gradient, whatever its side and length."""
     fix = (
-        "use `attention_mask`, which may be None: leave out what it has 0 for, before a mean, a maximum or a "
-        "softmax is taken, and find the first or the last token by it"
+        "use `attention_mask`, which may be None: leave out tokens whose mask is 0 before you take a mean, a "
+        "maximum or a softmax, and find the first or the last token by the mask"
     )
     changes: list[tuple[float, str]] = []
-    leaks: list[tuple[float, str]] = []
+    gradients: list[tuple[float, str]] = []
     for mode, pool in _modes(subject):
         plain = pool(_states(subject))
         for side, more in (("right", 5), ("left", 0), ("left", 5)):
@@ -166,33 +176,41 @@ def padding(subject: Subject) -> Findings:
             change = f"change by {difference:.2g} of their size"
             if math.isnan(difference):
                 change = "become NaN"
-            where = f"padding is on the {side}"
+            layout = f"padding is on the {side}"
             if more:
-                where += f", and {more} tokens longer"
-            message = f"{mode}, vectors {change} when {where} (allowed {TOLERANCE:g})"
+                layout += f", and {more} tokens longer"
+            message = f"{mode}, vectors {change} when {layout} (allowed {TOLERANCE:g})"
             changes.append((difference, message))
 
-        states = _states(subject)
-        leaves = over(states, lambda value: value.detach().clone().requires_grad_())
-        vectors = pool(leaves)
-        if not vectors.requires_grad:
-            continue
-        read = [*(leaves.layers or ()), leaves.last_hidden_state]
-        is_padding = states.attention_mask == 0
-        largest = 0.0
-        for value in torch.autograd.grad(vectors.sum(), read, allow_unused=True):
-            if value is not None:
-                largest = max(largest, float(value[is_padding].abs().max()))
+        largest = _largest_gradient_of_padding(pool, _states(subject))
         message = (
             f"{mode}, the states of padding get a gradient of {largest:.2g} (allowed 0)"
         )
-        leaks.append((largest, message))
+        gradients.append((largest, message))
 
-    for what in (
-        *torch_module_checks.worst_first(changes, TOLERANCE),
-        *torch_module_checks.worst_first(leaks, 0),
-    ):
-        yield what, fix
+    for message in torch_module_checks.worst_first(changes, TOLERANCE):
+        yield message, fix
+    for message in torch_module_checks.worst_first(gradients, 0):
+        yield message, fix
+
+
+def _largest_gradient_of_padding(
+    pool: Callable[[TokenStates], Tensor], states: TokenStates
+) -> float:
+    """Return the largest absolute gradient of the states of padding."""
+    leaves = over(states, lambda value: value.detach().clone().requires_grad_())
+    vectors = pool(leaves)
+    if not vectors.requires_grad:
+        return 0.0
+
+    inputs = [*(leaves.layers or ()), leaves.last_hidden_state]
+    grad = load_torch().autograd.grad
+    is_padding = states.attention_mask == 0
+    largest = 0.0
+    for gradient in grad(vectors.sum(), inputs, allow_unused=True):
+        if gradient is not None:
+            largest = max(largest, float(gradient[is_padding].abs().max()))
+    return largest
 
 
 def alone(subject: Subject) -> Findings:
@@ -202,54 +220,58 @@ def alone(subject: Subject) -> Findings:
         vectors = pool(states)
         worst = 0.0
         for row, length in enumerate(random_token_states.LENGTHS):
-            cut = partial(_without_padding, length=length)
-            sentence = over(rows_of(states, [row]), cut)._replace(attention_mask=None)
+            truncate = partial(_first_tokens, length=length)
+            sentence = over(rows_of(states, [row]), truncate)
+            sentence = sentence._replace(attention_mask=None)
             worst = max(worst, distance(pool(sentence), vectors[row : row + 1]))
+
         if not worst <= TOLERANCE:
             yield (
-                f"{mode}, a vector changes by {worst:.2g} of its size where the sentence is alone and has no "
+                f"{mode}, a vector changes by {worst:.2g} of its size if the sentence is alone and has no "
                 f"mask (allowed {TOLERANCE:g})",
-                "take no sum or mean over the rows (no batch normalisation), and a mask of None for all ones",
+                "take no sum or mean over rows, as in batch normalisation, and treat a mask of None like ones",
             )
 
 
-def _without_padding(value: Tensor, length: int) -> Tensor:
+def _first_tokens(value: Tensor, length: int) -> Tensor:
+    """Return the first tokens of states `(batch, length, width)`; states `(batch, width)` are unchanged."""
     return value[:, :length] if value.ndim == 3 else value
 
 
 def order(subject: Subject) -> Findings:
-    """The vectors come in the order of the rows."""
+    """The vectors are in the order of the rows, and do not depend on it."""
     for mode, pool in _modes(subject):
         states = _states(subject)
-        turned = [3, 0, 4, 2, 1]
-        difference = distance(pool(rows_of(states, turned)), pool(states)[turned])
+        permutation = [3, 0, 4, 2, 1]
+        reordered = pool(rows_of(states, permutation))
+        difference = distance(reordered, pool(states)[permutation])
         if not difference <= TOLERANCE:
             yield (
-                f"{mode}, rows in another order have vectors that differ by {difference:.2g} of their size "
+                f"{mode}, if the rows are reordered, their vectors differ by {difference:.2g} of their size "
                 f"(allowed {TOLERANCE:g})",
                 "compute each row from its own states only, and keep the order",
             )
 
 
 def gradient(subject: Subject) -> Findings:
-    """The gradient is that of finite differences, for states and for weights."""
+    """The gradients of states and weights agree with finite differences."""
     torch = load_torch()
     module = build(subject)
-    fix = "let the gradient through: no `.detach()`, no `.data`, no rounding and no `no_grad` on the way"
+    fix = "let the gradient pass: use no `.detach()`, `.data`, `no_grad` or rounding"
     states = _states(subject, garbage=1.0)
     with torch.no_grad():
-        weights = torch.randn_like(
-            _pool(module, states), generator=torch.Generator().manual_seed(2)
-        )
+        vectors = _pool(module, states)
+        generator = torch.Generator().manual_seed(2)
+        factors = torch.randn_like(vectors, generator=generator)
 
-    def total(at: TokenStates, **parameters: Tensor) -> Tensor:
+    def total(states: TokenStates, **parameters: Tensor) -> Tensor:
         with seeded():
-            vectors = torch.func.functional_call(module, parameters, (at,))
-        products: Tensor = _flush_left(vectors).float() * weights
+            vectors = torch.func.functional_call(module, parameters, (states,))
+        products: Tensor = _without_gaps(vectors).float() * factors
         return products.sum()
 
     def with_states(name: str, value: Tensor) -> Tensor:
-        return total(_with(states, name, value))
+        return total(_replace_leaf(states, name, value))
 
     def with_weight(name: str, value: Tensor) -> Tensor:
         return total(states, **{name: value})
@@ -270,7 +292,10 @@ def gradient(subject: Subject) -> Findings:
 
 
 def _leaves(states: TokenStates) -> dict[str, Tensor]:
-    """Return the tensors of states by name; the last of the layers stands for `last_hidden_state`."""
+    """Return the tensors of states by name.
+
+    If there are layers, `last_hidden_state` is left out, since it is the last layer.
+    """
     leaves = {}
     for number, layer in enumerate(states.layers or ()):
         leaves[f"layers[{number}]"] = layer
@@ -283,8 +308,8 @@ def _leaves(states: TokenStates) -> dict[str, Tensor]:
     return leaves
 
 
-def _with(states: TokenStates, name: str, value: Tensor) -> TokenStates:
-    """Return states in which one tensor is replaced; `name` is one of `_leaves`."""
+def _replace_leaf(states: TokenStates, name: str, value: Tensor) -> TokenStates:
+    """Return states in which one tensor is replaced; `name` is a name of `_leaves`."""
     if name in STATES:
         replaced: dict[str, Any] = {name: value}
         return states._replace(**replaced)
@@ -294,27 +319,18 @@ def _with(states: TokenStates, name: str, value: Tensor) -> TokenStates:
 
 
 def stateless(subject: Subject) -> Findings:
-    """A call changes no buffer, attribute or argument, and repeating it gives the same vectors."""
+    """A call changes no buffer, attribute or argument, and a second call gives the same vectors."""
     module = build(subject)
     for mode, training in MODES.items():
         effects = torch_module_checks.effects_of(
             module, partial(_pool, module, training=training), _states(subject)
         )
-        if effects.changed:
-            yield (
-                f"{mode}, a call changes `{effects.changed}`",
-                "compute from the arguments alone; what is to be learned is a parameter",
-            )
-        if effects.writes:
-            yield (
-                f"{mode}, a call writes into its arguments",
-                "take copies: no operation that ends in `_`",
-            )
-        if effects.varies:
-            yield (
-                f"{mode}, the same call after the same seed gives other vectors",
-                "keep nothing between calls, and draw from torch's own generator",
-            )
+        yield from torch_module_checks.effect_findings(
+            effects,
+            f"{mode}, ",
+            "vector",
+            "compute from the arguments alone; only parameters are learned",
+        )
 
 
 def save(subject: Subject) -> Findings:
@@ -331,30 +347,30 @@ def save(subject: Subject) -> Findings:
             yield (
                 f"{mode}, a new module with the saved weights gives vectors that differ by {difference:.2g} "
                 "of their size (allowed 0)",
-                "register all that is drawn in `build` as parameter or persistent buffer",
+                "register as parameters or persistent buffers all tensors that `build` draws",
             )
 
 
 def traceable(subject: Subject) -> Findings:
-    """No shape and no branch depends on the values of a tensor, so that XLA can compile it."""
+    """Neither shapes nor branches depend on the values of a tensor, so that XLA can compile the module."""
     from sentbed_testing.conformance import place
 
     module = build(subject)
     for training in (True, False):
         module.train(training)
         states = _states(subject)
+        # If this call raises, the reason is another one than the values.
+        module(states)
 
-        module(states)  # A failure on real values has another reason.
+        def call_with_fakes(fake: Any, states: TokenStates = states) -> None:
+            fakes = over(states, fake)
+            module(fakes._replace(attention_mask=fake(states.attention_mask)))
 
-        def call(fake: Any, states: TokenStates = states) -> None:
-            mask = states.attention_mask
-            module(over(states, fake)._replace(attention_mask=fake(mask)))
-
-        if error := torch_module_checks.data_dependence(call):
+        if error := torch_module_checks.data_dependence(call_with_fakes):
             yield (
-                f"a value or a shape depends on the numbers in a tensor{place(error, subject.cls)} "
+                f"a shape or a branch depends on the values of a tensor{place(error, subject.cls)} "
                 f"({type(error).__name__})",
-                "no `.item()`, `if` on a tensor, `nonzero` or boolean index: use `torch.where` or `gather`",
+                "avoid `.item()`, `if` on a tensor, `nonzero` and boolean indices: use `torch.where` or `gather`",
             )
             return
 
@@ -378,4 +394,4 @@ PREREQUISITES = {
     **dict.fromkeys(("alone", "grad-cache"), _FINITE | _PADDING),
     "finite": {},
 }
-"""Rule -> {other rule: reason}: the rule is not run if the other one has findings."""
+"""Rule -> {another rule: reason}. The rule is not run, for this reason, if the other rule has findings."""

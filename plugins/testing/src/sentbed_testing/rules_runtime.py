@@ -1,4 +1,4 @@
-"""Rules of a runtime: its variants, and the engine that it builds, which `engine_rules` test further."""
+"""Rules of a runtime: its variants, and the engine that it builds. More rules of engines are `engine_rules`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 METHODS = ("describe", "counters", "seed", "assemble")
-"""Methods of every engine, also of one that only encodes."""
+"""Methods that every engine has, also an engine that only encodes."""
 
 
 def engine(subject: Subject) -> Findings:
@@ -25,9 +25,10 @@ def engine(subject: Subject) -> Findings:
         built = subject.ready.build()
     except RuntimeUnavailableError as error:
         raise NotRunError(str(error)) from error
+
     if not isinstance(built, Engine):
         yield (
-            f"it builds {type(built).__name__}, no `Engine`",
+            f"it builds {type(built).__name__}, which is no `Engine`",
             "inherit from `sentbed.protocols.Engine`",
         )
         return
@@ -36,12 +37,13 @@ def engine(subject: Subject) -> Findings:
         if getattr(type(built), name) is getattr(Engine, name):
             yield f"the engine has no method `{name}`", "see `docs/engines.md`"
             return
+
     trainer = getattr(type(built), "trainer", None)
     only_encodes = trainer is None or trainer is TrainingEngine.trainer
     if only_encodes and subject.ready.traits.untrainable is None:
         yield (
-            "the engine has no method `trainer`, and the runtime does not say that nothing is trained on it",
-            "write `trainer`, or say in `untrainable` of its traits that it only encodes",
+            "the engine has no method `trainer`, and `untrainable` of the runtime's traits is None",
+            "write `trainer`, or say in `untrainable` why the engine only encodes",
         )
         return
 
@@ -49,12 +51,12 @@ def engine(subject: Subject) -> Findings:
 
 
 def description_faults(engine: Engine) -> Findings:
-    """Yield the values of an engine's `describe()` and `counters()` that a manifest cannot hold."""
+    """Yield what is wrong with an engine's `token_budget`, `describe()` or `counters()`."""
     budget = engine.token_budget
     if not isinstance(budget, int) or budget < 1:
         yield (
             f"`token_budget` is {budget!r}",
-            "say how many tokens a batch may have when encoding, at least 1",
+            "give the number of tokens that a batch may have when encoding, at least 1",
         )
 
     description = dict(engine.describe())
@@ -62,35 +64,39 @@ def description_faults(engine: Engine) -> Findings:
     if not isinstance(precision, str):
         yield (
             f"`describe()` has the precision {precision!r}",
-            "give a table with at least `precision`, such as `fp32`, which every score carries",
+            "give a table with `precision`, such as `fp32`, which is recorded with every score",
         )
 
     try:
         json.dumps(description)
     except (TypeError, ValueError) as error:
-        yield f"`describe()` is not for JSON: {error}", "use strings and numbers"
+        yield f"JSON cannot hold `describe()`: {error}", "use strings and numbers"
     for name, value in engine.counters().items():
         is_number = isinstance(value, float | int) and math.isfinite(value)
         if not is_number or value < 0:
-            yield f"the counter `{name}` is {value!r}", "give finite numbers from 0"
+            yield (
+                f"the counter `{name}` is {value!r}",
+                "give finite numbers that are not below 0",
+            )
 
 
 def variants(subject: Subject) -> Findings:
-    """Its variants are runtimes of the same name that can be pickled."""
+    """Its variants are runtimes of the same name, and can be pickled."""
     for variant in subject.ready.variants():
         name = getattr(variant, "name", None)
         if not isinstance(variant, Runtime) or name != subject.ready.name:
             yield (
                 f"`variants()` has {variant!r}",
-                "return the runtime itself in other settings: `attrs.evolve(self, precision=...)`",
+                "return the runtime with other settings: `attrs.evolve(self, precision=...)`",
             )
             return
+
         try:
             pickle.dumps(variant)
-        except Exception as error:  # noqa: BLE001 - a class may refuse it in its own way
+        except Exception as error:  # noqa: BLE001 - any exception is a finding
             yield (
                 f"the variant {variant!r} cannot be pickled ({reason_of(error)})",
-                "have fields hold values that can be, in a class of a module",
+                "define the class at the top of its module, and keep values in its fields that can be pickled",
             )
             return
 

@@ -1,4 +1,4 @@
-"""Rules of a sampler of cells, tested on a study with an axis of labels and one of numbers."""
+"""Rules of a sampler, which chooses cells of a study."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ CELLS = [
     for temperature in (0.01, 0.02, 0.05, 0.1, 1.0)
     if (pooler, temperature) != ("last", 0.05)
 ]
-"""All combinations of labels but one, as `exclude` leaves them."""
+"""Cells of the study: all combinations except one, as if `exclude` had removed it."""
 
 
 def choice(subject: Subject) -> Findings:
-    """It returns as many cells as are asked for, each once, until all have been chosen."""
-    for batch in (1, 4):
+    """It returns the requested number of cells, none of them twice, until all cells have been chosen."""
+    for batch_size in (1, 4):
         scores: dict[int, float | None] = {}
         while len(scores) < len(CELLS):
-            count = min(batch, len(CELLS) - len(scores))
+            remaining = set(range(len(CELLS))) - scores.keys()
+            count = min(batch_size, len(remaining))
             chosen = list(subject.ready.choose(CELLS, dict(scores), count, 0))
-            new = {*chosen} & ({*range(len(CELLS))} - {*scores})
-            if len(new) != count or len(chosen) != count:
+            if len(chosen) != count or len(remaining.intersection(chosen)) != count:
                 yield (
-                    f"with {len(scores)} of {len(CELLS)} cells chosen it returns {chosen!r:.80} for {count}",
-                    "return as many indices of `cells` as `count` says, none of which is in `scores`",
+                    f"with {len(scores)} of {len(CELLS)} cells chosen, it returns {chosen!r:.60} for a "
+                    f"`count` of {count}",
+                    "return `count` different indices of `cells` that are not in `scores`",
                 )
                 return
+
             for cell in chosen:
-                # A run that failed has no score.
+                # A failed run has no score.
                 failed = cell % 7 == 3
                 scores[cell] = None if failed else float(-abs(cell - 8))
 
 
 def repeats(subject: Subject) -> Findings:
-    """A second call with equal arguments returns the same cells, and no argument is changed."""
+    """A second call with equal arguments returns the same cells, and does not change its arguments."""
     scores: dict[int, float | None] = {3: 0.5, 11: None, 0: 2.0, 7: -1.0}
     passed_scores = dict(scores)
     choices = [
@@ -48,11 +50,11 @@ def repeats(subject: Subject) -> Findings:
     if choices[0] != choices[2]:
         yield (
             "a second call gives other cells",
-            "draw from a generator made of `seed` and `scores`, and keep nothing between calls",
+            "seed a random generator from `seed` and `scores`, and keep nothing between calls",
         )
 
     if list(passed_scores.items()) != list(scores.items()):
-        yield "it changes `scores`", "make a copy"
+        yield "it changes `scores`", "change a copy"
 
 
 RULES = {"choice": choice, "repeats": repeats}

@@ -1,10 +1,11 @@
-"""Rules of a similarity, tested on random vectors and random token vectors."""
+"""Rules of a similarity. It compares random vectors, and random token vectors if it can."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,23 +19,27 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOLERANCE = 1e-5
-"""Tolerance relative to the largest value for sums in another order."""
-FIRST, SECOND = (3, 1, 5), (2, 6, 1, 4)
-"""Number of tokens of each text of the first and of the second side."""
+"""Tolerance for sums in another order, relative to the largest absolute value."""
+FIRST = (3, 1, 5)
+"""Number of tokens of each text on the first side."""
+SECOND = (2, 6, 1, 4)
+"""Number of tokens of each text on the second side."""
 
 
 @attrs.frozen
 class _Texts:
-    """Random vectors of several texts, as a pooler returns them."""
+    """Random vectors of several texts."""
 
     output: str
-    """`vector` or `tokens`: the pooler's kind of output."""
+    """Output of the pooler: `vector` (one vector per text) or `tokens` (one vector per token)."""
     lengths: tuple[int, ...]
+    """Number of tokens of each text."""
     vectors: Tensor
-    """`(n, width)`, or `(n, length, width)` for tokens."""
+    """Tensor `(texts, width)`, or `(texts, length, width)` for tokens."""
 
     @classmethod
     def draw(cls, output: str, lengths: tuple[int, ...], width: int) -> _Texts:
+        """Return texts of these lengths with random vectors."""
         torch = load_torch()
         shape: tuple[int, ...] = (len(lengths), width)
         if output == "tokens":
@@ -42,9 +47,16 @@ class _Texts:
         generator = torch.Generator().manual_seed(len(lengths))
         return cls(output, lengths, torch.randn(shape, generator=generator))
 
-    def of(self, vectors: Tensor, more: int = 0, garbage: float = GARBAGE) -> Any:
-        """Return `vectors` as a pooler's output; tokens get `more` padding, which holds `garbage`."""
+    def pooled(
+        self, vectors: Tensor | None = None, more: int = 0, garbage: float = GARBAGE
+    ) -> Any:
+        """Return the texts' vectors, or other `vectors` of this shape, in the form of a pooler's output.
+
+        Token vectors get a mask and `more` tokens of padding. All padding holds the number `garbage`.
+        """
         torch = load_torch()
+        if vectors is None:
+            vectors = self.vectors
         if self.output != "tokens":
             return vectors
         length = max(self.lengths) + more
@@ -53,7 +65,7 @@ class _Texts:
         return TokenVectors(padded.masked_fill(~mask[..., None], garbage), mask)
 
     def rows(self, rows: list[int]) -> _Texts:
-        """Return some of the texts."""
+        """Return the texts of some rows."""
         lengths = tuple(self.lengths[row] for row in rows)
         vectors = self.vectors[rows]
         if self.output == "tokens":
@@ -61,59 +73,63 @@ class _Texts:
         return _Texts(self.output, lengths, vectors)
 
 
-def _sides(subject: Subject) -> Iterator[tuple[str, _Texts, _Texts]]:
-    """Yield each output that it compares, with texts for both sides."""
+def _outputs(subject: Subject) -> Iterator[tuple[str, _Texts, _Texts]]:
+    """Yield each pooler output that the similarity compares, with texts for the first and the second side."""
     for output in sorted(subject.ready.traits.compares):
         first = _Texts.draw(output, FIRST, subject.width)
         yield output, first, _Texts.draw(output, SECOND, subject.width)
 
 
-def _compare(part: Similarity, first: Any, second: Any) -> Tensor:
+def _all_pairs(part: Similarity, first: Any, second: Any) -> Tensor:
+    """Return the similarity of each text of the first side to each text of the second side."""
     return part.similarity(part.normalize(first), part.normalize(second))
 
 
-def _pairs(part: Similarity, first: Any, second: Any) -> Tensor:
+def _row_pairs(part: Similarity, first: Any, second: Any) -> Tensor:
+    """Return the similarity of the two texts in each row."""
     return part.pairwise(part.normalize(first), part.normalize(second))
 
 
 def shape(subject: Subject) -> Findings:
-    """`similarity` returns a finite number for each pair of texts, `pairwise` one for each row."""
+    """`similarity` returns a finite number for each pair of texts, and `pairwise` one for each row."""
     torch = load_torch()
-    for output, first, second in _sides(subject):
-        a, b = first.of(first.vectors), second.of(second.vectors)
-        same = second.rows([0, 1, 2])
+    for output, first, second in _outputs(subject):
+        left, right = first.pooled(), second.pooled()
+        partners = second.rows([0, 1, 2]).pooled()
         results = {
-            "similarity": (_compare(subject.ready, a, b), (len(FIRST), len(SECOND))),
-            "pairwise": (
-                _pairs(subject.ready, a, same.of(same.vectors)),
-                (len(FIRST),),
-            ),
+            "similarity": _all_pairs(subject.ready, left, right),
+            "pairwise": _row_pairs(subject.ready, left, partners),
         }
-        for method, (values, expected) in results.items():
+        shapes: dict[str, tuple[int, ...]] = {
+            "similarity": (len(FIRST), len(SECOND)),
+            "pairwise": (len(FIRST),),
+        }
+        for method, values in results.items():
+            expected = shapes[method]
             fix = f"return a floating-point tensor {expected} from `{method}`"
             if not isinstance(values, torch.Tensor):
-                yield f"`{method}` of {output} returns {type(values).__name__}", fix
+                yield f"`{method}` for {output} returns {type(values).__name__}", fix
             elif tuple(values.shape) != expected or not values.is_floating_point():
                 shown = f"{tuple(values.shape)} of {values.dtype}"
-                yield f"`{method}` of {output} returns {shown}", fix
+                yield f"`{method}` for {output} returns {shown}", fix
             elif not torch.isfinite(values).all():
                 yield (
-                    f"`{method}` of {output} is NaN or infinite",
-                    torch_module_checks.FINITE,
+                    f"`{method}` for {output} is NaN or infinite",
+                    torch_module_checks.FINITE_REMEDY,
                 )
 
 
 def pairwise(subject: Subject) -> Findings:
     """`pairwise` is the diagonal of `similarity`."""
-    for output, first, second in _sides(subject):
-        same = second.rows([0, 1, 2])
-        a, b = first.of(first.vectors), same.of(same.vectors)
-        apart = distance(
-            _pairs(subject.ready, a, b), _compare(subject.ready, a, b).diagonal()
-        )
-        if not apart <= TOLERANCE:
+    for output, first, second in _outputs(subject):
+        left = first.pooled()
+        right = second.rows([0, 1, 2]).pooled()
+        values = _row_pairs(subject.ready, left, right)
+        diagonal = _all_pairs(subject.ready, left, right).diagonal()
+        difference = distance(values, diagonal)
+        if not difference <= TOLERANCE:
             yield (
-                f"of {output}, `pairwise` differs from the diagonal of `similarity` by {apart:.2g} of its "
+                f"for {output}, `pairwise` differs from the diagonal of `similarity` by {difference:.2g} of its "
                 f"size (allowed {TOLERANCE:g})",
                 "let both compute the same, or leave `pairwise` out",
             )
@@ -121,89 +137,85 @@ def pairwise(subject: Subject) -> Findings:
 
 def alone(subject: Subject) -> Findings:
     """The similarity of two texts depends neither on other texts nor on padding."""
-    for output, first, second in _sides(subject):
-        together = _compare(
-            subject.ready, first.of(first.vectors, 2), second.of(second.vectors, 3)
+    for output, first, second in _outputs(subject):
+        together = _all_pairs(
+            subject.ready, first.pooled(more=2), second.pooled(more=3)
         )
         worst = 0.0
-        for row in range(len(FIRST)):
-            for column in range(len(SECOND)):
-                a, b = first.rows([row]), second.rows([column])
-                value = _compare(subject.ready, a.of(a.vectors), b.of(b.vectors))
-                difference = distance(
-                    value, together[row : row + 1, column : column + 1]
-                )
-                if math.isnan(difference):
-                    difference = math.inf
-                worst = max(worst, difference)
+        for row, column in product(range(len(FIRST)), range(len(SECOND))):
+            left = first.rows([row]).pooled()
+            right = second.rows([column]).pooled()
+            alone = _all_pairs(subject.ready, left, right)
+            difference = distance(alone, together[row, column].reshape(1, 1))
+            if math.isnan(difference):
+                difference = math.inf
+            worst = max(worst, difference)
+
         if not worst <= TOLERANCE:
             yield (
-                f"of {output}, the similarity of two texts changes by {worst:.2g} of its size where they are "
+                f"for {output}, the similarity of two texts changes by {worst:.2g} of its size if they are "
                 f"alone (allowed {TOLERANCE:g})",
-                "compare each pair by itself, and leave out tokens that `mask` has false for",
+                "compare each pair by itself, and leave out tokens whose `mask` is false",
             )
 
 
 def gradient(subject: Subject) -> Findings:
-    """The gradient is that of finite differences, on both sides."""
+    """The gradients of the vectors on both sides agree with finite differences."""
     torch = load_torch()
     generator = torch.Generator().manual_seed(7)
-    weights = torch.randn((len(FIRST), len(SECOND)), generator=generator)
+    factors = torch.randn((len(FIRST), len(SECOND)), generator=generator)
 
     def functions() -> Iterator[tuple[str, Callable[[Tensor], Tensor], Tensor]]:
-        for output, first, second in _sides(subject):
-            for side, texts in (("first", first), ("second", second)):
-                total = partial(_total, subject.ready, first, second, side, weights)
-                what = f"of {output}, the gradient for the {side} texts"
-                yield what, total, texts.vectors
+        for output, first, second in _outputs(subject):
+            total = partial(_weighted_sum, subject.ready, first, second, factors)
+            what = f"for {output}, the gradient for the first texts"
+            yield what, partial(total, b=second.vectors), first.vectors
+            what = f"for {output}, the gradient for the second texts"
+            yield what, partial(total, first.vectors), second.vectors
 
     for what in torch_module_checks.wrong_gradients(functions()):
         yield (
             what,
-            "let the gradient through: no `.detach()`, no rounding and no `no_grad` on the way",
+            "let the gradient pass: use no `.detach()`, `no_grad` or rounding",
         )
 
 
-def _total(
-    part: Any, first: _Texts, second: _Texts, side: str, weights: Tensor, at: Tensor
+def _weighted_sum(
+    part: Any, first: _Texts, second: _Texts, factors: Tensor, a: Tensor, b: Tensor
 ) -> Tensor:
-    """Return the weighted sum of all similarities, where one side has the vectors `at`."""
-    a, b = first.vectors, second.vectors
-    if side == "first":
-        a = at
-    else:
-        b = at
-    similarities = _compare(part, first.of(a, garbage=0.0), second.of(b, garbage=0.0))
-    return (similarities * weights).sum()
+    """Return the weighted sum of all similarities, where the two sides have the vectors `a` and `b`."""
+    left = first.pooled(a, garbage=0.0)
+    right = second.pooled(b, garbage=0.0)
+    return (_all_pairs(part, left, right) * factors).sum()
 
 
 def stateless(subject: Subject) -> Findings:
-    """A call changes no argument, and repeating it gives the same numbers."""
-    for output, first, second in _sides(subject):
+    """A call changes no argument, and a second call gives the same numbers."""
+    for output, first, second in _outputs(subject):
         a, b = first.vectors.clone(), second.vectors.clone()
-        values = _compare(subject.ready, first.of(a), second.of(b))
+        values = _all_pairs(subject.ready, first.pooled(a), second.pooled(b))
         if not torch_module_checks.same((a, b), (first.vectors, second.vectors)):
             yield (
-                f"of {output}, a call writes into its arguments",
-                "take copies: no operation that ends in `_`",
+                f"for {output}, a call writes into its arguments",
+                "change copies: use no operation that ends in `_`",
             )
-        again = _compare(
-            subject.ready, first.of(first.vectors), second.of(second.vectors)
-        )
-        if not torch_module_checks.same(again, values):
+
+        repeated = _all_pairs(subject.ready, first.pooled(), second.pooled())
+        if not torch_module_checks.same(repeated, values):
             yield (
-                f"of {output}, a second call gives other numbers",
-                "keep nothing between calls, and draw nothing",
+                f"for {output}, a second call gives other numbers",
+                "draw no random numbers, and keep nothing between calls",
             )
 
 
 def cost(subject: Subject) -> Findings:
-    """Bytes of a text and operations of a pair are positive numbers."""
+    """The bytes per text and the operations per pair, by which costs are estimated, are positive numbers."""
     part, width = subject.ready, subject.width
-    for method, value in (
-        ("bytes_per_text", part.bytes_per_text(width, 3)),
-        ("operations", part.operations(width, 3, 5)),
-    ):
+    numbers = {
+        "bytes_per_text": part.bytes_per_text(width, 3),
+        "operations": part.operations(width, 3, 5),
+    }
+    for method, value in numbers.items():
         if not isinstance(value, int | float) or not value > 0:
             yield f"`{method}` is {value!r}", "return a number above 0"
 
@@ -216,6 +228,6 @@ RULES = {
     "stateless": stateless,
     "cost": cost,
 }
-_SHAPE = {"shape": "the numbers have another shape; see the rule `shape`"}
+_SHAPE = {"shape": "the similarities have another shape; see the rule `shape`"}
 PREREQUISITES = dict.fromkeys(("pairwise", "alone", "gradient", "stateless"), _SHAPE)
-"""Rule -> {other rule: reason}: the rule is not run if the other one has findings."""
+"""Rule -> {another rule: reason}. The rule is not run, for this reason, if the other rule has findings."""

@@ -1,4 +1,4 @@
-"""Rules of the listener that a tracker builds."""
+"""Rules of a tracker, whose `build` returns the listener of a run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
 
 def hooks(subject: Subject) -> Findings:
-    """It implements hooks of a run, with their names and arguments."""
+    """The listener implements hooks of a run, with the names and arguments that the hooks have."""
     yield from hook_faults(subject.ready.build())
 
 
 def apart(subject: Subject) -> Findings:
-    """`build` returns a new object for every run."""
+    """`build` returns a new listener for every run."""
     part: Any = subject.ready
     if part.build() is part.build():
-        yield "`build` returns the same object twice", "make a new one for each run"
+        yield (
+            "`build` returns the same object twice",
+            "create a new object for each run",
+        )
 
 
 RULES = {"hooks": hooks, "apart": apart}

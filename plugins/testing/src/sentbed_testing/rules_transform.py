@@ -1,4 +1,4 @@
-"""Rules of a transform, tested on random vectors."""
+"""Rules of a transform, which is fitted to random vectors."""
 
 from __future__ import annotations
 
@@ -15,87 +15,89 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 TOKENS = 100
-"""Number of rows of the output embedding that a transform is given."""
+"""Number of tokens in the backbone's output embedding."""
 
 
 class RandomEmbedding(BuiltBackbone):
-    """A backbone that has only an output embedding, with random values."""
+    """A backbone that has only a random output embedding."""
 
     def __init__(self, width: int) -> None:
         import numpy as np
 
+        generator = np.random.default_rng(1)
         self.width = width
-        self.embedding = (
-            np.random.default_rng(1).standard_normal((TOKENS, width)).astype(np.float32)
-        )
+        self.embedding = generator.standard_normal((TOKENS, width)).astype(np.float32)
 
     def output_embedding(self) -> NDArray[np.float32]:
-        """Return `(tokens, width)`."""
+        """Return the embedding, `(tokens, width)`."""
         return self.embedding
 
 
 def texts(subject: Subject) -> Findings:
-    """`texts` returns a list of strings, the same every time."""
+    """`texts` returns the same list of strings in every call."""
     part = subject.ready
     sentences = part.texts(subject.width)
-    if not isinstance(sentences, list | tuple) or not all(
-        isinstance(text, str) for text in sentences
-    ):
+    is_list = isinstance(sentences, list | tuple)
+    if not is_list or not all(isinstance(text, str) for text in sentences):
         yield (
             f"`texts` returned {sentences!r:.80}",
-            "return a list of strings, empty if it is fitted on none",
+            "return a list of strings, which is empty if the transform needs no texts",
         )
     elif list(part.texts(subject.width)) != list(sentences):
         yield (
-            "a second call of `texts` gives others",
-            "let nothing be drawn, or from a seed that is a field",
+            "a second call of `texts` gives other texts",
+            "draw no texts at random, or draw them from a `seed` that is a field",
         )
 
 
 def fit(subject: Subject) -> Findings:
-    """`fit` returns a finite mean and matrix of the declared widths, the same every time."""
+    """`fit` returns the same finite mean and matrix in every call, of the declared widths."""
     import numpy as np
 
     part, width = subject.ready, subject.width
-    to = part.output_width(width)
-    if not isinstance(to, int) or isinstance(to, bool) or to < 1:
+    output_width = part.output_width(width)
+    is_integer = isinstance(output_width, int) and not isinstance(output_width, bool)
+    if not is_integer or output_width < 1:
         yield (
-            f"`output_width({width})` is {to!r}",
+            f"`output_width({width})` is {output_width!r}",
             "return the width of its vectors, at least 1",
         )
         return
 
     rows = len(part.texts(width))
-    vectors = np.random.default_rng(0).standard_normal((rows, width)).astype(np.float32)
-    passed_vectors, backbone = vectors.copy(), RandomEmbedding(width)
-    transform = _arrays(part.fit(passed_vectors, backbone))
+    generator = np.random.default_rng(0)
+    vectors = generator.standard_normal((rows, width)).astype(np.float32)
+    passed_vectors = vectors.copy()
+    backbone = RandomEmbedding(width)
+    transform = _mean_and_matrix(part.fit(passed_vectors, backbone))
     if transform is None:
-        yield "`fit` returned no mean and matrix", "return two arrays of NumPy"
+        yield "`fit` returned no mean and matrix", "return two NumPy arrays"
         return
+
     mean, matrix = transform
-    if mean.shape != (width,) or matrix.shape != (width, to):
+    if mean.shape != (width,) or matrix.shape != (width, output_width):
         yield (
             f"`fit` returned a mean of the shape {mean.shape} and a matrix of the shape {matrix.shape}",
-            f"return {(width,)} and, as `output_width` says, {(width, to)}",
+            f"return {(width,)} and, as `output_width` says, {(width, output_width)}",
         )
     elif not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
         yield (
             "`fit` returned NaN or infinite values",
-            "raise `ModelError` where vectors allow no fit",
+            "raise `ModelError` if the vectors allow no fit",
         )
 
     if not np.array_equal(passed_vectors, vectors):
-        yield "`fit` writes into its vectors", "take a copy first"
-    again = _arrays(part.fit(vectors.copy(), backbone))
-    if again is None or not all(map(np.array_equal, transform, again)):
+        yield "`fit` writes into its vectors", "change a copy"
+    second = _mean_and_matrix(part.fit(vectors.copy(), backbone))
+    if second is None or not all(map(np.array_equal, transform, second)):
         yield (
             "a second call of `fit` gives another transform",
-            "let nothing be drawn or kept between calls",
+            "draw no random numbers, and keep nothing between calls",
         )
 
 
 def equal_vectors(subject: Subject) -> Findings:
-    """Fitted to vectors that are all equal, it returns finite numbers or raises `ModelError`."""
+    """For vectors that are all equal, `fit` returns finite numbers or raises `ModelError`."""
     import numpy as np
     from sentbed import ModelError
 
@@ -103,21 +105,25 @@ def equal_vectors(subject: Subject) -> Findings:
     rows = len(part.texts(width))
     if not rows:
         raise NotRunError("it is fitted on no texts")
+    vectors = np.ones((rows, width), np.float32)
     try:
-        transform = _arrays(
-            part.fit(np.ones((rows, width), np.float32), RandomEmbedding(width))
-        )
+        result = part.fit(vectors, RandomEmbedding(width))
     except ModelError:
         return
 
+    transform = _mean_and_matrix(result)
+
     if transform is None or not all(np.isfinite(array).all() for array in transform):
         yield (
-            "of vectors that are all equal, `fit` returned NaN or infinite values",
-            "raise `ModelError`, with what was found and what to do",
+            "for vectors that are all equal, `fit` returned NaN or infinite values",
+            "raise `ModelError` with what was found and what to do",
         )
 
 
-def _arrays(transform: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _mean_and_matrix(
+    transform: Any,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return a result of `fit` as two arrays, or None if it is something else."""
     import numpy as np
 
     try:

@@ -1,4 +1,4 @@
-"""Weights of a saved encoder, read without a tensor library."""
+"""Reading of a saved encoder's weights without a tensor library."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def saved_weights(directory: Path) -> dict[str, NDArray[Any]]:
-    """Return all arrays in the `.safetensors` and `.npy` files below `directory`, as `FILE:NAME`.
+    """Return all arrays in the `.safetensors` and `.npy` files below `directory`, by `FILE:NAME`.
 
     Raises:
-        ModelError: if there are none: other formats cannot be compared.
+        ModelError: if there are no such files, since weights in other formats cannot be compared.
     """
     import numpy as np
 
@@ -26,13 +26,12 @@ def saved_weights(directory: Path) -> dict[str, NDArray[Any]]:
         if path.suffix == ".npy":
             weights[f"{file}:{path.stem}"] = np.load(path)
         elif path.suffix == ".safetensors":
-            weights |= {
-                f"{file}:{name}": value for name, value in _safetensors(path).items()
-            }
+            for name, value in _read_safetensors(path).items():
+                weights[f"{file}:{name}"] = value
 
     if not weights:
         raise ModelError(
-            f"`{directory}` holds no weights in .safetensors or .npy; write them in one of both"
+            f"`{directory}` holds no weights in .safetensors or .npy; write them in one of these formats"
         )
     return weights
 
@@ -41,14 +40,19 @@ _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U8": "u1", "BOOL": "?",
 }  # fmt: skip
+"""Type in the header of a file -> NumPy's name of it."""
 
 
-def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Read a file in the format of github.com/huggingface/safetensors, without the library."""
+def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    """Read a file in the format of github.com/huggingface/safetensors.
+
+    The library's functions for NumPy cannot read bf16.
+    """
     import numpy as np
 
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
+
     weights = {}
     for name, entry in json.loads(data[8:start]).items():
         if name == "__metadata__":
@@ -56,10 +60,11 @@ def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
         first, last = entry["data_offsets"]
         raw = data[start + first : start + last]
         if entry["dtype"] == "BF16":
-            # bf16 is the upper half of fp32.
+            # A bf16 number is the upper half of an fp32 number.
             values = (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4")
         else:
             values = np.frombuffer(raw, _TYPES[entry["dtype"]])
+
         weights[name] = values.reshape(entry["shape"])
 
     return weights

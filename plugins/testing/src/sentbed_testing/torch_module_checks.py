@@ -1,4 +1,4 @@
-"""Checks of a torch module: attributes, gradients, non-finite numbers, data dependence."""
+"""Checks of a torch module: changed attributes, gradients, non-finite numbers, shapes that depend on values."""
 
 from __future__ import annotations
 
@@ -15,38 +15,36 @@ from sentbed.protocols import Module, Tensor
 from sentbed_testing.component_under_test import NotRunError
 from sentbed_testing.random_token_states import load_torch, own_memory
 
-_NO_EQUALITY: Any = object.__eq__
-FINITE = (
-    "take `logsumexp` or `log_softmax` where `exp` overflows, and divide by nothing that may be 0, such as "
+_DEFAULT_EQUALITY: Any = object.__eq__
+FINITE_REMEDY = (
+    "use `logsumexp` or `log_softmax` if `exp` overflows, and do not divide by what may be 0, such as "
     "`length - 1` for a text of one token; `sqrt`, `norm` and `log` have no finite gradient at 0: add a "
     "small number first"
 )
 """Remedy for NaN and infinite values."""
-GRADIENT = 1e-2
-"""Tolerance of gradients relative to their norm, for finite differences in fp32."""
-STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
-"""Step sizes of finite differences in fp32: curvature spoils the large ones, rounding the small ones."""
+GRADIENT_TOLERANCE = 1e-2
+"""Tolerance between a gradient and finite differences in fp32, relative to the gradient's norm."""
+STEP_SIZES = (1e-2, 3e-3, 1e-3, 3e-4)
+"""Step sizes of finite differences in fp32. Curvature spoils large steps, and rounding small steps."""
 
 
 def module_state(module: Module) -> dict[str, Any]:
-    """Return a copy of all attributes of a module and its submodules, by name."""
-    of_torch = vars(load_torch().nn.Module())
+    """Return copies of all attributes, parameters and buffers of a module and its submodules, by name."""
+    names_of_torch = vars(load_torch().nn.Module())
     attributes: dict[str, Any] = {}
-    for name, part in module.named_modules():
-        for kind in ("_parameters", "_buffers"):
-            for key, value in getattr(part, kind).items():
-                attributes[f"{name}.{key}".strip(".")] = (
-                    None if value is None else value.detach().clone()
-                )
-        for key, value in vars(part).items():
-            if key not in of_torch:
-                attributes[f"{name}.{key}".strip(".")] = _copy(value)
+    for module_name, submodule in module.named_modules():
+        values: dict[str, Any] = {**submodule._parameters, **submodule._buffers}
+        for name, value in vars(submodule).items():
+            if name not in names_of_torch:
+                values[name] = value
+        for name, value in values.items():
+            attributes[f"{module_name}.{name}".strip(".")] = _copy(value)
 
     return attributes
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of attributes that differ between two results of `module_state`."""
+    """Return the names of the attributes that differ between two results of `module_state`."""
     names = before.keys() ^ after.keys()
     for name in before.keys() & after.keys():
         if not same(before[name], after[name]):
@@ -55,7 +53,10 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two values are equal; tensors, also nested ones, are compared element by element."""
+    """Whether two values are equal. Tensors, also within lists and mappings, must have equal elements.
+
+    Values that cannot be compared count as equal.
+    """
     torch = load_torch()
     if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
         return value.dtype == other.dtype and bool(torch.equal(value, other))
@@ -71,15 +72,18 @@ def same(value: Any, other: Any) -> bool:
     except Exception:  # noqa: BLE001 - what cannot be compared says nothing
         return True
 
-    # A value without `__eq__` never equals its copy.
-    return (
-        type(value) is type(other)
-        and getattr(type(value), "__eq__", None) is _NO_EQUALITY
-    )
+    # If a class has no `__eq__` of its own, an instance never equals its copy.
+    if type(value) is not type(other):
+        return False
+    return getattr(type(value), "__eq__", None) is _DEFAULT_EQUALITY
 
 
 def _copy(value: Any) -> Any:
-    if inspect.ismethod(value):  # a copy would be bound to a copy of its object
+    """Return a deep copy of a value, or the value if it cannot be copied."""
+    if isinstance(value, load_torch().Tensor):
+        return value.detach().clone()
+    if inspect.ismethod(value):
+        # The copy of a method would belong to a copy of its object.
         return value
     try:
         return copy.deepcopy(value)
@@ -88,9 +92,9 @@ def _copy(value: Any) -> Any:
 
 
 def loose_tensors(module: Module) -> list[str]:
-    """Return the names of tensors that a module has not registered and thus does not save."""
+    """Return the names of attributes with tensors that a module has not registered. They are not saved."""
     torch = load_torch()
-    of_torch = vars(torch.nn.Module())
+    names_of_torch = vars(torch.nn.Module())
 
     def has_tensor(value: Any) -> bool:
         if isinstance(value, Mapping):
@@ -102,75 +106,84 @@ def loose_tensors(module: Module) -> list[str]:
     names = []
     for name, part in module.named_modules():
         for key, value in vars(part).items():
-            if key not in of_torch and has_tensor(value):
+            if key not in names_of_torch and has_tensor(value):
                 names.append(f"{name}.{key}".strip("."))
     return names
 
 
-def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
-    """Return the difference between the gradient of a scalar and finite differences, relative to its norm.
+def gradient_error(function: Callable[[Tensor], Tensor], point: Tensor) -> float:
+    """Return the difference between the gradient of a scalar function and finite differences.
 
-    The gradient is projected on three random directions; along each, the central difference that is nearest
-    counts, among those with the step sizes `STEPS`. `torch.autograd.gradcheck` needs fp64, but modules of
-    losses and poolers compute in fp32 whatever their input is.
+    The difference is relative to the gradient's norm. It is the largest along three random directions. In each
+    direction, the central difference is taken whose step size (one of `STEP_SIZES`) agrees best.
+
+    `torch.autograd.gradcheck` needs fp64, but modules of losses and poolers compute in fp32.
     """
     torch = load_torch()
-    point = at.detach().clone().requires_grad_()
-    value = function(point)
+    leaf = point.detach().clone().requires_grad_()
+    value = function(leaf)
     gradient = None
     if value.requires_grad:
-        (gradient,) = torch.autograd.grad(value, point, allow_unused=True)
-    size = abs(float(value.detach()))
-    gradient = torch.zeros_like(point) if gradient is None else gradient.detach()
-    worst = 0.0
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(3):
-        direction = torch.randn(at.shape, generator=generator)
-        expected = float((gradient.double() * direction.double()).sum())
-        least = float("inf")
-        for step in STEPS:
-            with torch.no_grad():
-                above = function(at + step * direction)
-                below = function(at - step * direction)
-            slope = float(above.double() - below.double()) / (2 * step)
-            scale = max(float(gradient.norm()), abs(slope), 1e-3 * (1 + size))
-            least = min(least, abs(slope - expected) / scale)
-        worst = max(worst, least)
+        (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
+    if gradient is None:
+        gradient = torch.zeros_like(leaf)
+    gradient = gradient.detach()
+    # A gradient that is only rounding has no relative error.
+    least_scale = 1e-3 * (1 + abs(float(value.detach())))
 
-    return worst
+    generator = torch.Generator().manual_seed(1)
+    largest = 0.0
+    for _ in range(3):
+        direction = torch.randn(point.shape, generator=generator)
+        expected = float((gradient.double() * direction.double()).sum())
+        smallest = float("inf")
+        for step in STEP_SIZES:
+            with torch.no_grad():
+                above = function(point + step * direction)
+                below = function(point - step * direction)
+            slope = float(above.double() - below.double()) / (2 * step)
+            scale = max(float(gradient.norm()), abs(slope), least_scale)
+            smallest = min(smallest, abs(slope - expected) / scale)
+
+        largest = max(largest, smallest)
+
+    return largest
 
 
 def not_finite(
     call: Callable[[], Tensor], leaves: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield each tensor with NaN or infinite values among a result and its gradients.
+    """Yield name and mask of each tensor with NaN or infinite values: a result, or a gradient of its sum.
 
-    A tensor is given as its name (that of the leaf for a gradient, empty for the result) and a mask of these
-    values. Raises `NotRunError` if `call` fails: other rules report that.
+    The name of a gradient is the name of its leaf; the name of the result is empty. The mask is true for the NaN
+    and infinite values. Gradients are computed only if the result is finite. Raises `NotRunError` if `call`
+    raises, which other rules report.
     """
     torch = load_torch()
     try:
         result = call()
-        tried = {"": result}
+        tensors = {"": result}
         if bool(torch.isfinite(result).all()) and result.requires_grad:
-            read = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+            trained = {
+                name: leaf for name, leaf in leaves.items() if leaf.requires_grad
+            }
             gradients = torch.autograd.grad(
-                result.sum(), list(read.values()), allow_unused=True
+                result.sum(), list(trained.values()), allow_unused=True
             )
-            for name, gradient in zip(read, gradients, strict=True):
+            for name, gradient in zip(trained, gradients, strict=True):
                 if gradient is not None:
-                    tried[name] = gradient
+                    tensors[name] = gradient
     except Exception as error:
         raise NotRunError("a call of it fails; see the other rules") from error
 
-    for name, value in tried.items():
-        wrong = ~torch.isfinite(value.detach())
-        if wrong.any():
-            yield name, wrong
+    for name, value in tensors.items():
+        mask = ~torch.isfinite(value.detach())
+        if mask.any():
+            yield name, mask
 
 
 def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[str]:
-    """Yield the messages of the figures above a bound, the largest figure first; NaN counts as infinite."""
+    """Yield the messages whose figure is above a bound, the largest figure first. NaN counts as infinite."""
     ranked: list[tuple[float, str]] = []
     for figure, message in figures:
         size = math.inf if math.isnan(figure) else figure
@@ -184,19 +197,17 @@ def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[
 def wrong_gradients(
     functions: Iterable[tuple[str, Callable[[Tensor], Tensor], Tensor]],
 ) -> Iterator[str]:
-    """Yield a message for each gradient that differs from finite differences, the worst first.
+    """Yield a message for each gradient that differs from finite differences, the largest difference first.
 
-    `functions` are triples: a description of the gradient, the function, and the point of differentiation.
+    `functions` are triples of a description of the gradient, the function, and the point of differentiation.
     """
     figures: list[tuple[float, str]] = []
     for what, function, point in functions:
-        difference = disagreement(function, point)
-        message = (
-            f"{what} is off by {difference:.2g} of its norm (allowed {GRADIENT:g})"
-        )
+        difference = gradient_error(function, point)
+        message = f"{what} is off by {difference:.2g} of its norm (allowed {GRADIENT_TOLERANCE:g})"
         figures.append((difference, message))
 
-    yield from worst_first(figures, GRADIENT)
+    yield from worst_first(figures, GRADIENT_TOLERANCE)
 
 
 @attrs.frozen
@@ -204,7 +215,7 @@ class CallEffects:
     """Side effects of a call."""
 
     changed: str | None
-    """Name of an attribute of the module that the call changed."""
+    """Name of an attribute of the module that the call changed; None if it changed none."""
     writes: bool
     """Whether the call changed an argument."""
     varies: bool
@@ -214,7 +225,10 @@ class CallEffects:
 def effects_of(
     module: Module, call: Callable[[Any], object], arguments: Any
 ) -> CallEffects:
-    """Call a module twice with equal arguments, and return the side effects."""
+    """Call a module twice with equal arguments, and return the side effects of the first call.
+
+    `call` calls `module` with the arguments.
+    """
     arguments, copies = own_memory(arguments), own_memory(arguments)
     before = module_state(module)
     result = call(arguments)
@@ -222,6 +236,29 @@ def effects_of(
     writes = not same(arguments, copies)
     varies = not same(result, call(copies))
     return CallEffects(first_change, writes, varies)
+
+
+def effect_findings(
+    effects: CallEffects, prefix: str, result: str, remedy: str
+) -> Iterator[tuple[str, str]]:
+    """Yield a finding for each side effect of a call.
+
+    Messages begin with `prefix`. `result` names what the call returns. `remedy` is the remedy if the call
+    changes an attribute of the module.
+    """
+    if effects.changed:
+        yield f"{prefix}a call changes `{effects.changed}`", remedy
+    if effects.writes:
+        yield (
+            f"{prefix}a call writes into its arguments",
+            "change copies: use no operation that ends in `_`",
+        )
+
+    if effects.varies:
+        yield (
+            f"{prefix}a second call with the same seed gives another {result}",
+            "keep nothing between calls, and draw from torch's default generator",
+        )
 
 
 def loose_tensor_findings(module: Module, remedy: str) -> Iterator[tuple[str, str]]:
@@ -234,7 +271,7 @@ def loose_tensor_findings(module: Module, remedy: str) -> Iterator[tuple[str, st
 
 
 def load_copy(module: Module, fresh: Module) -> None:
-    """Load the weights of a module into another, as they are saved."""
+    """Copy the saved weights (`state_dict`) of a module into another module."""
     weights = {name: value.clone() for name, value in module.state_dict().items()}
     fresh.load_state_dict(weights)
 
@@ -242,17 +279,15 @@ def load_copy(module: Module, fresh: Module) -> None:
 def data_dependence(
     call: Callable[[Callable[[Tensor], Tensor]], object],
 ) -> BaseException | None:
-    """Return the exception that `call` raises on fake tensors, which have no values; None if it raises none.
+    """Return the exception that `call` raises for fake tensors, which have no values, or None.
 
-    `call` is given the function that turns a real tensor into a fake one.
+    The argument of `call` is a function that turns a real tensor into a fake one.
     """
-    mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(
-        allow_non_fake_inputs=True
-    )
+    fake_tensor = import_module("torch._subclasses.fake_tensor")
+    mode = fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
     try:
         with mode:
             call(mode.from_tensor)
     except Exception as error:  # noqa: BLE001 - torch has an exception for each operation that needs values
         return error
-
     return None

@@ -1,4 +1,4 @@
-"""The command `cache`: inspect and remove vectors cached on this machine."""
+"""The commands `cache info` and `cache clear`: show and remove the vectors that are cached on this machine."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ def info() -> None:
     store = VectorCache()
     spaces = contents(store)
     size, vectors = totals(spaces)
+    converted = _gigabytes(converted_weights())
     echo(f"place    {store.root}")
     echo(f"size     {_gigabytes(size)}")
     echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
-    converted = _gigabytes(converted_weights())
     echo(
         f"weights  {converted} converted from pickles, beside the limit; `clear` leaves them"
     )
+
     encoders = "encoders"
     if len(spaces) == 1:
         encoders = "encoder"
@@ -58,9 +59,8 @@ def clear(older_than: float) -> None:
     from sentbed_workbench.vector_cache import VectorCache
 
     store = VectorCache()
-    echo(
-        f"removed {_gigabytes(cache_contents.clear(store, older_than))} from {store.root}"
-    )
+    removed = cache_contents.clear(store, older_than)
+    echo(f"removed {_gigabytes(removed)} from {store.root}")
 
 
 def _gigabytes(size: int) -> str:

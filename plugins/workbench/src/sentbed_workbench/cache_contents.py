@@ -1,4 +1,4 @@
-"""Contents of the cache of vectors: inspection and removal."""
+"""Contents of the cache of vectors: summaries of its spaces, and removal of files."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from sentbed_workbench.vector_cache import ABOUT, HEADER_SIZE, VectorCache
 
 
 @attrs.frozen
-class Held:
+class SpaceSummary:
     """Summary of the cached vectors of one space."""
 
     about: Mapping[str, Any]
+    """Description of the space's encoders; empty if it cannot be read."""
     vectors: int
+    """Number of vectors."""
     size: int
     """Size in bytes."""
     used: float
     """Time of the last use, in seconds since the epoch."""
 
 
-def contents(store: VectorCache) -> list[Held]:
+def contents(store: VectorCache) -> list[SpaceSummary]:
     """Return a summary of each space in the cache, the most recently used first."""
     spaces = []
-    for directory, group in groupby(
-        sorted(store.segments()), lambda item: item[0].parent
-    ):
+    files = sorted(store.segments())
+    for directory, group in groupby(files, lambda item: item[0].parent):
         size = vectors = 0
         used = 0.0
         about = _about(directory / ABOUT)
@@ -43,13 +44,14 @@ def contents(store: VectorCache) -> list[Held]:
             used = max(used, state.st_mtime)
             if about:
                 vectors += (state.st_size - HEADER_SIZE) // (4 * about["width"])
-        spaces.append(Held(about, vectors, size, used))
+
+        spaces.append(SpaceSummary(about, vectors, size, used))
 
     return sorted(spaces, key=lambda space: -space.used)
 
 
-def totals(spaces: Iterable[Held]) -> tuple[int, int]:
-    """Return the size of spaces in bytes, and the number of their vectors."""
+def totals(spaces: Iterable[SpaceSummary]) -> tuple[int, int]:
+    """Return the size of some spaces in bytes, and the number of their vectors."""
     size = vectors = 0
     for space in spaces:
         size += space.size
@@ -58,7 +60,7 @@ def totals(spaces: Iterable[Held]) -> tuple[int, int]:
 
 
 def converted_weights() -> int:
-    """Return the size in bytes of the cached weights that were converted from pickles."""
+    """Return the size in bytes of cached weights of models that were converted from pickles."""
     size = 0
     for path in (cache_root() / CONVERTED_WEIGHTS).rglob("*"):
         if path.is_file():
@@ -67,7 +69,7 @@ def converted_weights() -> int:
 
 
 def clear(store: VectorCache, older_than: float = 0.0) -> int:
-    """Remove files that were not used for `older_than` days; return the number of bytes removed.
+    """Remove the files that were not used for `older_than` days. Return the number of bytes removed.
 
     Raises:
         RunError: if a file cannot be removed.
@@ -75,6 +77,7 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
     latest = math.inf
     if older_than:
         latest = time.time() - older_than * 86400
+
     removed = 0
     for path, state in list(store.segments()):
         if state.st_mtime > latest:
@@ -85,6 +88,7 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
             raise RunError(
                 f"cannot remove `{path}`: {error.strerror}; look at its permissions"
             ) from error
+
         removed += state.st_size
 
     store.tidy(0)
@@ -92,7 +96,7 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
 
 
 def _about(path: Path) -> Mapping[str, Any]:
-    """Return the description of a space; empty if it cannot be read or has no width."""
+    """Return the description of a space, or an empty one if it cannot be read or has no width."""
     try:
         about: Mapping[str, Any] = read_json(path)
         has_width = isinstance(about["width"], int) and about["width"] > 0

@@ -1,4 +1,4 @@
-"""Documentation of components and recipe tables, from docstrings and fields."""
+"""Documentation of components and recipe tables, made from their docstrings and fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from sentbed.tools import (
 )
 from sentbed_common import field_docs
 
-REQUIRED, OPTIONAL = "required", "optional"
+REQUIRED = "required"
+OPTIONAL = "optional"
 
 
 def describe(info: ComponentInfo) -> str:
@@ -43,7 +44,10 @@ def describe(info: ComponentInfo) -> str:
 
 
 def traits_lines(info: ComponentInfo) -> list[str]:
-    """Return `name: value` for each trait not at its default, for a component with default fields."""
+    """Return a line `name: value` for each trait that differs from its default.
+
+    If traits follow from the fields of the component, a single line says so.
+    """
     traits = KINDS[info.kind].traits_of(info.cls)
     if traits is None:
         return ["they follow from the fields"]
@@ -56,6 +60,7 @@ def traits_lines(info: ComponentInfo) -> list[str]:
 
 
 def _trait(value: Any) -> str:
+    """Return the value of a trait as text."""
     if isinstance(value, frozenset):
         value = sorted(value)
     if isinstance(value, list | tuple):
@@ -64,7 +69,7 @@ def _trait(value: Any) -> str:
 
 
 def tables(plugins: Plugins) -> dict[str, type[Any]]:
-    """Return the recipe tables that are not components, by the name used in `sentbed show`."""
+    """Return the classes of the recipe tables that are no components, by their names in `sentbed show`."""
     tables: dict[str, type[Any]] = {
         "run": Run,
         "encoder": EncoderRecipe,
@@ -83,13 +88,14 @@ def tables(plugins: Plugins) -> dict[str, type[Any]]:
 
 
 def describe_table(name: str, plugins: Plugins) -> str:
-    """Return the documentation of a recipe table: description, keys with defaults and meaning."""
+    """Return the documentation of a recipe table: description, and keys with defaults and meaning."""
     cls = tables(plugins)[name]
     return "\n".join([*(inspect.getdoc(cls) or "").splitlines(), *_fields(cls)])
 
 
 def _fields(cls: type[Any]) -> list[str]:
-    documented = field_docs(cls)
+    """Return lines with the key, type, default and documentation of each field."""
+    docs = field_docs(cls)
     hints = hints_of(cls)
     lines: list[str] = []
     for field in attrs.fields(cls):
@@ -102,9 +108,11 @@ def _fields(cls: type[Any]) -> list[str]:
             default = f"default {default}"
         key = field.metadata.get("key", field.name)
         lines.append(f"  {key}: {type_name(hints[field.name])}, {default}")
-        meaning = inspect.cleandoc(documented.get(field.name, ""))
+
+        indent = " " * 6
+        description = inspect.cleandoc(docs.get(field.name, ""))
         lines += textwrap.wrap(
-            meaning, 96, initial_indent="      ", subsequent_indent="      "
+            description, 96, initial_indent=indent, subsequent_indent=indent
         )
         if (form := _table_form(hints[field.name])) is not None:
             lines.append(f"      In a recipe: `{key} = {form}`.")
@@ -113,7 +121,7 @@ def _fields(cls: type[Any]) -> list[str]:
 
 
 def hints_of(cls: type[Any]) -> dict[str, Any]:
-    """Return the type of each field, or its source text if a name in it cannot be resolved."""
+    """Return the type of each field by name, as source text if a name in a type cannot be resolved."""
     try:
         return get_type_hints(cls)
     except NameError:
@@ -121,22 +129,26 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
 
 
 def type_name(hint: Any) -> str:
-    """Return the name of a type for users, without modules."""
+    """Return a type as text, without the names of modules."""
     name = str(hint)
     if not hasattr(hint, "__args__"):
         name = getattr(hint, "__name__", name)
-    # A literal may contain dots, such as the size `1.3b`: quoted strings are left alone.
+    # Quoted strings stay as they are, since a literal may contain dots, as the size `1.3b` does.
     return re.sub(r"('[^']*')|\b(?:\w+\.)+(?=\w)", lambda match: match[1] or "", name)
 
 
 def default_of(field: attrs.Attribute[Any]) -> Any:
-    """Return a field's default as in a recipe; `attrs.NOTHING` if it has none that JSON can represent."""
+    """Return a field's default as a recipe would have it.
+
+    The result is `attrs.NOTHING` if there is no default, or none that JSON can represent.
+    """
     default: Any = field.default
     if hasattr(default, "factory"):
         if default.takes_self:
-            # A default that depends on other fields is unknown without them.
+            # The default depends on other fields, which are unknown here.
             return attrs.NOTHING
         default = default.factory()
+
     value = unstructure(default)
     if is_plain(value):
         return value
@@ -146,9 +158,8 @@ def default_of(field: attrs.Attribute[Any]) -> Any:
 def is_plain(value: Any) -> bool:
     """Whether JSON can represent a value."""
     if isinstance(value, dict):
-        return all(map(is_plain, value.values())) and all(
-            isinstance(key, str) for key in value
-        )
+        has_text_keys = all(isinstance(key, str) for key in value)
+        return has_text_keys and all(map(is_plain, value.values()))
     if isinstance(value, list):
         return all(map(is_plain, value))
     if isinstance(value, float):
@@ -157,7 +168,7 @@ def is_plain(value: Any) -> bool:
 
 
 def default_text(field: attrs.Attribute[Any]) -> str:
-    """Return a field's default as text: `REQUIRED` if it has none, `OPTIONAL` if it cannot be shown."""
+    """Return a field's default as text. It is `REQUIRED` if there is none, `OPTIONAL` if JSON cannot hold it."""
     import json
 
     if field.default is attrs.NOTHING:
@@ -171,15 +182,15 @@ def default_text(field: attrs.Attribute[Any]) -> str:
 
 
 def example(info: ComponentInfo) -> str:
-    """Return an example of a component's use in a recipe or on the command line."""
+    """Return an example of how a recipe or the command line uses a component."""
     required = [
         field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING
     ]
     hints = hints_of(info.cls)
     kind = KINDS[info.kind]
-    place = kind.example
+    pattern = kind.example
     if kind.on_command_line:
-        command = place.format(info.name)
+        command = pattern.format(info.name)
         for field in required:
             command += f" --set {field.name}={_sample(hints[field.name])}"
         return command
@@ -187,22 +198,24 @@ def example(info: ComponentInfo) -> str:
     pairs = [f'use = "{info.name}"']
     for field in required:
         pairs.append(f"{field.name} = {_sample(hints[field.name])}")
-    if "= {}" in place:
-        return place.format("{ " + ", ".join(pairs) + " }")
-    return place.format("\n".join(pairs))
+    if "= {}" in pattern:
+        return pattern.format("{ " + ", ".join(pairs) + " }")
+    return pattern.format("\n".join(pairs))
 
 
 def _sample(hint: Any) -> str:
-    """Return a sample value of a type, as a recipe writes it."""
+    """Return a sample value of a type, as it is written in a recipe."""
     samples = {float: "5e-5", int: "1", bool: "true"}
     return _table_form(hint) or samples.get(hint, '"..."')
 
 
 def _table_form(hint: Any) -> str | None:
-    """Return how a recipe writes a field that holds components, or None if it holds none."""
+    """Return how a field that holds components is written in a recipe; None if the field holds none."""
     if kind_of(hint) is not None:
         return '{ use = "..." }'
     forms = [form for form in map(_table_form, get_args(hint)) if form is not None]
     if not forms:
         return None
-    return f"[{forms[0]}]" if get_origin(hint) is tuple else forms[0]
+    if get_origin(hint) is tuple:
+        return f"[{forms[0]}]"
+    return forms[0]

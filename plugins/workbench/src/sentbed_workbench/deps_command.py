@@ -1,4 +1,4 @@
-"""The command `deps`: the distributions that a recipe needs."""
+"""The command `deps`: print the distributions that a recipe needs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ def deps(recipe: str, overrides: tuple[str, ...]) -> None:
     for key in loaded.tables:
         offer = plugins.tables[key]
         versions[offer.distribution] = offer.version
-    versions = dict(sorted(versions.items()))
+
     echo("[requires]")
-    for name, version in versions.items():
+    requirements = []
+    for name, version in sorted(versions.items()):
         echo(f'{name} = ">={version}"')
+        requirements.append(f"'{name}>={version}'")
     echo("")
-    echo(
-        "pip install "
-        + " ".join(f"'{name}>={version}'" for name, version in versions.items())
-    )
+    echo(f"pip install {' '.join(requirements)}")
 
 
 def versions_of(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
-    """Return the installed version of each distribution that offers one of the classes, by name."""
+    """Return the distributions that offer some classes: name -> installed version."""
     versions = {}
     for cls in classes:
         origin = plugins.origin(cls)

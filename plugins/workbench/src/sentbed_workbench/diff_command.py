@@ -1,4 +1,4 @@
-"""The command `diff`: differences between two recipes."""
+"""The command `diff`: print the differences between two recipes."""
 
 from __future__ import annotations
 
@@ -46,14 +46,13 @@ def diff(
         raise click.UsageError(
             "`--cell` names one cell for both recipes, or one for each"
         )
-    differences = compare(*read((a, b), overrides, load_plugins(), cells))
+    first, second = read((a, b), overrides, load_plugins(), cells)
+    differences = compare(first, second)
     if as_json:
-        echo(
-            json.dumps(
-                record(differences, (a, b)), indent=2, ensure_ascii=False, default=str
-            )
-        )
+        facts = record(differences, (a, b))
+        echo(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
     else:
         echo("\n".join(text(differences, (a, b))))
+
     if scores_may_differ(differences):
         sys.exit(FAILED)

@@ -1,4 +1,4 @@
-"""Diagnosis of this machine: which parts of sentbed it can run, as core and all plugins find."""
+"""Diagnosis of this machine: which parts of sentbed it can run, as found by this module and by plugins."""
 
 from __future__ import annotations
 
@@ -41,39 +41,40 @@ AREAS = (
     "trackers",
     "executors",
 )
-"""Order in which areas are shown; other areas follow in alphabetical order."""
+"""Areas in the order in which they are shown. Other areas follow in alphabetical order."""
 
 SMALL_SHARED_MEMORY = 1 << 30
-"""Size in bytes of shared memory that is too small for several processes; containers get 64 MiB by default."""
+"""Bytes of shared memory below which several processes may run out of it; containers get 64 MiB by default."""
 SMALL_DISK = 5e9
-"""Bytes of free disk space that are few: cached vectors alone may fill them."""
+"""Bytes of free disk space below which cached vectors alone may fill the disk."""
 
 
 @attrs.frozen
 class Diagnosis:
-    """All findings about this machine."""
+    """Everything that was found about this machine."""
 
     findings: tuple[Finding, ...]
     """Findings, grouped by area."""
     broken: tuple[str, ...]
-    """Plugins that cannot be loaded or whose checks failed, as `DISTRIBUTION:NAME`."""
+    """`DISTRIBUTION:NAME` of each plugin that cannot be loaded or whose checks raised an exception."""
     untried: tuple[str, ...]
-    """Subjects of checks that only `--try` runs."""
+    """Subjects of the checks that only `--try` runs, if it was not given."""
 
 
 def examine(
     attempt: bool = False, load: Callable[[], Plugins] | None = None
 ) -> Diagnosis:
-    """Examine this machine; with `attempt`, also run checks that take longer or need the network.
+    """Examine this machine. With `attempt`, also run checks that take longer or need the network.
 
-    A check that fails becomes a finding, and does not stop the others.
+    If a check raises an exception, a finding says so, and the other checks go on.
     """
     from sentbed.tools import load_plugins
 
     findings: list[Finding] = []
     broken: list[str] = []
     for area, subject, check in _CHECKS:
-        findings += _guarded(area, subject, check)
+        findings += _findings_of(area, subject, check)
+
     try:
         plugins = (load or load_plugins)()
     except PluginError as error:
@@ -83,7 +84,9 @@ def examine(
         for info in plugins.plugins:
             if info.problem:
                 broken.append(f"{info.distribution}:{info.name}")
-        findings += _guarded("installation", "plugins", lambda: _distributions(plugins))
+        findings += _findings_of(
+            "installation", "plugins", lambda: _distributions(plugins)
+        )
         for name, plugin_findings in _plugin_findings(plugins):
             if any(isinstance(finding, _Failed) for finding in plugin_findings):
                 broken.append(name)
@@ -94,7 +97,7 @@ def examine(
         if not isinstance(finding, Trial):
             continue
         if attempt:
-            findings[number] = _tried(finding)
+            findings[number] = _result_of(finding)
         else:
             untried.append(finding.what)
 
@@ -103,36 +106,35 @@ def examine(
 
 
 class _Failed(Finding):
-    """Finding for a check that failed."""
+    """Finding of a check that raised an exception."""
 
 
-def _guarded(
+def _findings_of(
     area: str, what: str, check: Callable[[], Iterable[Finding]]
 ) -> list[Finding]:
+    """Return the findings of a check, or a single one if the check raises an exception."""
     try:
         return list(check())
-    except Exception as error:  # noqa: BLE001 - a check that fails must not hide the others' findings
+    except Exception as error:  # noqa: BLE001 - a failed check must not hide other findings
         return [_Failed(area, what, "no", f"could not look: {_error_text(error)}")]
 
 
 def _plugin_findings(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
-    """Yield the findings of each plugin; checks run concurrently, as most wait for a process."""
+    """Yield name and findings of each plugin. Checks run concurrently, since most of them wait for a process."""
     with ThreadPoolExecutor() as pool:
         futures = {}
         for implementation in plugins.manager.hook.findings.get_hookimpls():
-            name, check = (
-                implementation.plugin_name,
-                partial(_checked, implementation, plugins),
-            )
+            name = implementation.plugin_name
+            check = partial(_call_hook, implementation, plugins)
             futures[name] = pool.submit(
-                _guarded, "installation", f"findings of {name}", check
+                _findings_of, "installation", f"findings of {name}", check
             )
         for name in sorted(futures):
             yield name, futures[name].result()
 
 
-def _checked(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]:
-    """Return the findings of one plugin. Raises `TypeError` if the result is not a sequence of findings."""
+def _call_hook(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]:
+    """Return what a plugin's hook `findings` returns. Raises `TypeError` if it is something else."""
     arguments = []
     if implementation.argnames:
         arguments = [plugins]
@@ -143,7 +145,8 @@ def _checked(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]
     return findings
 
 
-def _tried(trial: Trial) -> Finding:
+def _result_of(trial: Trial) -> Finding:
+    """Return the finding of a trial, or a finding that says how it failed."""
     try:
         return trial.attempt()
     except Exception as error:  # noqa: BLE001 - a trial may fail in any way
@@ -158,16 +161,17 @@ def _error_text(error: Exception) -> str:
 
 
 def _place(area: str) -> tuple[int, str]:
+    """Return the sort key of an area; see `AREAS`."""
     if area in AREAS:
         return AREAS.index(area), ""
     return len(AREAS), area
 
 
-# Core's own checks; each returns or yields findings.
+# The checks of this module. Each returns or yields findings.
 
 
 def _distributions(plugins: Plugins) -> Iterator[Finding]:
-    """Yield a finding per distribution with plugins: installed ones, then ours that are not installed."""
+    """Yield a finding per installed distribution with plugins, and per missing distribution of sentbed."""
     from sentbed.tools import catalog
 
     problems: defaultdict[str, list[str]] = defaultdict(list)
@@ -178,9 +182,8 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
         if info.status == "disabled":
             disabled[info.distribution].append(f"`{info.name}` is {info.reason}")
         if info.problem:
-            problems[info.distribution].append(
-                f"`{info.name}` cannot be loaded: {info.problem}"
-            )
+            problem = f"`{info.name}` cannot be loaded: {info.problem}"
+            problems[info.distribution].append(problem)
 
     for name in dict.fromkeys(installed):
         yield _distribution(name, problems[name], disabled[name])
@@ -193,7 +196,8 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
 def _distribution(
     name: str, problems: Sequence[str], disabled: Sequence[str]
 ) -> Finding:
-    unmet = _unmet(name)
+    """Return the finding of an installed distribution."""
+    unmet = _unmet_requirements(name)
     status: Status = "yes"
     remedy = ""
     if unmet:
@@ -206,6 +210,19 @@ def _distribution(
     version = version_of(name) or "of unknown version"
     detail = "; ".join([version, *problems, *unmet, *disabled])
     return Finding("installation", name, status, detail, remedy)
+
+
+def _unmet_requirements(distribution: str) -> list[str]:
+    """Return a message for each unmet requirement of an installed distribution."""
+    problems = []
+    for requirement in requirements(distribution):
+        version = version_of(requirement.name)
+        specifier = requirement.specifier
+        if version is None or not specifier.contains(version, prereleases=True):
+            problems.append(
+                f"needs {requirement.name}{specifier}, found {version or 'none'}"
+            )
+    return problems
 
 
 def _python() -> Iterator[Finding]:
@@ -312,6 +329,7 @@ def _data_directory() -> Iterator[Finding]:
 
 
 def _vectors() -> Iterator[Finding]:
+    """Yield a finding about the cache of vectors."""
     from sentbed_workbench.cache_contents import contents, totals
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
@@ -341,17 +359,3 @@ _CHECKS: Sequence[tuple[str, str, Callable[[], Iterable[Finding]]]] = (
     ("data", "data directory", _data_directory),
     ("data", "kept vectors", _vectors),
 )
-
-
-def _unmet(distribution: str) -> list[str]:
-    """Return a message for each unmet requirement of an installed distribution."""
-    problems = []
-    for requirement in requirements(distribution):
-        version = version_of(requirement.name)
-        if version is None or not requirement.specifier.contains(
-            version, prereleases=True
-        ):
-            problems.append(
-                f"needs {requirement.name}{requirement.specifier}, found {version or 'none'}"
-            )
-    return problems

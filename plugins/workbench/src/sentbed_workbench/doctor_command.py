@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 COLOURS = {"yes": "green", "limited": "yellow", "no": "red"}
-MARK = 9
-"""Width of the column with `yes`, `limited` or `no`."""
+"""Colour of each status."""
+STATUS_WIDTH = 9
+"""Width of the column with the status."""
 UNWRAPPED = 10_000
-"""Console width that prevents wrapping."""
+"""Console width at which no line is wrapped."""
 
 
 @click.command()
@@ -48,6 +49,7 @@ def doctor(attempt: bool, as_json: bool) -> None:
 
 
 def _as_json(diagnosis: Diagnosis) -> str:
+    """Return a diagnosis as JSON."""
     import json
 
     import attrs
@@ -66,7 +68,7 @@ def _as_json(diagnosis: Diagnosis) -> str:
 
 
 def _as_text(diagnosis: Diagnosis) -> str:
-    """Return the findings by area. Lines are wrapped only for a terminal, and commands never."""
+    """Return the findings by area. Lines are wrapped only for a terminal, and commands are never wrapped."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -75,31 +77,30 @@ def _as_text(diagnosis: Diagnosis) -> str:
     if not Console().is_terminal:
         width = UNWRAPPED
     console = Console(highlight=False, soft_wrap=True, width=width)
-    column = max(len(finding.what) for finding in diagnosis.findings)
+    subject_width = max(len(finding.what) for finding in diagnosis.findings)
     area = None
     with console.capture() as capture:
         for finding in diagnosis.findings:
             if finding.area != area:
                 area = finding.area
                 console.print(Text(f"\n{area}", "bold"))
+
             table = Table.grid(padding=(0, 2, 0, 0))
-            for size in (MARK, column, None):
+            for size in (STATUS_WIDTH, subject_width, None):
                 table.add_column(width=size, overflow="fold")
-            mark = Text(f"  {finding.status}", COLOURS[finding.status])
-            table.add_row(
-                mark, printable(finding.what), Text(printable(finding.detail))
-            )
+            status = Text(f"  {finding.status}", COLOURS[finding.status])
+            detail = Text(printable(finding.detail))
+            table.add_row(status, printable(finding.what), detail)
             console.print(table, soft_wrap=False)
             if finding.remedy:
-                console.print(
-                    Text(f"{'':{MARK + 2}}-> {printable(finding.remedy)}", "dim")
-                )
+                indent = " " * (STATUS_WIDTH + 2)
+                remedy = f"{indent}-> {printable(finding.remedy)}"
+                console.print(Text(remedy, "dim"))
+
         if diagnosis.untried:
-            console.print(
-                Text(
-                    f"\nnot tried: {', '.join(diagnosis.untried)}; `sentbed doctor --try` does"
-                )
-            )
+            subjects = ", ".join(diagnosis.untried)
+            note = f"\nnot tried: {subjects}; `sentbed doctor --try` does"
+            console.print(Text(note))
 
     lines = [line.rstrip() for line in capture.get().splitlines()]
     return "\n".join(lines).strip("\n")

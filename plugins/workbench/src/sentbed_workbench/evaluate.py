@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _bars() -> Iterator[PartProgress]:
-    """Show a progress bar for each part of an evaluation; finished parts disappear."""
+    """Show a progress bar for each part of an evaluation. The bar of a finished part disappears."""
     with progress_bars() as progress:
         tasks: dict[str, TaskID] = {}
 
@@ -37,27 +37,27 @@ def _bars() -> Iterator[PartProgress]:
 
 @attrs.frozen
 class Request:
-    """An evaluator, and the runtime to encode on."""
+    """An evaluator, and the runtime that encodes for it."""
 
     evaluate: Evaluator
     runtime: Runtime
 
 
 def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
-    """Return the request for an evaluator by name; `overrides` set its fields, or `runtime.FIELD`.
+    """Return the request for the evaluator of this name. `overrides` set its fields, or `runtime.FIELD`.
 
     Raises:
-        RecipeError: if fields are invalid; lists all of them.
+        RecipeError: if fields are invalid; the error lists all of them.
     """
     document = Document({"evaluate": {"use": evaluator}, "runtime": {"use": "cpu"}})
-    paths = []
-    for text in overrides:
-        if text.startswith("runtime."):
-            paths.append(text)
+    full_overrides = []
+    for override in overrides:
+        if override.startswith("runtime."):
+            full_overrides.append(override)
         else:
-            paths.append(f"evaluate.{text}")
+            full_overrides.append(f"evaluate.{override}")
 
-    document = apply_overrides(document, paths)
+    document = apply_overrides(document, full_overrides)
     request, problems = structure(
         document.data, Request, document, load_plugins(), Path.cwd()
     )
@@ -73,12 +73,13 @@ def evaluate_encoder(
     store: VectorStore | None = None,
     trust_remote_code: bool = False,
 ) -> Evaluation:
-    """Evaluate a saved encoder; `overrides` set the evaluator's fields, or `runtime.FIELD`.
+    """Evaluate a saved encoder. `overrides` set the evaluator's fields, or `runtime.FIELD`.
 
     Vectors in `store` are not computed again. For `trust_remote_code` see `Encoder.load`.
 
     Raises:
-        RecipeError: if fields are invalid; lists all of them.
+        RecipeError: if fields are invalid, or if the evaluator cannot score the encoder; the error lists all
+        problems.
     """
     request = request_of(evaluator, overrides)
     loaded = Encoder.load(
@@ -90,7 +91,7 @@ def evaluate_encoder(
 def evaluate_loaded(
     encoder: Encoder, request: Request, name: str, store: VectorStore | None = None
 ) -> Evaluation:
-    """Evaluate an encoder; scores call it `name`. Raises `RecipeError` if the evaluator cannot score it."""
+    """Evaluate an encoder, called `name` in scores. Raises `RecipeError` if the evaluator cannot score it."""
     evaluator = request.evaluate
     recipe = encoder.recipe
     messages: list[str] = []
@@ -99,9 +100,9 @@ def evaluate_loaded(
     misfits = sentences(messages, evaluator, "misfits")
     if misfits:
         document = Document({})
-        raise RecipeError(
-            [document.problem(message, ("evaluate",)) for message in misfits]
-        )
+        problems = [document.problem(message, ("evaluate",)) for message in misfits]
+        raise RecipeError(problems)
+
     with _bars() as show_progress:
         return encoder.evaluate(
             evaluator, name, progress=show_progress, store=store, plugins=load_plugins()

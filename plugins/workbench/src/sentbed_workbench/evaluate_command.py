@@ -1,4 +1,4 @@
-"""The command `evaluate`."""
+"""The command `evaluate`: evaluate a saved encoder."""
 
 from __future__ import annotations
 
@@ -54,13 +54,9 @@ def evaluate(
         encoder, evaluator, overrides, store, trust_remote_code
     )
     if as_json:
-        echo(
-            json.dumps(
-                [plain(score_record(score)) for score in evaluation.scores], indent=2
-            )
-        )
-    else:
-        for score in evaluation.scores:
-            echo(
-                f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}"
-            )
+        records = [plain(score_record(score)) for score in evaluation.scores]
+        echo(json.dumps(records, indent=2))
+        return
+    for score in evaluation.scores:
+        columns = f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24}"
+        echo(f"{columns} {score.value:>8.2f}")

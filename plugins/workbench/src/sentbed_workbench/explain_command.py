@@ -1,4 +1,4 @@
-"""The command `explain`: origins of a recipe's values."""
+"""The command `explain`: print where the values of a recipe come from."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def explain(
 
 
 def _require_recipe(recipe: str) -> None:
-    """Raise `click.UsageError` if the first argument is a path within a recipe, not a recipe."""
+    """Raise `click.UsageError` if the first argument is the path of a value in a recipe, not a recipe."""
     import os
 
     import attrs

@@ -1,4 +1,4 @@
-"""The runtime `fastest`: times the candidates, drops those with other vectors or scores, takes the fastest."""
+"""The runtime `fastest`: it times other runtimes and chooses the fastest whose vectors and scores are right."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PATIENCE = 10
-"""Factor on `seconds` for scores, which need more texts than a round, and for the start of the reference, which
-may fetch a model."""
+"""Scores, and the start of the reference, may take this many times `seconds`.
+
+Scores need more texts than a round, and the reference may fetch a model."""
 
 
 @attrs.frozen(kw_only=True)
 class Fastest(Runtime):
     """The fastest installed runtime whose vectors are near to the reference's, chosen by each run; only encodes.
 
-    Each candidate is tried in a process of its own on texts of the recipe's evaluations. A candidate that
-    fails, crashes, takes too long or gives other vectors is dropped. Of the rest, the one with the most texts
-    per second whose scores are near to the reference's is taken. `runtime_choice` in the manifest has the
-    figures of all.
+    Each candidate encodes texts of the recipe's evaluations in its own process. It is dropped if it fails,
+    crashes, takes too long or gives other vectors than the reference. Of the others, the fastest whose scores
+    are near to the reference's is chosen. `runtime_choice` in the manifest has the figures of all candidates.
     """
 
     name: ClassVar[str] = "fastest"
@@ -51,32 +51,32 @@ class Fastest(Runtime):
     )
 
     candidates: tuple[Runtime, ...] = ()
-    """Runtimes to try, with their settings; default: every installed one in each of its `variants` that can run
-    the recipe's encoders. All are in memory at the same time."""
+    """Runtimes to try, with their settings. The default is every installed runtime, in each of its `variants`
+    that can run the recipe's encoders. All candidates are in memory at the same time."""
     reference: Runtime | None = None
-    """Runtime whose vectors count as right; default: `cpu` in fp32."""
+    """Runtime whose vectors count as right. The default is `cpu` in fp32."""
     least_cosine: float = attrs.field(default=0.95, validator=[ge(-1), le(1)])
-    """Least cosine of a text's vector to the reference's; also the least ratio of their lengths (the shorter
-    over the longer)."""
+    """Least cosine between a vector and the reference's vector of the same text; also the least ratio of the
+    shorter to the longer vector."""
     score_difference: float = attrs.field(default=0.1, validator=ge(0))
-    """Largest difference of a correlation from the reference's, such as Spearman's of an STS task, x 100."""
+    """Largest difference between a correlation (x 100), such as Spearman's in STS, and the reference's."""
     scored_texts: int = attrs.field(default=10_000, validator=ge(0))
-    """Maximum number of texts of all evaluations together whose scores are compared, for the fastest candidates
-    only; an evaluation that would exceed it is skipped. 0 compares no scores."""
+    """Largest number of texts of all evaluations whose scores are compared. An evaluation that exceeds it is
+    skipped. Scores of the fastest candidate are compared first. 0 means that no scores are compared."""
     texts: int = attrs.field(default=512, validator=ge(1))
     """Number of distinct texts, from the shortest to the longest, that each encoder encodes per round."""
     rounds: int = attrs.field(default=7, validator=ge(1))
-    """Number of timed rounds, of which the median counts. The candidates take turns, so that other work on the
+    """Number of timed rounds. The median time counts. The candidates take turns, so that other work on the
     machine slows all of them."""
     seconds: float = attrs.field(default=60.0, validator=gt(0))
-    """Time limit in seconds of each candidate for its start with the first round; and the time per candidate
-    after which no further round begins. The start of the reference, and scores, may take ten times as long."""
+    """Time limit in seconds for the start of a candidate and its first round. After this time per candidate, no
+    further round begins. The start of the reference and the scores may take ten times as long."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of threads of candidates that do not set it."""
+    """Number of threads of each candidate that does not set its own."""
 
     def check(self) -> Iterator[str]:
-        """Yield a problem for each runtime that cannot be a candidate."""
-        for runtime in self._named():
+        """Yield a problem for each named runtime that cannot be a candidate."""
+        for runtime in self._named_runtimes():
             if type(runtime).chosen is not Runtime.chosen:
                 yield f"the candidate `{runtime.name}` chooses another one itself; name a runtime that encodes"
             elif runtime.traits.processes > 1:
@@ -85,7 +85,8 @@ class Fastest(Runtime):
                     "tried in one; set `devices` and `nodes` to 1"
                 )
 
-    def _named(self) -> tuple[Runtime, ...]:
+    def _named_runtimes(self) -> tuple[Runtime, ...]:
+        """Return the candidates and the reference that the recipe names."""
         if self.reference is None:
             return self.candidates
         return (*self.candidates, self.reference)
@@ -97,7 +98,7 @@ class Fastest(Runtime):
         return attrs.evolve(self, threads=threads)
 
     def chosen(self, work: EncodingWork) -> RuntimeChoice:
-        """Try the candidates on a recipe's texts and return the fastest.
+        """Try the candidates on texts of a recipe's evaluations, and return the fastest.
 
         Raises:
             RunError: if the evaluations have no texts, the reference fails, or no candidate is left.
@@ -114,10 +115,10 @@ class Fastest(Runtime):
             )
 
         reference = self._reference()
-        trials = [*self._trials()]
-        for place, trial in enumerate(trials):
+        trials = list(self._trials())
+        for index, trial in enumerate(trials):
             if trial.runtime == reference.runtime:
-                trials[place] = reference
+                trials[index] = reference
         work.say(
             f"`fastest` tries {len(trials)} runtimes, which takes a minute or more"
         )
@@ -125,7 +126,7 @@ class Fastest(Runtime):
             comparison = Comparison(self, work.recipe, samples, reference, processes)
             comparison.start(trials)
             comparison.time(trials)
-            fastest = comparison.first_with_near_scores(trials)
+            fastest = comparison.fastest_with_near_scores(trials)
 
         number = sum(map(len, samples.values()))
         figures = [trial.facts(number) for trial in trials]
@@ -135,6 +136,7 @@ class Fastest(Runtime):
                 f"`fastest` has tried {len(trials)} runtimes, and none is left; name a runtime, or other "
                 f"`candidates`:{''.join(reasons)}"
             )
+
         work.say(
             f"`fastest` takes {fastest.label} with {number / fastest.median:,.0f} texts a second; the figures of "
             "all are in `manifest.json`"
@@ -150,13 +152,14 @@ class Fastest(Runtime):
         return RuntimeChoice(fastest.runtime, facts)
 
     def _reference(self) -> Trial:
+        """Return a trial of the reference."""
         runtime = self.reference
         if runtime is None:
             runtime = load_plugins().find("runtime", "cpu").cls()
         return _trial(runtime, self.threads)
 
     def _trials(self) -> Iterator[Trial]:
-        """Yield a trial for each candidate; without any, for the variants of every installed runtime."""
+        """Yield a trial of each candidate. Without candidates, try the variants of every installed runtime."""
         for runtime in self.candidates:
             yield _trial(runtime, self.threads)
         if self.candidates:
@@ -167,19 +170,22 @@ class Fastest(Runtime):
             try:
                 cls = plugins.find("runtime", name).cls
                 if cls.chosen is not Runtime.chosen:
-                    # It chooses another one itself.
+                    # This runtime chooses another one, too.
                     continue
-                variants = [_trial(each, self.threads) for each in cls().variants()]
-            except Exception as error:  # noqa: BLE001 - a plugin's fault drops its runtime alone
+                variants = []
+                for variant in cls().variants():
+                    variants.append(_trial(variant, self.threads))
+            except Exception as error:  # noqa: BLE001 - a fault of a plugin must drop only its runtime
                 reason = reason_of(error)
                 if not isinstance(error, PluginError):
                     reason = f"as it comes, it cannot be tried ({reason}); set it in `candidates`"
                 yield Trial({"use": name}, dropped=reason)
                 continue
+
             yield from variants
 
     def build(self) -> Engine:
-        """Raise `RuntimeUnavailableError`: the chosen runtime builds the engine, not this one."""
+        """Raise `RuntimeUnavailableError`, since the chosen runtime builds the engine."""
         raise RuntimeUnavailableError(
             "the runtime `fastest` chooses another one by the texts of a recipe's evaluations, when the recipe "
             "is run; here name a runtime, such as `taken` under `runtime_choice` in the `manifest.json` of a run"
@@ -188,31 +194,30 @@ class Fastest(Runtime):
 
 @attrs.define(eq=False)
 class Trial:
-    """A candidate with its measurements."""
+    """A candidate or the reference, with its measurements."""
 
     settings: Mapping[str, Any]
     """The runtime as a table of a recipe."""
     runtime: Runtime | None = None
     process: TrialProcess | None = None
     dropped: str = ""
-    """Reason for which it cannot be taken; empty if it can."""
+    """Reason why it cannot be chosen; empty if it can."""
     start_seconds: float | None = None
-    """Seconds until it had started and encoded all texts once."""
+    """Seconds that the start and the first encoding of all texts took."""
     seconds: list[float] = attrs.field(factory=list)
-    """Duration of each timed round."""
+    """Duration of each timed round, in seconds."""
     least_cosine: float = 1.0
-    """Least cosine of a vector to the reference's, over all texts and rounds."""
+    """Least cosine between a vector and the reference's vector, over all texts and rounds."""
     least_length_ratio: float = 1.0
-    """Least ratio of the lengths of a vector and the reference's, the shorter over the longer."""
+    """Least ratio of the shorter to the longer of a vector and the reference's vector."""
     score_difference: float | None = None
-    """Largest difference of a score from the reference's; None if none was compared."""
+    """Largest difference between a score and the reference's score; None if no scores were compared."""
 
     @property
     def label(self) -> str:
         """Name of the runtime, and its precision if it has one."""
-        return " ".join(
-            [self.settings["use"], self.settings.get("precision", "")]
-        ).strip()
+        precision = self.settings.get("precision", "")
+        return f"{self.settings['use']} {precision}".strip()
 
     @property
     def median(self) -> float:
@@ -225,17 +230,18 @@ class Trial:
         expected: Sequence[NDArray[np.float32]],
         least: float,
     ) -> None:
-        """Compare the vectors of each encoder with the reference's. Raises `TrialError` if they differ."""
-        for of_encoder, right in zip(vectors, expected, strict=True):
-            if of_encoder.shape != right.shape:
+        """Raise `TrialError` if the vectors of an encoder differ too much from the reference's."""
+        for actual, right in zip(vectors, expected, strict=True):
+            if actual.shape != right.shape:
                 raise TrialError(
-                    f"its vectors have the shape {of_encoder.shape}, those of the reference {right.shape}"
+                    f"its vectors have the shape {actual.shape}, those of the reference {right.shape}"
                 )
-            cosine, ratio = agreement(of_encoder, right)
+            cosine, ratio = agreement(actual, right)
             if math.isnan(cosine):
                 raise TrialError("its vectors have NaN or infinity")
             self.least_cosine = min(cosine, self.least_cosine)
             self.least_length_ratio = min(ratio, self.least_length_ratio)
+
         if self.least_cosine < least:
             raise TrialError(
                 f"the least cosine to the reference is {self.least_cosine:.4f}, expected {least:g} or more"
@@ -247,7 +253,7 @@ class Trial:
             )
 
     def facts(self, texts: int) -> dict[str, Any]:
-        """Return its record for the manifest."""
+        """Return the record of the trial for the manifest; `texts` is the number of texts per round."""
         facts: dict[str, Any] = {
             "runtime": dict(self.settings),
             "dropped": self.dropped,
@@ -267,9 +273,9 @@ class Trial:
 def agreement(
     vectors: NDArray[np.float32], expected: NDArray[np.float32]
 ) -> tuple[float, float]:
-    """Return the least cosine and the least ratio of lengths (at most 1) of vectors and their counterparts.
+    """Return the least cosine between vectors in the same row, and the least ratio of the shorter to the longer.
 
-    Two zero vectors have cosine and ratio 1. Both results are NaN if a number is not finite.
+    Two zero vectors have cosine 1 and ratio 1. Both results are NaN if a number is not finite.
     """
     import numpy as np
 
@@ -286,15 +292,16 @@ def agreement(
 
 
 def sample_of_lengths(texts: Sequence[str], number: int) -> list[str]:
-    """Return distinct texts of all lengths, from the shortest to the longest, at most `number`."""
+    """Return at most `number` distinct texts of all lengths, the shortest first."""
     ordered = sorted(dict.fromkeys(texts), key=len)
     if len(ordered) <= number:
         return ordered
     last = len(ordered) - 1
-    return [ordered[place * last // max(1, number - 1)] for place in range(number)]
+    return [ordered[index * last // max(1, number - 1)] for index in range(number)]
 
 
 def _trial(runtime: Runtime, threads: int | None) -> Trial:
+    """Return a trial of a runtime. It gets `threads` threads unless it sets its own number."""
     if threads is not None:
         runtime = runtime.with_threads(threads)
     return Trial(unstructure(runtime), runtime)
@@ -302,18 +309,19 @@ def _trial(runtime: Runtime, threads: int | None) -> Trial:
 
 @attrs.define(eq=False)
 class Comparison:
-    """The processes of the reference and of the candidates, which encode the same texts."""
+    """Comparison of the candidates with the reference. Each encodes the same texts in its own process."""
 
     settings: Fastest
     recipe: Recipe
     texts: Mapping[str, Sequence[str]]
+    """Name of an encoder -> texts that it encodes in each round."""
     reference: Trial
     processes: ExitStack
-    """Ends the processes when it is closed."""
+    """Stack whose `close` ends the processes."""
     expected: Sequence[NDArray[np.float32]] = ()
-    """The reference's vectors, per encoder."""
+    """The reference's vectors, by encoder."""
     scores: Mapping[str, float] = attrs.field(factory=dict)
-    """The reference's scores by name; empty until they are compared."""
+    """The reference's scores by name; empty until a candidate's scores are compared with them."""
 
     def start(self, trials: Sequence[Trial]) -> None:
         """Start all processes and compare their first vectors. Raises `RunError` if the reference fails."""
@@ -328,6 +336,7 @@ class Comparison:
                 self._start(trial, self.settings.seconds)
 
     def _start(self, trial: Trial, seconds: float) -> None:
+        """Start the process of a trial, and drop the trial if it fails or its vectors differ."""
         runtime = trial.runtime
         if runtime is None:
             return
@@ -342,13 +351,14 @@ class Comparison:
             if trial is self.reference:
                 self.expected = vectors
             trial.require_near(vectors, self.expected, self.settings.least_cosine)
-        except Exception as error:  # noqa: BLE001 - a plugin's fault drops its runtime alone
+        except Exception as error:  # noqa: BLE001 - a fault of a plugin must drop only its runtime
             trial.dropped = reason_of(error)
             return
+
         trial.process = process
 
     def time(self, trials: Sequence[Trial]) -> None:
-        """Time the candidates in rounds, whose order alternates."""
+        """Time the candidates in rounds. Every second round is in reverse order."""
         running = [trial for trial in trials if trial.process is not None]
         end = time.perf_counter() + self.settings.seconds * len(running)
         for _ in range(self.settings.rounds):
@@ -359,6 +369,7 @@ class Comparison:
                 return
 
     def _time(self, trial: Trial) -> None:
+        """Time one round of a trial, and drop the trial if it fails or its vectors differ."""
         assert trial.process is not None
         try:
             answer = trial.process.encode(self.settings.seconds)
@@ -370,15 +381,15 @@ class Comparison:
             return
         trial.seconds.append(answer.seconds)
 
-    def first_with_near_scores(self, trials: Sequence[Trial]) -> Trial | None:
-        """Return the fastest candidate whose scores are near to the reference's, or None.
+    def fastest_with_near_scores(self, trials: Sequence[Trial]) -> Trial | None:
+        """Return the fastest candidate whose scores are near to the reference's, or None if there is none.
 
         Raises:
             RunError: if the reference fails.
         """
-        left = [trial for trial in trials if trial.process and not trial.dropped]
-        left.sort(key=lambda trial: trial.median)
-        for trial in left:
+        remaining = [trial for trial in trials if trial.process and not trial.dropped]
+        remaining.sort(key=lambda trial: trial.median)
+        for trial in remaining:
             if trial is self.reference or self.settings.scored_texts == 0:
                 return trial
             try:
@@ -390,6 +401,7 @@ class Comparison:
         return None
 
     def _require_near_scores(self, trial: Trial) -> None:
+        """Raise `TrialError` if a score of a trial differs too much from the reference's."""
         seconds = PATIENCE * self.settings.seconds
         assert self.reference.process is not None
         assert trial.process is not None
@@ -400,17 +412,19 @@ class Comparison:
                 raise RunError(
                     f"the reference of `fastest` gives no scores: {error}; lower `scored_texts`, or set it to 0"
                 ) from error
+
         scores = trial.process.score(seconds)
         differences = [0.0]
         for name, expected in self.scores.items():
             score = scores.get(name, math.nan)
             differences.append(abs(score - expected))
-            # Also true if a score is NaN.
+            # With `not`, a NaN is refused, too.
             if not differences[-1] <= self.settings.score_difference:
                 raise TrialError(
                     f"the score {name.partition('/')[2]} is {score:.2f}, that of the reference "
                     f"{expected:.2f}, and a difference of {self.settings.score_difference:g} is allowed"
                 )
+
         if self.scores:
             trial.score_difference = max(differences)
 

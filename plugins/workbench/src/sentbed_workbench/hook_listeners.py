@@ -1,4 +1,4 @@
-"""Listeners of each lifecycle hook: the plugins that implement it, in call order."""
+"""Listeners of the lifecycle hooks: which plugins implement each hook, in the order in which they are called."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from sentbed.tools import LIFECYCLE, History, Plugins, columns
 
 
 def listeners(plugins: Plugins) -> dict[str, list[str]]:
-    """Return the plugins that implement each lifecycle hook, in call order."""
-    # A run, too, registers the history after the plugins.
+    """Return the names of the plugins that implement each lifecycle hook, in the order of calls."""
+    # A run registers its history after the plugins, too.
     plugins.manager.register(History(), name="history")
     by_hook: dict[str, list[str]] = {}
     for hook in LIFECYCLE:
         implementations = getattr(plugins.manager.hook, hook).get_hookimpls()
-        by_hook[hook] = [
-            implementation.plugin_name for implementation in reversed(implementations)
-        ]
+        names = [implementation.plugin_name for implementation in implementations]
+        by_hook[hook] = names[::-1]
     return by_hook
 
 
 def lines_of_hooks(plugins: Plugins) -> Iterator[str]:
-    """Yield a line for each lifecycle hook, and the warnings about plugins."""
+    """Yield a line for each lifecycle hook, and a line for each warning about plugins."""
     yield "In a run the recipe's trackers hear each hook first, the last of them before the others, then:"
     yield ""
     rows = []

@@ -1,14 +1,14 @@
 """JSON Schema of recipes for editors: completion, documentation and checks while typing.
 
-It is derived from the types of a recipe: core's tables, those of plugins, and the fields of every installed
-component. Draft 7 is the newest that Taplo and Even Better TOML support. For completion, they read `properties`,
-`anyOf` and `allOf`, but not `then`.
+The schema is derived from types: core's recipe tables, the recipe tables of plugins, and the fields of every
+installed component. It is written in draft 7, the newest draft that Taplo and Even Better TOML support. For
+completion, they read `properties`, `anyOf` and `allOf`, but not `then`.
 
-A file that extends others, that others extend, or that has a study may leave keys out. So the schema of a table
-has two parts: its keys and their types, which always hold; and `.complete`, the required keys, which hold only
-in a recipe that extends nothing, and in arrays to which no other file adds.
+Each table has two schemas. The first one has all keys and their types, and holds in every file. The second one,
+whose name ends in `.complete`, has the required keys. It does not hold in a file that extends other files,
+that other files extend, or that has a study, since such files may leave keys out.
 
-`sentbed check` finds more: problems that a component's `check` or an opaque validator reports, and `1.0` in
+`sentbed check` finds more: what a component's `check` or a validator of unknown type reports, and `1.0` in
 place of an integer, which JSON does not distinguish from `1`.
 """
 
@@ -37,13 +37,13 @@ from sentbed.tools import (
 from sentbed_common import field_docs
 
 from sentbed_workbench.component_docs import default_of
-from sentbed_workbench.validator_schema import limit
+from sentbed_workbench.validator_schema import add_constraints
 
 Schema: TypeAlias = dict[str, Any]
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
-_PLAIN: Mapping[Any, str] = {
+_JSON_TYPES: Mapping[Any, str] = {
     bool: "boolean",
     int: "integer",
     float: "number",
@@ -51,18 +51,19 @@ _PLAIN: Mapping[Any, str] = {
     FilePath: "string",
     ModelId: "string",
 }
+"""Type of a field -> its type in JSON Schema."""
 
 
 def recipe_schema(
     plugins: Plugins, warn: Callable[[str], object] = warnings.warn
 ) -> Schema:
-    """Return the JSON Schema of a recipe, or of a file that recipes extend, with these plugins.
+    """Return the JSON Schema of recipes, and of files that recipes extend, with these plugins.
 
-    A component or a table whose fields cannot be read is left out, and `warn` is called with the reason.
+    A component or a recipe table whose fields cannot be read is left out, and `warn` is called with the reason.
     """
     readable = _readable(plugins, warn)
-    tables = _Tables(readable)
-    recipe, complete = tables.recipe()
+    builder = _SchemaBuilder(readable)
+    recipe, complete = builder.recipe_schemas()
     incomplete = [{"required": [EXTENDS]}]
     for key, offer in readable.tables.items():
         if offer.value.traits.variants:
@@ -74,59 +75,61 @@ def recipe_schema(
         "title": "sentbed recipe",
         "description": f"A recipe of sentbed {__version__}, with the plugins that were installed.",
         "allOf": [recipe, {"if": alone, "then": complete}],
-        "definitions": tables.definitions,
+        "definitions": builder.definitions,
     }
 
 
 def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
-    """Return the plugins without components and tables for which no schema can be made."""
-    bare = attrs.evolve(plugins, components={}, tables={})
+    """Return the plugins without components and recipe tables whose fields cannot be read."""
+    without_offers = attrs.evolve(plugins, components={}, tables={})
     components, tables = {}, {}
-    for place, info in plugins.components.items():
-        if _is_readable(
-            info, f"{info.kind} `{info.name}` of `{info.distribution}`", bare, warn
-        ):
-            components[place] = info
-    for key, offer in plugins.tables.items():
-        if _is_readable(
-            offer, f"table `[{key}]` of `{offer.distribution}`", bare, warn
-        ):
-            tables[key] = offer
+    for key, info in plugins.components.items():
+        title = f"{info.kind} `{info.name}` of `{info.distribution}`"
+        if _is_readable(info, title, without_offers, warn):
+            components[key] = info
+    for name, offer in plugins.tables.items():
+        title = f"table `[{name}]` of `{offer.distribution}`"
+        if _is_readable(offer, title, without_offers, warn):
+            tables[name] = offer
     return attrs.evolve(plugins, components=components, tables=tables)
 
 
 def _is_readable(
-    offer: Offer, title: str, bare: Plugins, warn: Callable[[str], object]
+    offer: Offer, title: str, plugins: Plugins, warn: Callable[[str], object]
 ) -> bool:
-    """Whether the fields of a component or a table can be read; if not, `warn` is called with the reason."""
+    """Whether the fields of a component or a table can be read. If not, `warn` is called with the reason."""
     try:
-        tables, cls = _Tables(bare), offer.value
-        schemas = (
-            tables.table_schema(cls),
-            tables.required_in_value(cls),
-            tables.definitions,
-        )
+        builder = _SchemaBuilder(plugins)
+        schemas = [
+            builder.table_schema(offer.value),
+            builder.required_in_value(offer.value),
+            builder.definitions,
+        ]
         json.dumps(schemas, allow_nan=False)
-    except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
+    except Exception as error:  # noqa: BLE001 - a fault of one plugin must not stop the others
         warn(
             f"the schema is without the {title}: its fields cannot be read ({type(error).__name__}: "
             f"{error}); import at run time what their types name"
         )
         return False
-
     return True
 
 
-class _Tables:
-    """Builds the schemas of tables; each is stored once, in `definitions`."""
+class _SchemaBuilder:
+    """Builds schemas. Schemas of components and tables are stored once, in `definitions`.
+
+    Methods that are called `..._schema` return the keys and types that hold in every file. Methods that are
+    called `required_...` return the keys that a complete recipe must have.
+    """
 
     def __init__(self, plugins: Plugins) -> None:
         self.plugins = plugins
         self.definitions: dict[str, Schema] = {}
 
-    def recipe(self) -> tuple[Schema, Schema]:
-        """Return both parts of the schema of a file: keys, and required keys."""
-        schema, complete = self.table_schema(Recipe), self.required_in_table(Recipe)
+    def recipe_schemas(self) -> tuple[Schema, Schema]:
+        """Return the two schemas of a recipe: keys and types, and required keys."""
+        schema = self.table_schema(Recipe)
+        complete = self.required_in_table(Recipe)
         encoder = {
             "allOf": [self.value_schema(EncoderRecipe)],
             "description": _first_line(EncoderRecipe),
@@ -152,6 +155,7 @@ class _Tables:
             if required := self.required_in_value(offer.value):
                 complete["properties"][key] = required
 
+        # A recipe has either one encoder or several encoders by name.
         schema["not"] = {"required": [MAIN_ENCODER, "encoders"]}
         complete["properties"][MAIN_ENCODER] = self.required_in_value(EncoderRecipe)
         complete["required"].remove("encoders")
@@ -160,82 +164,97 @@ class _Tables:
         return schema, complete
 
     def value_schema(self, kind: Any) -> Schema:
-        """Return the schema of a value of this type that holds in every file."""
+        """Return the schema of a value of this type."""
         members = [member for member in get_args(kind) if member is not type(None)]
-        if kind in _PLAIN:
-            return {"type": _PLAIN[kind]}
-        if (component := kind_of(kind)) is not None:
-            table = self.define(
-                component.name, lambda: self.component_schema(component.name)
-            )
-            if not component.by_name:
-                return table
-            return _any_of([{"enum": self.plugins.names(component.name)}, table])
+        if kind in _JSON_TYPES:
+            return {"type": _JSON_TYPES[kind]}
+        if kind_of(kind) is not None:
+            return self.component_reference(kind)
         if get_origin(kind) is Literal:
             return {"enum": members}
         if get_origin(kind) in (Union, types.UnionType):
             return _any_of(list(map(self.value_schema, members)))
         if get_origin(kind) is tuple:
-            return self.array(members)
+            return self.array_schema(members)
         if get_origin(kind) in (Mapping, dict):
             return {
                 "type": "object",
                 "additionalProperties": self.value_schema(members[1]),
             }
+
         if attrs.has(kind):
-            inline = _inline(kind)
-            if inline is not None and (inlined := kind_of(inline)) is not None:
-                return self.define(
-                    _path(kind), lambda: self.component_schema(inlined.name, kind)
-                )
-            return self.define(_path(kind), lambda: self.table_schema(kind))
+            inlined = kind_of(_inlined_class(kind))
+            if inlined is None:
+                return self.define(_dotted_name(kind), lambda: self.table_schema(kind))
+            return self.define(
+                _dotted_name(kind), lambda: self.component_schema(inlined.name, kind)
+            )
         return {}
 
-    def array(self, members: list[Any]) -> Schema:
-        """Return the schema of an array of any length, or of one with an element of each of these types."""
-        if members[-1] is ...:
-            items = self.value_schema(members[0])
-            if _named(members[0]):
-                # Elements with names are merged with those of other files; others are replaced as a whole.
-                complete: Schema = {"required": ["name"]}
-            else:
-                complete = self.required_in_value(members[0])
-            if complete:
-                items = {"allOf": [items, complete]}
-            return {"type": "array", "items": items}
-        each = [self.value_schema(member) for member in members]
-        return {
-            "type": "array",
-            "items": each,
-            "minItems": len(each),
-            "maxItems": len(each),
-        }
+    def component_reference(self, kind: Any) -> Schema:
+        """Return the schema of a component: its table, or its name if the kind allows a name alone."""
+        component = kind_of(kind)
+        assert component is not None
+        name = component.name
+        table = self.define(name, lambda: self.component_schema(name))
+        if not component.by_name:
+            return table
+        return _any_of([{"enum": self.plugins.names(name)}, table])
+
+    def array_schema(self, members: list[Any]) -> Schema:
+        """Return the schema of an array, given the type arguments of its tuple.
+
+        They are the types of all elements or, if the array may have any length, a type and `...`.
+        """
+        if members[-1] is not ...:
+            elements = [self.value_schema(member) for member in members]
+            return {
+                "type": "array",
+                "items": elements,
+                "minItems": len(elements),
+                "maxItems": len(elements),
+            }
+
+        element = members[0]
+        items = self.value_schema(element)
+        if _has_name(element):
+            # An element is merged with the element of the same name in other files, so it need not be complete.
+            required: Schema = {"required": ["name"]}
+        else:
+            required = self.required_in_value(element)
+
+        if required:
+            items = {"allOf": [items, required]}
+        return {"type": "array", "items": items}
 
     def required_in_value(self, kind: Any) -> Schema:
-        """Return the required keys of a value to which no other file adds; empty if there are none."""
+        """Return the schema of the required keys of a value of this type; empty if there are none."""
         if (component := kind_of(kind)) is not None:
             return self.define(
                 f"{component.name}.complete",
-                lambda: self.required_of_component(component.name),
+                lambda: self.required_in_component(component.name),
             )
+
         if get_origin(kind) in (Union, types.UnionType):
             return _all_of(map(self.required_in_value, get_args(kind)))
-        if get_origin(kind) is tuple and _named(get_args(kind)[0]):
+        if get_origin(kind) is tuple and _has_name(get_args(kind)[0]):
             return {"items": self.required_in_value(get_args(kind)[0])}
-        if get_origin(kind) in (Mapping, dict) and (
-            schema := self.required_in_value(get_args(kind)[1])
-        ):
-            return {"additionalProperties": schema}
+        if get_origin(kind) in (Mapping, dict):
+            schema = self.required_in_value(get_args(kind)[1])
+            return {"additionalProperties": schema} if schema else {}
         if inspect.isclass(kind) and attrs.has(kind):
             schema = _all_of(
-                [self.required_in_table(kind), self.required_in_value(_inline(kind))]
+                [
+                    self.required_in_table(kind),
+                    self.required_in_value(_inlined_class(kind)),
+                ]
             )
             if schema:
-                return self.store(f"{_path(kind)}.complete", schema)
+                return self.store(f"{_dotted_name(kind)}.complete", schema)
         return {}
 
     def table_schema(self, cls: type[Any]) -> Schema:
-        """Return the schema of a table: these keys and no others."""
+        """Return the schema of a table whose keys are the fields of a class. No other keys are allowed."""
         return {
             "type": "object",
             "description": inspect.getdoc(cls) or "",
@@ -244,30 +263,32 @@ class _Tables:
         }
 
     def properties(self, cls: type[Any]) -> dict[str, Schema]:
-        """Return the schema of each key of a table, with its documentation and default."""
-        documented, hints = field_docs(cls), get_type_hints(cls)
+        """Return the schema of each key of a table, with the key's documentation and default."""
+        docs = field_docs(cls)
+        hints = get_type_hints(cls)
         schemas = {}
-        for key, field in _fields(cls).items():
+        for key, field in _fields_by_key(cls).items():
             schema = self.value_schema(hints[field.name])
-            limit(schema, field.validator)
-            about: Schema = {}
-            if meaning := inspect.cleandoc(documented.get(field.name, "")):
-                about["description"] = meaning
+            add_constraints(schema, field.validator)
+
+            annotations: Schema = {}
+            if description := inspect.cleandoc(docs.get(field.name, "")):
+                annotations["description"] = description
             if (default := default_of(field)) not in (None, attrs.NOTHING):
-                about["default"] = default
-            if about and "$ref" in schema:
-                # Keywords beside a `$ref` are ignored.
+                annotations["default"] = default
+            if annotations and "$ref" in schema:
+                # Other keywords in the same schema as a `$ref` are ignored.
                 schema = {"allOf": [schema]}
-            schemas[key] = schema | about
+            schemas[key] = schema | annotations
 
         return schemas
 
     def required_in_table(self, cls: type[Any]) -> Schema:
-        """Return the keys that a table must have, and those that its values must have."""
+        """Return the schema of the required keys of a table and of the tables in it; empty if there are none."""
         hints = get_type_hints(cls)
         required = []
         properties = {}
-        for key, field in _fields(cls).items():
+        for key, field in _fields_by_key(cls).items():
             if field.default is attrs.NOTHING:
                 required.append(key)
             if schema := self.required_in_value(hints[field.name]):
@@ -283,17 +304,21 @@ class _Tables:
     def component_schema(
         self, kind: str, table_class: type[Any] | None = None
     ) -> Schema:
-        """Return the schema of a table with the fields of the component in `use`, and those of `table_class`."""
+        """Return the schema of a component's table: its `use` decides which further keys it has.
+
+        With `table_class`, the fields of this class are keys of the table, too.
+        """
         label = kind
         table_properties: dict[str, Schema] = {}
         if table_class is not None:
-            label = _path(table_class)
+            label = _dotted_name(table_class)
             table_properties = self.properties(table_class)
 
         names = self.plugins.names(kind)
         first_lines = []
         variants: list[Schema] = []
-        alternatives: defaultdict[str, list[tuple[str, Schema]]] = defaultdict(list)
+        references: defaultdict[str, list[Schema]] = defaultdict(list)
+        distinct: defaultdict[str, list[Schema]] = defaultdict(list)
         for name in names:
             cls = self.plugins.find(kind, name).cls
             first_lines.append(_first_line(cls))
@@ -303,11 +328,10 @@ class _Tables:
             variant = self.store(f"{label}.{name}", schema)
             variants.append({"if": _uses(name), "then": variant})
             for key, property_schema in properties.items():
-                schemas = [other for _, other in alternatives[key]]
-                if property_schema not in schemas:
-                    alternatives[key].append(
-                        (f"{variant['$ref']}/properties/{key}", property_schema)
-                    )
+                if property_schema not in distinct[key]:
+                    distinct[key].append(property_schema)
+                    reference = f"{variant['$ref']}/properties/{key}"
+                    references[key].append({"$ref": reference})
 
         use = {
             "enum": names,
@@ -315,25 +339,25 @@ class _Tables:
             "x-taplo": {"docs": {"enumValues": first_lines}},
         }
         union: dict[str, Schema] = {"use": use}
-        for key, pairs in alternatives.items():
-            union[key] = _any_of([{"$ref": ref} for ref, _ in pairs])
-        any_of_them = self.store(
+        for key, schemas in references.items():
+            union[key] = _any_of(schemas)
+        any_component = self.store(
             f"{label}.any",
             {"type": "object", "properties": union, "additionalProperties": False},
         )
         return {
             "allOf": [
                 {"type": "object", "properties": {"use": use}},
-                # Rejects nothing: editors use it for completion.
-                {"anyOf": [{}, any_of_them]},
-                # Another file may name the component.
-                {"if": {"required": ["use"]}, "else": any_of_them},
+                # This rejects nothing. Editors read it for completion.
+                {"anyOf": [{}, any_component]},
+                # If there is no `use`, another file may have it.
+                {"if": {"required": ["use"]}, "else": any_component},
                 *variants,
             ]
         }
 
-    def required_of_component(self, kind: str) -> Schema:
-        """Return the keys that a component's table must have: `use`, and those of the component in `use`."""
+    def required_in_component(self, kind: str) -> Schema:
+        """Return the schema of the required keys of a component's table: `use`, and those of its component."""
         variants = []
         for name in self.plugins.names(kind):
             if schema := self.required_in_table(self.plugins.find(kind, name).cls):
@@ -343,9 +367,10 @@ class _Tables:
         return {"required": ["use"], "allOf": variants}
 
     def define(self, name: str, make: Callable[[], Schema]) -> Schema:
-        """Return a reference to the definition `name`, which is created if it does not exist."""
+        """Return a reference to the definition `name`. If it does not exist, it is the result of `make`."""
         if name not in self.definitions:
-            self.store(name, {})  # a component may hold others of its kind
+            # A component may contain components of its kind: its definition then refers to itself.
+            self.store(name, {})
             self.store(name, make())
         return {"$ref": f"#/definitions/{name}"}
 
@@ -355,8 +380,8 @@ class _Tables:
         return {"$ref": f"#/definitions/{name}"}
 
 
-def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
-    """Return the fields that are keys of a table, by key."""
+def _fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
+    """Return the fields of a class that are keys of its table, by key."""
     fields = {}
     for field in attrs.fields(cls):
         metadata = field.metadata
@@ -367,14 +392,15 @@ def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
 
 
 def _any_of(schemas: Sequence[Schema]) -> Schema:
-    """Return the schema of values that fit one of these schemas."""
+    """Return the schema of values that fit at least one of these schemas."""
     if len(schemas) == 1:
         return schemas[0]
     return {"anyOf": schemas}
 
 
 def _all_of(schemas: Iterable[Schema]) -> Schema:
-    """Return the schema of values that fit all of these schemas; empty schemas fit everything."""
+    """Return the schema of values that fit all of these schemas; empty if all are empty."""
+    # An empty schema fits every value.
     restricting = list(filter(None, schemas))
     if not restricting:
         return {}
@@ -383,19 +409,20 @@ def _all_of(schemas: Iterable[Schema]) -> Schema:
     return {"allOf": restricting}
 
 
-def _inline(cls: type[Any]) -> Any:
-    """Return the base class of the component whose fields are inlined in a table, or None."""
+def _inlined_class(cls: type[Any]) -> Any:
+    """Return the base class of the component whose fields are keys of a class's own table, or None."""
     for field in attrs.fields(cls):
         if field.metadata.get("inline"):
             return get_type_hints(cls)[field.name]
     return None
 
 
-def _named(kind: Any) -> bool:
-    return inspect.isclass(kind) and attrs.has(kind) and "name" in _fields(kind)
+def _has_name(kind: Any) -> bool:
+    """Whether a type is a table with the key `name`."""
+    return inspect.isclass(kind) and attrs.has(kind) and "name" in _fields_by_key(kind)
 
 
-def _path(cls: type[Any]) -> str:
+def _dotted_name(cls: type[Any]) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -404,4 +431,5 @@ def _first_line(cls: type[Any]) -> str:
 
 
 def _uses(name: str) -> Schema:
+    """Return the schema of tables whose `use` is this name."""
     return {"required": ["use"], "properties": {"use": {"const": name}}}

@@ -26,15 +26,15 @@ PARENTS_FILE = "parents.json"
 
 @attrs.frozen
 class Parent:
-    """An encoder that was averaged, or left out."""
+    """An encoder that was averaged, or tried and left out."""
 
     path: str
     weights: str
-    """SHA-256 over the SHA-256 of its files with weights."""
+    """SHA-256 of the names and the SHA-256 of the files with weights."""
     score: float | None = None
-    """Primary score of this encoder alone; None for a uniform average."""
+    """Primary score of this encoder alone; None if the average is uniform."""
     kept: bool = True
-    """Whether it is part of the average."""
+    """Whether the encoder is part of the average."""
 
 
 @attrs.frozen
@@ -45,9 +45,9 @@ class Soup:
     """`uniform` or `greedy`."""
     parents: tuple[Parent, ...]
     score: float | None = None
-    """Primary score of the average, for `greedy`."""
+    """Primary score of the average, if it is greedy."""
     evaluator: Mapping[str, Any] = attrs.field(factory=dict)
-    """The evaluator as a table of a recipe, for `greedy`."""
+    """Recipe table of the evaluator, if the average is greedy."""
 
 
 def make_soup(
@@ -58,19 +58,23 @@ def make_soup(
     store: VectorStore | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Soup:
-    """Write the mean of the encoders' weights to the new directory `output`; return its record.
+    """Write an encoder with the mean of the encoders' weights to the new directory `output`. Return its record.
 
-    `encoders` are directories of encoders or of runs with one encoder, which must have started from the same
-    weights. Without an `evaluator` all are averaged. With one, the average is greedy (Wortsman et al., 2022,
-    recipe 1): encoders are added in the order of their scores, the best first, and each is kept if the
-    average with it scores at least as well as before. `overrides` set the evaluator's fields, or
-    `runtime.FIELD`. Means are computed in fp64, with one encoder at a time in memory beside them.
+    `encoders` are directories of encoders or of runs with one encoder. The encoders must have started from
+    the same weights. Without an `evaluator`, all encoders are averaged. With an evaluator, the average is
+    greedy (Wortsman et al., 2022, recipe 1): encoders are added in the order of their scores, the best first,
+    and an encoder is kept if the average with it scores at least as well as the average without it.
+    `overrides` set the evaluator's fields, or `runtime.FIELD`. The mean is computed in fp64. Only one encoder
+    at a time is in memory with it.
 
     Raises:
-        RunError: if `output` is not new, or fewer than two encoders are given.
-        ModelError: if encoders differ in recipe, tokenizer or shapes of weights, or have adapters: the mean of
-            products is not the product of means.
-        RecipeError: if the evaluator's fields are wrong, or it may use test data.
+        RunError: if `output` exists and is not empty, if fewer than two encoders are given, or if the
+        evaluator may
+            use test data.
+        ModelError: if encoders differ in recipe, tokenizer or shapes of weights, or if they have adapters,
+        since the
+            mean of products is not the product of means.
+        RecipeError: if the evaluator's fields are invalid.
     """
     target = Path(output)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -83,20 +87,16 @@ def make_soup(
     if evaluator:
         request = request_of(evaluator, overrides)
         if not request.evaluate.traits.development:
-            raise RunError(
-                problem_of_test_data(
-                    "a greedy average keeps what scores best", request.evaluate
-                )
-            )
+            what = "a greedy average keeps what scores best"
+            raise RunError(problem_of_test_data(what, request.evaluate))
 
-    places = [_encoder_in(Path(path)) for path in encoders]
-    mean = _Mean(_load(places[0], request))
+    directories = [_encoder_directory(Path(path)) for path in encoders]
+    mean = _Mean(_load(directories[0], request))
     if request is None:
-        soup = _uniform_soup(mean, encoders, places)
+        soup = _uniform_soup(mean, encoders, directories)
     else:
-        soup = _greedy_soup(
-            mean, encoders, places, _Scorer(request, store, say), str(output)
-        )
+        scorer = _Scorer(request, store, say)
+        soup = _greedy_soup(mean, encoders, directories, scorer, str(output))
 
     def fill(directory: Path) -> None:
         mean.base.save(directory)
@@ -110,76 +110,81 @@ def make_soup(
 
 @attrs.frozen
 class _Scorer:
-    """Scores encoders with an evaluator; `say` prints the scores."""
+    """Evaluator of a greedy average."""
 
     request: Request
     store: VectorStore | None
     say: Callable[[str], None]
+    """Function that prints a score."""
 
     def score(self, encoder: Encoder, name: str) -> float:
-        """Return the primary score of an encoder."""
+        """Return the primary score of an encoder, which is called `name` in the evaluation."""
         return evaluate_loaded(encoder, self.request, name, self.store).primary
 
 
 def _uniform_soup(
-    mean: _Mean, encoders: Sequence[str | Path], places: Sequence[Path]
+    mean: _Mean, encoders: Sequence[str | Path], directories: Sequence[Path]
 ) -> Soup:
     """Average all encoders."""
     parents = []
-    for path, place in zip(encoders, places, strict=True):
-        loaded = _load_alike(mean.base, place, places[0], None)
+    for path, directory in zip(encoders, directories, strict=True):
+        loaded = _load_alike(mean.base, directory, directories[0], None)
         mean.add(loaded)
-        parents.append(Parent(str(path), _weights_hash(place)))
-    mean.put()
+        parents.append(Parent(str(path), _weights_hash(directory)))
+    mean.load_into_base()
     return Soup("uniform", tuple(parents))
 
 
 def _greedy_soup(
     mean: _Mean,
     encoders: Sequence[str | Path],
-    places: Sequence[Path],
+    directories: Sequence[Path],
     scorer: _Scorer,
     name: str,
 ) -> Soup:
-    """Average the encoders with which the average scores at least as well as without them."""
+    """Average the encoders with which the average scores at least as well as without them.
+
+    `name` is the name of the average in evaluations.
+    """
     request, say = scorer.request, scorer.say
     parents = []
     scores = []
-    for path, place in zip(encoders, places, strict=True):
-        loaded = _load_alike(mean.base, place, places[0], request)
+    for path, directory in zip(encoders, directories, strict=True):
+        loaded = _load_alike(mean.base, directory, directories[0], request)
         score = scorer.score(loaded, str(path))
         say(f"{path}: {score:.2f}")
         scores.append(score)
-        parents.append(Parent(str(path), _weights_hash(place), score))
+        parents.append(Parent(str(path), _weights_hash(directory), score))
 
     best: float | None = None
     for number in sorted(range(len(parents)), key=lambda index: -scores[index]):
-        # Loaded again: there is memory for one beside the mean.
-        before = mean.add(_load(places[number], request))
-        mean.put()
+        # It is loaded again, since only one encoder is in memory with the mean.
+        sums_without_it = mean.add(_load(directories[number], request))
+        mean.load_into_base()
         score = scorer.score(mean.base, name)
         if best is None or score >= best:
             best = score
             say(f"with {encoders[number]}: {score:.2f}")
         else:
             say(f"with {encoders[number]}: {score:.2f}, left out")
-            mean.take_back(before)
+            mean.undo_add(sums_without_it)
             parents[number] = attrs.evolve(parents[number], kept=False)
 
-    mean.put()
+    mean.load_into_base()
     return Soup("greedy", tuple(parents), best, unstructure(request.evaluate))
 
 
 class _Mean:
-    """Running mean of the weights of encoders, in fp64; `put` loads it into the first encoder's module."""
+    """Running mean of the weights of encoders, in fp64."""
 
     def __init__(self, base: Encoder) -> None:
         self.base = base
+        """Encoder into whose module the mean is loaded."""
         self.count = 0
         self.sums: dict[str, Tensor] = {}
 
     def add(self, encoder: Encoder) -> dict[str, Tensor]:
-        """Add the weights of an encoder; return the sums without it."""
+        """Add the weights of an encoder. Return the sums without them, for `undo_add`."""
         before = self.sums
         sums = {}
         for name, value in encoder.placed.module.state_dict().items():
@@ -191,13 +196,13 @@ class _Mean:
         self.count += 1
         return before
 
-    def take_back(self, sums: dict[str, Tensor]) -> None:
+    def undo_add(self, sums: dict[str, Tensor]) -> None:
         """Undo the last `add`, which returned these sums."""
         self.sums = sums
         self.count -= 1
 
-    def put(self) -> None:
-        """Load the mean into the module of `base`; integers are the same in all encoders."""
+    def load_into_base(self) -> None:
+        """Load the mean into the module of `base`. Integers, which are equal in all encoders, are copied."""
         means = {}
         for name, value in self.sums.items():
             means[name] = value
@@ -207,8 +212,8 @@ class _Mean:
         self.base.placed.weights_changed()  # type: ignore[attr-defined] # of all engines on PyTorch
 
 
-def _encoder_in(path: Path) -> Path:
-    """Return the directory of the encoder in a run directory, or `path` itself; it is not checked here."""
+def _encoder_directory(path: Path) -> Path:
+    """Return the directory of the encoder if `path` is a run directory, else `path`."""
     inside = path / "encoder"
     if inside.is_dir() and not (path / ENCODER_FILE).is_file():
         return inside
@@ -216,68 +221,73 @@ def _encoder_in(path: Path) -> Path:
 
 
 def _load_alike(
-    base: Encoder, place: Path, first: Path, request: Request | None
+    base: Encoder, directory: Path, base_directory: Path, request: Request | None
 ) -> Encoder:
-    """Load the encoder in `place`. Raises `ModelError` if it cannot be averaged with `base`, from `first`."""
-    encoder = base
-    if place != first:
-        encoder = _load(place, request)
-        _require_alike(base, encoder, first, place)
+    """Load the encoder in a directory. Raises `ModelError` if it cannot be averaged with `base`."""
+    if directory == base_directory:
+        return base
+    encoder = _load(directory, request)
+    _require_alike(base, encoder, base_directory, directory)
     return encoder
 
 
-def _load(place: Path, request: Request | None) -> Encoder:
+def _load(directory: Path, request: Request | None) -> Encoder:
+    """Load the encoder in a directory. Raises `ModelError` if its weights cannot be averaged."""
     runtime = None
     if request is not None:
         runtime = request.runtime
-    encoder = Encoder.load(place, runtime)
+    encoder = Encoder.load(directory, runtime)
     if encoder.placed.module is None:
         raise ModelError(
             "the runtime is not one of PyTorch, and has no weights to average; take `cpu`"
         )
     if encoder.placed.fitted_on is not None:
         raise ModelError(
-            f"the encoder in `{place}` has a transform that was fitted to its vectors, and the mean of "
+            f"the encoder in `{directory}` has a transform that was fitted to its vectors, and the mean of "
             "several fits none; average encoders of the recipe without `head.transform`"
         )
+
     merged = encoder.backbone.merged()
     if merged is not None and merged[0] != encoder.recipe.backbone:
         raise ModelError(
-            f"the encoder in `{place}` has an adapter, and the mean of products is no product of means; "
-            f"merge it (`sentbed export {place} NEW`), and average what that writes"
+            f"the encoder in `{directory}` has an adapter, and the mean of products is no product of means; "
+            f"merge it (`sentbed export {directory} NEW`), and average what that writes"
         )
     return encoder
 
 
-def _require_alike(base: Encoder, other: Encoder, first: Path, place: Path) -> None:
+def _require_alike(
+    base: Encoder, other: Encoder, base_directory: Path, directory: Path
+) -> None:
     """Raise `ModelError` if two encoders differ in more than their weights."""
     base_table, other_table = unstructure(base.recipe), unstructure(other.recipe)
     for table in (base_table, other_table):
-        # Origin of the weights before training.
+        # Encoders may name different origins of the same weights.
         table["backbone"].pop("model", None)
         table["backbone"].pop("revision", None)
 
     key = _first_difference(base_table, other_table)
     if key is not None:
         raise ModelError(
-            f"`{first}` and `{place}` differ in `{key}` ({base_table.get(key)!r} and "
+            f"`{base_directory}` and `{directory}` differ in `{key}` ({base_table.get(key)!r} and "
             f"{other_table.get(key)!r}); average encoders of one recipe"
         )
+
     if base.backbone.tokenizer.fingerprint != other.backbone.tokenizer.fingerprint:
         raise ModelError(
-            f"`{first}` and `{place}` have other tokenizers; average encoders of one vocabulary"
+            f"`{base_directory}` and `{directory}` have other tokenizers; average encoders of one vocabulary"
         )
     base_shapes, other_shapes = _shapes(base), _shapes(other)
     name = _first_difference(base_shapes, other_shapes)
     if name is not None:
         raise ModelError(
-            f"`{name}` is {base_shapes.get(name)} in `{first}` and {other_shapes.get(name)} in `{place}`; "
-            "average encoders that began from the same weights"
+            f"`{name}` is {base_shapes.get(name)} in `{base_directory}` and {other_shapes.get(name)} in "
+            f"`{directory}`; average encoders that began from the same weights"
         )
 
 
 def _first_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str | None:
-    """Return the first key, in alphabetic order, whose values differ; None if there is none."""
+    """Return the first key in alphabetical order whose values differ, or None."""
     for key in sorted(a.keys() | b.keys()):
         if a.get(key) != b.get(key):
             return key
@@ -285,18 +295,19 @@ def _first_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str | None:
 
 
 def _shapes(encoder: Encoder) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
-    """Return name -> shape and data type of each weight."""
+    """Return the shape and the data type of each weight, by name."""
     shapes = {}
     for name, value in encoder.placed.module.state_dict().items():
         shapes[name] = (tuple(value.shape), value.dtype)
     return shapes
 
 
-def _weights_hash(place: Path) -> str:
-    files = sorted(place.rglob("*.safetensors"))
+def _weights_hash(directory: Path) -> str:
+    """Return the hash of an encoder's files with weights; see `Parent.weights`."""
+    files = sorted(directory.rglob("*.safetensors"))
     if not files:
         raise ModelError(
-            f"`{place}` has no `.safetensors` file with weights; save the encoder again"
+            f"`{directory}` has no `.safetensors` file with weights; save the encoder again"
         )
-    sums = {file.relative_to(place).as_posix(): sha256(file) for file in files}
+    sums = {file.relative_to(directory).as_posix(): sha256(file) for file in files}
     return hashlib.sha256(json.dumps(sums, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Sizes of modules and costs of their passes, which `sentbed plan` counts."""
+"""Classes for the sizes of modules and the costs of their passes, which `sentbed plan` counts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from sentbed.protocols import Tokenizer
 
 @attrs.frozen
 class Lengths:
-    """Sums over texts, of which costs are polynomials: how many, their tokens, and the squares of these."""
+    """Sums over some texts: their number, their lengths, and their squared lengths.
+
+    The cost of a pass over the texts is linear in these sums; see `Cost`.
+    """
 
     texts: float = 0.0
     tokens: float = 0.0
+    """Sum of the lengths in tokens."""
     squares: float = 0.0
     """Sum of the squared lengths."""
 
@@ -31,7 +35,7 @@ class Lengths:
 
 @attrs.frozen
 class Cost:
-    """Cost of a pass: `once`, and for each text `text + token * length + pair * length**2`."""
+    """Cost of a pass: `once`, plus `text + token * length + pair * length**2` for each text."""
 
     once: float = 0.0
     text: float = 0.0
@@ -58,34 +62,35 @@ class BackboneSize:
     """Shapes of the trained parameters, by name."""
     weight_bytes: int
     copy_bytes: int
-    """Size in bytes of the copy for encoding; 0 if weights that are not fp32 are used as they are."""
+    """Size in bytes of the copy of the weights for encoding; 0 if no copy is made, since weights are not fp32."""
     width: int
     """Dimension of a token state."""
     inner: int
     """Largest width between the layers of a block."""
     blocks: int
+    """Number of transformer blocks."""
     max_length: int
     """Maximum length in tokens."""
     forward: Cost
-    """Floating-point operations of a forward pass, two per multiply-add."""
+    """Floating-point operations of a forward pass; a multiply-add counts as two."""
     backward: Cost
-    """Floating-point operations of the backward pass; zero if it is not trained."""
+    """Floating-point operations of the backward pass; zero if the backbone is not trained."""
     activations: Cost
-    """Bytes kept for the backward pass; `once` are copies of weights in another precision."""
+    """Bytes kept for the backward pass. Its `once` are copies of weights in another precision."""
     origin: Mapping[str, Any]
     """Origin of the backbone, such as its model and revision."""
     tokenizer: Tokenizer | None
-    """Tokenizer; None if it is not on this machine."""
+    """Tokenizer; None if its files are not on this machine."""
 
 
 @attrs.frozen
 class LossSize:
-    """Size of a loss, and the cost of its step."""
+    """Size of a loss, and the cost of its forward and backward pass for a batch."""
 
     trained: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict)
     """Shapes of the parameters, by name."""
     state_bytes: int = 0
-    """Size in bytes of its state between steps."""
+    """Size in bytes of the state that it keeps between steps."""
     activation_bytes: int = 0
     """Bytes kept for the backward pass."""
     flops: float = 0.0

@@ -66,6 +66,7 @@ def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
             f"there is no template for the kind `{kind}`.{suggest(kind, list(TEMPLATES))} Commands, tables of "
             "recipes and report sections have none: see Tools in `docs/plugins/writing.md`"
         )
+
     template = kind
     if encodes:
         if kind != "runtime":
@@ -73,26 +74,27 @@ def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
                 f"`--encodes` is for a `runtime`, and not for a `{kind}`; leave it out"
             )
         template = ENCODES
+
     require_name(kind, name, load_plugins())
     directory = out or f"sentbed-{name}"
     for file in write_plugin(template, name, Path(directory)):
         echo(f"{directory}/{file}")
-    options = " ".join(
-        f"--set {shlex.quote(setting)}" for setting in settings(template, name)
-    )
-    place = shlex.quote(directory)
-    test = shlex.quote(f"{directory}[test]")
+
+    constraints = shlex.quote(f"{directory}/constraints.txt")
+    with_tests = shlex.quote(f"{directory}[test]")
     echo("\nThen:")
-    echo(f"  pip install -c {shlex.quote(f'{directory}/constraints.txt')} -e {test}")
-    echo(f"  pytest {place}")
-    command, remark = template_of(template).command, template_of(template).remark
-    if command:
-        echo(f"  {command.replace('{name}', name)}")
+    echo(f"  pip install -c {constraints} -e {with_tests}")
+    echo(f"  pytest {shlex.quote(directory)}")
+    facts = template_of(template)
+    if facts.command:
+        echo(f"  {facts.command.replace('{name}', name)}")
         return
+
+    options = [f"--set {shlex.quote(setting)}" for setting in settings(template, name)]
     recipe = QUICKSTART
     if not Path(QUICKSTART).is_file():
         recipe = "mine.toml"
         echo(f"  sentbed new recipe {recipe}")
-    echo(f"  sentbed run {recipe} {options}")
-    if remark:
-        echo(f"\n{remark}")
+    echo(f"  sentbed run {recipe} {' '.join(options)}")
+    if facts.remark:
+        echo(f"\n{facts.remark}")

@@ -1,4 +1,4 @@
-"""The command `plan`: show what a recipe will need, without loading anything."""
+"""The command `plan`: show what a recipe needs, without loading weights."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sentbed_workbench.resource_plan import plan as plan_recipe
 
 LABEL_WIDTH = 14
 Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
+"""Line of the output: label, key in the record, and the function that turns the value into text."""
 
 
 @click.command()
@@ -67,7 +68,7 @@ def plan(
 
 
 def _record(resource_plan: Plan) -> dict[str, Any]:
-    """Return all numbers of a plan, in bytes, operations and seconds."""
+    """Return all numbers of a plan for JSON, in bytes, operations and seconds."""
     device = resource_plan.device
     encoders: dict[str, dict[str, Any]] = {}
     for name, encoder in resource_plan.encoders.items():
@@ -96,14 +97,17 @@ def _record(resource_plan: Plan) -> dict[str, Any]:
 
 
 def _lines(record: Mapping[str, Any], recipe: Recipe) -> Iterator[str]:
+    """Yield a plan as lines of text."""
     device = record["device"]
     spread = f"{device['count']} x " if device["count"] > 1 else ""
     yield f"runtime {device['kind']}: {spread}{device['name']}, {device['precision']}"
     yield from _rows(device, DEVICE)
+
     for name, encoder in record["encoders"].items():
         yield ""
         yield f"encoder {name}: {recipe.encoders[name].backbone.name}"
         yield from _rows(encoder, ENCODER)
+
     for stage, planned in zip(recipe.stage, record["stages"], strict=True):
         yield ""
         title = f"stage {stage.name}: trains {', '.join(recipe.trained(stage))}"
@@ -111,6 +115,7 @@ def _lines(record: Mapping[str, Any], recipe: Recipe) -> Iterator[str]:
             title += f", beside {', '.join(stage.freeze)} (frozen)"
         yield title
         yield from _rows(planned, STAGE)
+
     yield ""
     if record["stages"]:
         yield "Evaluations take time of their own: how many sentences they have is not known here."
@@ -120,7 +125,7 @@ def _lines(record: Mapping[str, Any], recipe: Recipe) -> Iterator[str]:
 
 
 def _rows(facts: Mapping[str, Any], table: Iterable[Row]) -> Iterator[str]:
-    """Yield the lines of each row of the table whose number is known."""
+    """Yield a line for each row whose value is known. Further lines of a value are indented."""
     for label, name, show in table:
         value = facts.get(name)
         if value is None or value in ("", (), {}):
@@ -136,6 +141,7 @@ def _number(value: float) -> str:
 
 
 def _range(values: tuple[float, float], show: Callable[[float], str] = _number) -> str:
+    """Return the least and the most value as text, or one of them if both have the same text."""
     return " to ".join(dict.fromkeys(map(show, values)))
 
 
@@ -148,6 +154,7 @@ def _bytes(size: float) -> str:
 
 
 def _parts(parts: Mapping[str, int]) -> str:
+    """Return the total size and, on further lines, the parts, the largest first."""
     lines = [_bytes(sum(parts.values()))]
     for name, size in sorted(parts.items(), key=lambda part: -part[1]):
         lines.append(f"{_bytes(size):>9}  {name}")
@@ -205,4 +212,4 @@ STAGE: tuple[Row, ...] = (
     ("time", "seconds", lambda seconds: _range(seconds, _duration)),
 )
 EVALUATION: tuple[Row, ...] = (("memory", "encoding", _parts),)
-"""Each row: label, key in the record, and the function that shows the value."""
+"""Line of evaluations outside of stages."""

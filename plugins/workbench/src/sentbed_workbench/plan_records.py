@@ -1,4 +1,4 @@
-"""Plans of a recipe, of its encoders and of its stages."""
+"""Classes for the results of a plan: the plan of a recipe, of its encoders and of its stages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from sentbed_workbench.module_sizes import BackboneSize, Lengths
 from sentbed_workbench.planned_device import Device
 
 Shapes = Mapping[str, tuple[int, ...]]
+"""Name of a parameter -> its shape."""
 
 LENGTH = 32
-"""Length in tokens of the texts for which the encoding speed is computed."""
+"""Length, in tokens, of texts for which the encoding speed is computed."""
 
 
 @attrs.frozen(eq=False)
@@ -23,15 +24,15 @@ class EncoderPlan:
 
     recipe: EncoderRecipe
     size: BackboneSize | None = None
-    """Size of the backbone; None if unknown."""
+    """Size of the backbone; None if it is unknown."""
     head: Shapes = attrs.field(factory=dict)
     """Shapes of the parameters of pooler and head, by name."""
     problem: str = ""
-    """Why the size is unknown."""
+    """Reason why the size is unknown; empty if it is known."""
 
     @property
     def known_size(self) -> BackboneSize:
-        """The size of the backbone, which must be known."""
+        """Size of the backbone. It must not be read if the size is unknown."""
         assert self.size is not None
         return self.size
 
@@ -51,9 +52,9 @@ class EncoderPlan:
         return self.known_size.weight_bytes + 4 * count(self.head)
 
     def tokens_a_second(self, device: Device) -> tuple[float, float] | None:
-        """Return the range of tokens per second for encoding texts of 32 tokens on a device.
+        """Return the least and the most tokens per second for encoding texts of `LENGTH` tokens on a device.
 
-        None if the device's rate is unknown, or if the encoder only looks up vectors and computes nothing.
+        The result is None if the device's speed is unknown, or if the encoder only looks up vectors.
         """
         flops = self.known_size.forward.of(Lengths(1, LENGTH, LENGTH**2)) / LENGTH
         if device.rates is None or flops == 0:
@@ -62,7 +63,7 @@ class EncoderPlan:
         return slow / flops, fast / flops
 
     def width(self, training: bool = False) -> int:
-        """Return the dimension of a vector, before a transform or a choice of dimensions."""
+        """Return the dimension of a vector before a transform, and before it is cut to fewer dimensions."""
         pooled = self.recipe.pooler.output_width(self.known_size.width)
         if training:
             pooled = self.recipe.pooler.trained_width(self.known_size.width)
@@ -75,16 +76,18 @@ class StagePlan:
 
     name: str
     rows: int | None = None
-    """Number of rows of its data; None if unknown."""
+    """Number of rows of the stage's data; None if it is unknown."""
     steps: int | None = None
     validations: int | None = None
-    """Number of validations, with those before the first and after the last step."""
+    """Number of validations, including those before the first and after the last step."""
     negatives: int | None = None
     """Maximum number of negatives per anchor in a full batch."""
     tokens_a_text: float | None = None
+    """Mean number of tokens per text."""
     tokens_a_step: float | None = None
+    """Mean number of tokens per step, on all devices."""
     lengths: str = ""
-    """Source of the lengths of the texts."""
+    """How the lengths of the texts were determined."""
     trained_parameters: int | None = None
     flops_a_step: float | None = None
     """Floating-point operations per step on all devices."""
@@ -93,12 +96,15 @@ class StagePlan:
     evaluating: Mapping[str, int] = attrs.field(factory=dict)
     """Memory in bytes of one device during validation, by part."""
     peak: int | None = None
+    """Memory in bytes of one device, during training or validation, whichever takes more."""
     fits: bool | None = None
+    """Whether the memory of the device suffices; None if it is unknown."""
     advice: str = ""
+    """What to change if the memory does not suffice."""
     seconds: tuple[float, float] | None = None
-    """Range of the duration in seconds, without validations."""
+    """Least and most seconds that the stage takes, without validations."""
     remarks: tuple[str, ...] = ()
-    """The loss's remarks on fields that have no effect on this number of rows."""
+    """Remarks of the loss on fields that have no effect for this number of rows."""
     problems: tuple[str, ...] = ()
 
 
@@ -110,7 +116,7 @@ class Plan:
     encoders: Mapping[str, EncoderPlan]
     stages: tuple[StagePlan, ...]
     encoding: Mapping[str, int]
-    """Memory in bytes of one device for evaluations outside of stages, by part."""
+    """Memory in bytes of one device during evaluations outside of stages, by part."""
 
 
 def count(shapes: Shapes) -> int:
@@ -118,6 +124,6 @@ def count(shapes: Shapes) -> int:
     return sum(map(math.prod, shapes.values()))
 
 
-def number_of_looks(every: int, steps: int) -> int:
-    """Return the number of validations: before the first step, every `every` steps, after the last one."""
+def number_of_validations(every: int, steps: int) -> int:
+    """Return the number of validations: before the first step, after every `every` steps, and after the last."""
     return 1 + math.ceil(steps / every)

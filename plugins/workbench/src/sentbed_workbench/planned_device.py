@@ -1,4 +1,4 @@
-"""The device of a plan, with its speed: this machine's processor, measured once, or a published accelerator."""
+"""The device of a plan and its speed, which is measured for a CPU and published for an accelerator."""
 
 from __future__ import annotations
 
@@ -18,19 +18,25 @@ from sentbed.protocols import Runtime
 from sentbed_common import bf16_instructions, cache_root, memory_limit
 
 ACCELERATORS = "accelerators.tsv"
-"""File with published figures of accelerators, without sparsity: GB of memory, its bandwidth in TB/s, and
-TFLOP/s of matrix products by precision. From NVIDIA's data sheets and Google's system architecture pages; a TPU
-v3 is one core, and a matrix product in fp32 takes six passes of a TPU's units."""
+"""File with published figures of accelerators: memory in GB, memory bandwidth in TB/s, and the speed of matrix
+products without sparsity in TFLOP/s, by precision.
+
+Sources are NVIDIA's data sheets and Google's pages on system architecture. A TPU v3 is one core. For TPUs, a
+matrix product in fp32 counts as six passes of the matrix units."""
 RATES = "rates.json"
-"""File in the cache directory with the rates that were measured on this machine."""
-SHARE = (0.3, 0.6)
-"""Share of an accelerator's published speed that training steps are assumed to reach."""
+"""File in the cache directory with the speeds that were measured on this machine."""
+REACHED_SHARE = (0.3, 0.6)
+"""Least and most share of an accelerator's published speed that training steps are assumed to reach."""
 STEP_SECONDS = 0.03
-"""Approximate least duration of a step on an accelerator: a thousand or more kernels are launched."""
-PROCESSOR_LIBRARIES, ACCELERATOR_LIBRARIES = 500_000_000, 2**29
-"""Bytes that Python, PyTorch and transformers take on a CPU, measured with a tiny model; and CUDA's, about."""
-PROCESSOR_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
-"""Tokens per batch for encoding, where the runtime has no `token_budget`."""
+"""Approximate least duration of a step on an accelerator, in which a thousand or more kernels are launched."""
+PROCESSOR_LIBRARIES = 500_000_000
+"""Bytes that Python, PyTorch and transformers take on a CPU, measured with a tiny model."""
+ACCELERATOR_LIBRARIES = 2**29
+"""Approximate bytes that the libraries of CUDA take on a GPU."""
+PROCESSOR_TOKENS = 4096
+"""Tokens per batch for encoding on a CPU."""
+ACCELERATOR_TOKENS = 16384
+"""Tokens per batch for encoding on an accelerator whose runtime has no `token_budget`."""
 
 
 @attrs.frozen
@@ -41,17 +47,17 @@ class Device:
     """Name of the runtime."""
     name: str = "unknown"
     precision: str = "fp32"
-    """Precision in effect: `fp32`, `bf16` or `fp16`."""
+    """Precision of the computation: `fp32`, `bf16` or `fp16`."""
     count: int = 1
     """Total number of devices on all machines."""
     parallel: str = "ddp"
-    """`ddp` (every device holds all weights) or `fsdp` (each holds a share)."""
+    """`ddp` (every device holds all weights) or `fsdp` (every device holds a share of them)."""
     memory: int | None = None
-    """Memory in bytes of one device, or of the machine for a processor; None if unknown."""
+    """Memory in bytes of one device, or of the machine if the device is a CPU; None if it is unknown."""
     libraries: int = ACCELERATOR_LIBRARIES
-    """Memory in bytes used before anything is built."""
+    """Memory in bytes that libraries take before an encoder is built."""
     rates: tuple[float, float] | None = None
-    """Lowest and highest floating-point operations per second that a step reaches; None if unknown."""
+    """Least and most floating-point operations per second that a step reaches; None if unknown."""
     bandwidth: float | None = None
     """Memory bandwidth of one device in bytes per second; None if unknown."""
     source: str = ""
@@ -61,14 +67,14 @@ class Device:
     token_budget: int = PROCESSOR_TOKENS
     """Tokens per batch for encoding."""
     problem: str = ""
-    """Why the speed is unknown."""
+    """Reason why the speed is unknown; empty if it is known."""
 
 
 def device_of(runtime: Runtime, on: str | None = None, measure: bool = False) -> Device:
     """Return the device of a runtime, or the accelerator that `on` names.
 
-    A runtime other than `cuda` and `tpu` is assumed to use this machine's CPU. With `measure`, the CPU's
-    speed is measured again.
+    Every runtime except `cuda` and `tpu` is assumed to use this machine's CPU. With `measure`, the speed of
+    the CPU is measured again.
     """
     settings: Any = runtime
     devices = getattr(settings, "devices", None) or 1
@@ -94,7 +100,7 @@ def device_of(runtime: Runtime, on: str | None = None, measure: bool = False) ->
 
 
 def _precision(settings: Any, has_bf16: bool) -> str:
-    """Return the precision to count with; fp32, the highest, if only the engine knows the precision."""
+    """Return the precision with which a runtime computes. It is fp32 if only the engine can know it."""
     precision: str = getattr(settings, "precision", "fp32")
     if precision == "auto" and has_bf16:
         return "bf16"
@@ -104,7 +110,7 @@ def _precision(settings: Any, has_bf16: bool) -> str:
 
 
 def accelerators(kind: str) -> dict[str, dict[str, float]]:
-    """Return name -> figures of the accelerators of a kind (`cuda`, `tpu`); unknown figures are left out."""
+    """Return the figures of each accelerator of a kind (`cuda` or `tpu`) by name. Unknown figures are missing."""
     lines = (files("sentbed_workbench") / ACCELERATORS).read_text("utf-8").splitlines()
     published = {}
     for row in csv.DictReader(lines, delimiter="\t"):
@@ -115,10 +121,12 @@ def accelerators(kind: str) -> dict[str, dict[str, float]]:
 
 
 def _words(name: str) -> set[str]:
+    """Return the words and numbers in a name, in lower case."""
     return set(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
+    """Return the device with the figures of the accelerator that `on` names, or of this machine's GPU."""
     name, memory = on, None
     if name is None and device.kind == "cuda":
         import torch
@@ -134,9 +142,11 @@ def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
     )
     if name is None:
         problem = "there is no device here that can be asked; name one with `--on`, such as `--on H100`"
-    for published_name, row in published.items():
-        if not figures and name is not None and _words(published_name) <= _words(name):
-            figures, problem = row, ""
+    else:
+        for published_name, row in published.items():
+            if _words(published_name) <= _words(name):
+                figures, problem = row, ""
+                break
 
     device = attrs.evolve(
         device,
@@ -149,6 +159,7 @@ def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
     )
     if not figures:
         return device
+
     precision = device.precision
     if precision == "fp32" and getattr(settings, "tf32", False):
         precision = "tf32"
@@ -160,7 +171,7 @@ def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
     if precision not in figures:
         return attrs.evolve(device, problem=f"it does not compute in {precision}")
     flops = figures[precision]
-    low, high = SHARE
+    low, high = REACHED_SHARE
     return attrs.evolve(
         device,
         rates=(low * flops * 1e12, high * flops * 1e12),
@@ -169,7 +180,8 @@ def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
 
 
 def _processor(device: Device, settings: Any, devices: int, measure: bool) -> Device:
-    # As in the runtime `cpu`, which may run the recipe in this process; PyTorch reads it when it is loaded.
+    """Return the device with the measured speed of this machine's CPU."""
+    # The runtime `cpu` sets it, too, and may run in this process. PyTorch reads it when it is imported.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     from sentbed_workbench._torch.measured_rates import processor_name
 
@@ -182,7 +194,7 @@ def _processor(device: Device, settings: Any, devices: int, measure: bool) -> De
     *rates, bandwidth = _rates(name, threads, precision, measure)
     memory = memory_limit() or physical_memory()
     if memory is not None:
-        # Processes on one machine share its memory.
+        # The processes of a run share the machine's memory.
         memory //= devices
     return attrs.evolve(
         device,
@@ -197,7 +209,7 @@ def _processor(device: Device, settings: Any, devices: int, measure: bool) -> De
 
 
 def _rates(name: str, threads: int, precision: str, measure: bool) -> list[float]:
-    """Return the rates of `measured_rates`, from the cache if they were measured before."""
+    """Return the result of `measured_rates`, from the cache file if it was measured before."""
     import torch
 
     from sentbed_workbench._torch.measured_rates import measured_rates
@@ -205,14 +217,14 @@ def _rates(name: str, threads: int, precision: str, measure: bool) -> list[float
     file = cache_root() / RATES
     key = f"{name}, {precision}, torch {torch.__version__}"
     cached: dict[str, Any] = {}
-    # Nothing was measured yet, or the file is damaged.
+    # The file may be missing or damaged.
     with suppress(OSError, ValueError, TypeError, KeyError, SentbedError):
         cached = dict(read_json(file))
         if not measure:
             return [float(rate) for rate in cached[key]]
 
     rates = measured_rates(threads, precision)
-    # A plan does not need the cache.
+    # A plan can do without the cache.
     with suppress(OSError, SentbedError):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, json.dumps({**cached, key: rates}, indent=2) + "\n")

@@ -61,7 +61,7 @@ def commands() -> Mapping[str, Lazy]:
 
 @hookimpl
 def runtimes() -> Mapping[str, Lazy]:
-    """Return the runtime that chooses another one."""
+    """Return the runtime `fastest`, which chooses another runtime."""
     summary = (
         "The fastest installed runtime whose vectors are near to the reference's, chosen by each run; only "
         "encodes."

@@ -1,15 +1,15 @@
-"""`sentbed diff`: differences between two recipes, with the origin of each value.
+"""Differences between two recipes, with the origin of each value, for `sentbed diff`.
 
-Recipes are compared in full: with the recipes that they extend, settings of the command line, and defaults.
-Elements of an array of tables are matched by name, such as stages, or else by index. If their order does not
-matter, as with evaluations, equal elements are matched first, then those with the same component.
+Recipes are compared in full: with the recipes that they extend, the settings of the command line, and
+defaults. The elements of an array of tables, such as stages, are matched by name or, if they have none, by
+index. If their order does not matter, as for evaluations, equal elements are matched first, and then elements
+with the same component.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -42,18 +42,18 @@ NO_SCORE = (
     "study.expected",
     "study.order",
 )
-"""Tables and values that cannot affect a score, besides the names of stages."""
+"""Paths of tables and values that cannot affect a score. The names of stages cannot either."""
 
 _WIDTH = 100
-"""Maximum length in characters of a table that is shown."""
+"""Number of characters above which a table is not shown in full."""
 
 
 @attrs.frozen
 class Side:
-    """Value in one of the recipes."""
+    """A value or a table in one of the recipes."""
 
     path: KeyPath
-    """Path of the value in that recipe."""
+    """Path of the value in this recipe."""
     value: Any
     origin: str
     """Origin of the value: file and line, `--set`, or `default`."""
@@ -61,25 +61,25 @@ class Side:
 
 @attrs.frozen
 class Difference:
-    """Value or table in which two recipes differ."""
+    """A value or a table in which two recipes differ."""
 
     table: str
-    """Table that it belongs to: `run`, `stage.nli`, `encoders.zh`."""
+    """Table under which the difference is shown, such as `run`, `stage.nli` or `encoders.zh`."""
     key: str
-    """Path below that table; empty if only one recipe has the table itself."""
+    """Path below the table; empty if only one of the recipes has the table."""
     a: Side | None
-    """Value in the first recipe, or None."""
+    """Value in the first recipe; None if it has none."""
     b: Side | None
-    """Value in the second recipe, or None."""
+    """Value in the second recipe; None if it has none."""
 
     @property
     def path(self) -> str:
-        """Path, with names instead of indices."""
+        """Path of the difference, with names instead of indices."""
         return _joined(self.table, self.key)
 
     @property
     def decides(self) -> bool:
-        """Whether a score may depend on it."""
+        """Whether a score may depend on the difference."""
         if self.table.startswith("stage.") and self.key == "name":
             return False
         return not any(f"{self.path}.".startswith(f"{path}.") for path in NO_SCORE)
@@ -91,12 +91,13 @@ def read(
     plugins: Plugins,
     cells: Sequence[str] = (),
 ) -> tuple[Explanation, Explanation]:
-    """Read two recipes or run directories; see `value_origins.explain`.
+    """Read two recipes, or the recipes of run directories; see `value_origins.explain`.
 
-    A single cell applies to each recipe that has a study; of two cells, the first is of `a`, the second of `b`.
+    A single cell is taken from each recipe that has a study. Of two cells, the first is taken from the first
+    recipe, and the second from the second.
 
     Raises:
-        RecipeError: if one is not a valid recipe, or has no such cell.
+        RecipeError: if a recipe is invalid, or has no such cell.
     """
     a, b = map(recipe_of, places)
     cell_of_a: str | None = None
@@ -110,22 +111,26 @@ def read(
             cell_of_a = None
         if a_has_study and not b_has_study:
             cell_of_b = None
-    return explain(a, overrides, plugins, cell_of_a), explain(
-        b, overrides, plugins, cell_of_b
-    )
+
+    first = explain(a, overrides, plugins, cell_of_a)
+    second = explain(b, overrides, plugins, cell_of_b)
+    return first, second
 
 
 def compare(a: Explanation, b: Explanation) -> list[Difference]:
     """Return the differences between two recipes, in the order of a recipe."""
-    return list(
-        _Comparison(a, b).tables(
-            unstructure(a.recipe), unstructure(b.recipe), ((), ()), ()
-        )
-    )
+    tables = unstructure(a.recipe), unstructure(b.recipe)
+    return list(_Comparison(a, b).tables(*tables, ((), ()), ()))
 
 
 @attrs.frozen
 class _Comparison:
+    """Comparison of two recipes.
+
+    In its methods, `at` has the paths of the compared values in the two recipes. In `shown`, the path that is
+    shown, the elements of arrays have names instead of indices.
+    """
+
     a: Explanation
     b: Explanation
 
@@ -136,26 +141,27 @@ class _Comparison:
         at: tuple[KeyPath, KeyPath],
         shown: KeyPath,
     ) -> Iterator[Difference]:
-        """Compare two tables at these paths of their recipes."""
+        """Yield the differences between two tables."""
         other_component = "use" in a and "use" in b and a["use"] != b["use"]
         for key in {**a, **b}:
             path_in_a, path_in_b = (*at[0], key), (*at[1], key)
             if key in a and key in b:
-                yield from self.values(
-                    a[key], b[key], (path_in_a, path_in_b), (*shown, key)
-                )
+                paths = (path_in_a, path_in_b)
+                yield from self.values(a[key], b[key], paths, (*shown, key))
                 continue
+
             if key in a:
                 side = self.side(self.a, a[key], path_in_a)
             else:
                 side = self.side(self.b, b[key], path_in_b)
-            # Defaults of another component are not differences between the recipes.
+            # If the components differ, the defaults of one of them are no further difference.
             if not (other_component and side.origin == DEFAULT):
                 yield _only(side, key in a, (*shown, key))
 
     def values(
         self, a: Any, b: Any, at: tuple[KeyPath, KeyPath], shown: KeyPath
     ) -> Iterator[Difference]:
+        """Yield the differences between two values."""
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             yield from self.tables(a, b, at, shown)
         elif is_array_of_tables(a) and is_array_of_tables(b) and (a or b):
@@ -171,23 +177,22 @@ class _Comparison:
         at: tuple[KeyPath, KeyPath],
         shown: KeyPath,
     ) -> Iterator[Difference]:
-        """Compare two arrays of tables at these paths of their recipes."""
-        named = all(isinstance(item.get("name"), str) for item in (*a, *b))
-        pairs = _pairs(a, b, named, shown)
-        if named and list(pairs.values()) != sorted(pairs.values()):
-            names_in_a = list(map(itemgetter("name"), a))
-            names_in_b = list(map(itemgetter("name"), b))
-            sides = (
-                self.side(self.a, names_in_a, at[0]),
-                self.side(self.b, names_in_b, at[1]),
-            )
-            yield Difference(_joined(*_split(shown)), "order", *sides)
+        """Yield the differences between two arrays of tables."""
+        have_names = all(isinstance(item.get("name"), str) for item in (*a, *b))
+        pairs = _pairs(a, b, have_names, shown)
+        if have_names and list(pairs.values()) != sorted(pairs.values()):
+            names_in_a = [item["name"] for item in a]
+            names_in_b = [item["name"] for item in b]
+            side_a = self.side(self.a, names_in_a, at[0])
+            side_b = self.side(self.b, names_in_b, at[1])
+            yield Difference(_joined(*_split(shown)), "order", side_a, side_b)
+
         for i, element in enumerate(a):
             path = (*shown, element.get("name", i))
             if i in pairs:
-                yield from self.tables(
-                    element, b[pairs[i]], ((*at[0], i), (*at[1], pairs[i])), path
-                )
+                j = pairs[i]
+                paths = ((*at[0], i), (*at[1], j))
+                yield from self.tables(element, b[j], paths, path)
             else:
                 yield _only(self.side(self.a, element, (*at[0], i)), True, path)
 
@@ -197,10 +202,10 @@ class _Comparison:
                 yield _only(self.side(self.b, element, (*at[1], i)), False, path)
 
     def side(self, explanation: Explanation, value: Any, path: KeyPath) -> Side:
-        if (
-            path[:2] == ("encoders", MAIN_ENCODER)
-            and MAIN_ENCODER in explanation.recipe.document.data
-        ):
+        """Return a value of a recipe with its origin. A table is reduced to the values that are not defaults."""
+        has_single_encoder = MAIN_ENCODER in explanation.recipe.document.data
+        if has_single_encoder and path[:2] == ("encoders", MAIN_ENCODER):
+            # The recipe has the table `[encoder]`.
             path = path[1:]
         origin = explanation.origin(path)
         if isinstance(value, Mapping):
@@ -210,14 +215,14 @@ class _Comparison:
                 if value_origin != DEFAULT:
                     origins[at] = value_origin
 
-            # A table has the origin of its first value; its defaults need not be shown.
+            # The origin of a table is the origin of its first value that is not a default.
             origin = next(iter(origins.values()), DEFAULT)
             value = _without_defaults(value, path, origins.keys()) or value
         return Side(path, value, origin)
 
 
 def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
-    """Return the difference of a value that only the first recipe has (`first`), or only the second."""
+    """Return the difference for a value that only the first recipe has or, unless `first`, only the second."""
     table, key = _split(shown)
     if first:
         return Difference(table, key, side, None)
@@ -225,7 +230,7 @@ def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
 
 
 def _without_defaults(value: Any, at: KeyPath, set_paths: Collection[KeyPath]) -> Any:
-    """Return a table with only the values at these paths."""
+    """Return a table, whose path is `at`, with only the values whose paths are in `set_paths`."""
     if not isinstance(value, Mapping):
         return value
     without_defaults = {}
@@ -238,31 +243,30 @@ def _without_defaults(value: Any, at: KeyPath, set_paths: Collection[KeyPath]) -
 
 
 def _pairs(
-    a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath
+    a: Sequence[Any], b: Sequence[Any], have_names: bool, shown: KeyPath
 ) -> dict[int, int]:
-    """Match the elements of two arrays of tables; return indices in order of the first."""
+    """Match the elements of two arrays of tables. Return the index in `b` of each matched index in `a`."""
     rules: list[Callable[[int, Any], Any]] = [lambda number, _: number]
-    if shown in (("evaluate",), ("tracker",)) or (
-        shown[0] == "stage" and shown[2:] == ("watch",)
-    ):
+    is_unordered = shown in (("evaluate",), ("tracker",))
+    is_watch = shown[0] == "stage" and shown[2:] == ("watch",)
+    if is_unordered or is_watch:
         rules = [lambda _, item: item, lambda _, item: item.get("use")]
-    elif named:
+    elif have_names:
         rules.insert(0, lambda _, item: item["name"])
+
     pairs: dict[int, int] = {}
     for key in rules:
         for i, j in itertools.product(range(len(a)), range(len(b))):
-            if (
-                i not in pairs
-                and j not in pairs.values()
-                and key(i, a[i]) == key(j, b[j])
-            ):
+            if i in pairs or j in pairs.values():
+                continue
+            if key(i, a[i]) == key(j, b[j]):
                 pairs[i] = j
 
     return dict(sorted(pairs.items()))
 
 
 def _split(path: KeyPath) -> tuple[str, str]:
-    """Split a path into the table under which it is shown, and the rest."""
+    """Split a path into the table under which it is shown, and the path below this table."""
     if path[:2] == ("encoders", MAIN_ENCODER):
         path = path[1:]
     depth = 1
@@ -272,7 +276,7 @@ def _split(path: KeyPath) -> tuple[str, str]:
 
 
 def _joined(table: str, key: str) -> str:
-    """Return the path of a key in a table; either may be empty."""
+    """Join a table and a key to a path. Either may be empty."""
     return ".".join(filter(None, (table, key)))
 
 
@@ -286,6 +290,7 @@ def text(differences: Sequence[Difference], names: tuple[str, str]) -> Iterator[
     if differences:
         yield f"--- {names[0]}"
         yield f"+++ {names[1]}"
+
     for table, group in itertools.groupby(
         differences, key=lambda difference: difference.table
     ):
@@ -304,13 +309,14 @@ def text(differences: Sequence[Difference], names: tuple[str, str]) -> Iterator[
 
 
 def _side_text(side: Side | None) -> str:
+    """Return a value and its origin as text."""
     if side is None:
         return "not set"
     return f"{_shown(side.value)}   # {side.origin}"
 
 
 def _shown(value: Any) -> str:
-    """Return a value as TOML; a long table only as its number of values."""
+    """Return a value as TOML. For a long table, return only the number of its values."""
     if not isinstance(value, Mapping):
         return written(value)
     items = [f"{spelled((key,))} = {_shown(item)}" for key, item in value.items()]
@@ -321,7 +327,7 @@ def _shown(value: Any) -> str:
 
 
 def record(differences: Sequence[Difference], names: tuple[str, str]) -> dict[str, Any]:
-    """Return the differences as a dict, for JSON."""
+    """Return the differences as values that JSON can represent."""
     records = []
     for difference in differences:
         records.append(
@@ -342,6 +348,7 @@ def record(differences: Sequence[Difference], names: tuple[str, str]) -> dict[st
 
 
 def _side_record(side: Side | None) -> dict[str, Any] | None:
+    """Return a value and its origin as a table for JSON."""
     if side is None:
         return None
     return {"path": spelled(side.path), "value": side.value, "origin": side.origin}

@@ -1,8 +1,9 @@
-"""Plan of a recipe's needs without loading weights: parameters, memory, steps, time.
+"""Plan of what a recipe needs: parameters, memory, steps and time. No weights are loaded.
 
-Modules are built on the device `meta` and run on tensors without content (`_torch.module_costs`), texts are
-sampled (`text_lengths`), and the device is measured or published (`planned_device`). Where a part cannot be
-counted, or what it needs is not on this machine, the number is None and `problems` has the reason.
+Modules are built on the device `meta` and run on tensors without content (`_torch.module_costs`). The lengths of
+texts are those of a sample (`text_lengths`). The speed of the device is measured or published (`planned_device`).
+A number is None if it cannot be computed, for example because data is not on this machine; `problems` then
+has the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sentbed_workbench.plan_records import (
     Shapes,
     StagePlan,
     count,
-    number_of_looks,
+    number_of_validations,
 )
 from sentbed_workbench.planned_device import Device, device_of
 from sentbed_workbench.text_lengths import (
@@ -36,63 +37,64 @@ from sentbed_workbench.text_lengths import (
 
 T = TypeVar("T")
 FILLED = 0.8
-"""Share of memory that a plan may fill: in short runs, allocators held up to 28 % more than was used."""
-TRAFFIC = 44
-"""Approximate bytes that a step reads and writes per trained weight: gradient, weight and two moments."""
-BLOCKS_AT_WORK = 2
+"""Share of memory that a plan may fill. In short runs, allocators took up to 28 % more than was in use."""
+BYTES_PER_WEIGHT = 44
+"""Approximate bytes per trained weight that the optimiser's step reads and writes."""
+BLOCKS_IN_BACKWARD = 2
 """Number of blocks whose gradients are in memory at the same time during the backward pass."""
-STATES_A_TOKEN, INNER_STATES_A_TOKEN = 6, 2
-"""Approximate number of states per token, at the width of the model and at that between the layers of a block,
-that a pass without gradient holds."""
+STATES_PER_TOKEN = 6
+"""Approximate number of hidden states per token that a pass without gradient keeps in memory."""
+INNER_STATES_PER_TOKEN = 2
+"""Approximate number of inner states per token that a pass without gradient keeps in memory."""
 PADDING = 1.1
-"""Approximate ratio of computed tokens, including padding, to the tokens of a batch."""
-LARGEST = 1.1
-"""Approximate ratio of the activations of the largest batch to those of a mean one."""
+"""Approximate number of computed tokens, including padding, per token of a batch."""
+LARGEST_BATCH = 1.1
+"""Approximate ratio of the activations of the largest batch to the activations of a mean batch."""
 TRAINING_ONLY = ("gradients", "activations", "temporary", "loss")
-"""Parts of the memory that are released before a validation."""
+"""Parts of the memory that are freed before a validation."""
 
 
 def plan(recipe: Recipe, on: str | None = None, measure: bool = False) -> Plan:
-    """Return the plan of a recipe on its runtime; `on` and `measure` as in `device_of`."""
+    """Return the plan of a recipe on its runtime. For `on` and `measure` see `device_of`."""
     return Planner(on, measure).plan(recipe)
 
 
 @attrs.define(eq=False)
 class Planner:
-    """Plans several recipes, such as the cells of a study; what they share is measured and counted once."""
+    """Plans several recipes, such as the cells of a study. What they have in common is computed once."""
 
     on: str | None = None
-    """Name of a device to plan for in place of this machine's."""
+    """Name of a device to plan for, in place of the device of this machine."""
     measure: bool = False
     """Whether to measure this machine again."""
     unusable: list[str] = attrs.field(factory=list, init=False)
-    """Problems with the data of the planned recipes that would stop their runs."""
+    """Problems with data that would also stop a run of one of the planned recipes."""
     _results: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def plan(self, recipe: Recipe) -> Plan:
         """Return the plan of a recipe."""
         device = self._device(recipe)
         encoders = self._encoders(recipe, device)
-        stages = tuple(
-            self._stage_plan(recipe, index, encoders, device)
-            for index in range(len(recipe.stage))
-        )
+        stages = []
+        for index in range(len(recipe.stage)):
+            stages.append(self._stage_plan(recipe, index, encoders, device))
         encoding = encoding_memory(encoders, list(encoders), device)
-        return Plan(device, encoders, stages, encoding)
+        return Plan(device, encoders, tuple(stages), encoding)
 
     def evaluation(
         self, recipe: Recipe, entry: Evaluate | Validate | Watch, name: str
     ) -> tuple[float, float] | str:
-        """Return the minimum and maximum seconds of encoding for an evaluation, or why they are unknown.
+        """Return the least and the most seconds of encoding for an evaluation, or why they are unknown.
 
-        `name` is that of the encoder. Reading data and training classifiers on the vectors take further time.
+        `name` is the name of the encoder. The time for reading data and training classifiers is not included.
         """
         device = self._device(recipe)
         encoder = self._encoders(recipe, device)[name]
-        texts = self._once(
-            ("evaluation", entry.evaluator), lambda: evaluation_texts(entry.evaluator)
+        evaluator = entry.evaluator
+        texts = self._cached(
+            ("evaluation", evaluator), lambda: evaluation_texts(evaluator)
         )
-        self._note(texts)
+        self._record_unusable(texts)
         problem = texts.problem or encoder.problem or device.problem
         if problem or device.rates is None:
             return problem
@@ -105,44 +107,46 @@ class Planner:
             return flops
 
         prompts, max_length = encoder.recipe.resolved_prompts, encoder.recipe.max_length
-        flops = self._once(
-            ("encoding", id(texts), id(encoder.size), max_length, prompts), count_flops
-        )
+        key = ("encoding", id(texts), id(encoder.size), max_length, prompts)
+        flops = self._cached(key, count_flops)
         slow, fast = device.rates
         return flops / fast, flops / slow
 
-    def _once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
-        """Return `find()`, cached by the `repr` of the key."""
-        # Components hold mappings and cannot be hashed.
+    def _cached(self, key: tuple[Any, ...], compute: Callable[[], T]) -> T:
+        """Return the result of `compute` for a key. It is computed once."""
+        # Components may contain mappings, and so have no hash.
         typed_key = repr([(type(part), part) for part in key])
         if typed_key not in self._results:
-            self._results[typed_key] = find()
+            self._results[typed_key] = compute()
         result: T = self._results[typed_key]
         return result
 
-    def _note(self, texts: Texts) -> None:
-        """Add the problem of texts that cannot be used to `unusable`, once."""
+    def _record_unusable(self, texts: Texts) -> None:
+        """Append the problem of texts to `unusable` if it would stop a run, too."""
         if texts.unusable and texts.problem not in self.unusable:
             self.unusable.append(texts.problem)
 
     def _device(self, recipe: Recipe) -> Device:
+        """Return the device of a recipe's runtime."""
         runtime = recipe.runtime
-        return self._once(
+        return self._cached(
             ("device", runtime), lambda: device_of(runtime, self.on, self.measure)
         )
 
     def _encoders(self, recipe: Recipe, device: Device) -> dict[str, EncoderPlan]:
+        """Return the plan of each encoder of a recipe by name."""
         trained: set[str] = set()
         for stage in recipe.stage:
             trained.update(recipe.trained(stage))
         encoders = {}
         for name in recipe.encoders:
-            encoders[name] = self._encoder(recipe, name, device, name in trained)
+            encoders[name] = self._encoder_plan(recipe, name, device, name in trained)
         return encoders
 
-    def _encoder(
+    def _encoder_plan(
         self, recipe: Recipe, name: str, device: Device, trained: bool
     ) -> EncoderPlan:
+        """Return the plan of an encoder. The cost of its backward pass is counted if it is `trained`."""
         encoder = recipe.encoders[name]
         backbone, pooler = encoder.backbone, encoder.pooler
         context = BuildContext(
@@ -159,10 +163,11 @@ class Planner:
                 backbone, context, device.precision, device.kind, trained
             )
 
-        key = (sorted(encoder.needs), encoder.readings, device.precision, device.kind)
-        size = self._once(
-            ("backbone", backbone, *key, trained),
-            lambda: _counted(backbone, count_backbone),
+        needs = sorted(encoder.needs)
+        key = (needs, encoder.readings, device.precision, device.kind, trained)
+        size = self._cached(
+            ("backbone", backbone, *key),
+            lambda: _size_or_problem(backbone, count_backbone),
         )
         if isinstance(size, str):
             return EncoderPlan(encoder, problem=size)
@@ -172,9 +177,9 @@ class Planner:
 
             return head_shapes(pooler, encoder.head, size.width)
 
-        head = self._once(
+        head = self._cached(
             ("head", pooler, encoder.head, size.width),
-            lambda: _counted(pooler, count_head),
+            lambda: _size_or_problem(pooler, count_head),
         )
         if isinstance(head, str):
             return EncoderPlan(encoder, problem=head)
@@ -187,54 +192,32 @@ class Planner:
         encoders: Mapping[str, EncoderPlan],
         device: Device,
     ) -> StagePlan:
+        """Return the plan of the stage with this index."""
         stage = recipe.stage[index]
-        towers = recipe.towers(stage)
         texts = self._stage_texts(recipe, index, encoders)
-        self._note(texts)
-        steps = stage.steps
-        if steps is None and texts.batches_an_epoch is not None:
-            steps = texts.batches_an_epoch * (stage.epochs or 1)
-        validations = None
-        if stage.validate is not None and steps is not None:
-            validations = number_of_looks(stage.validate.every, steps)
-        remarks: tuple[str, ...] = ()
-        if steps is not None and texts.rows is not None:
-            remarks = tuple(stage.loss.without_effect(stage.rows_taken(texts.rows)))
-        problems = [texts.problem] if texts.problem else []
+        self._record_unusable(texts)
         rows = min(stage.batch_size, texts.rows or stage.batch_size)
-        if rows < stage.batch_size:
-            problems.append(
-                f"a batch of {stage.batch_size:,} is more than the data has: {rows:,} rows"
-            )
-        row = sum(texts.lengths.values(), Lengths())
-        planned = StagePlan(
-            name=stage.name,
-            rows=texts.rows,
-            steps=steps,
-            validations=validations,
-            negatives=stage.loss.negatives(rows, frozenset(stage.columns_used)),
-            tokens_a_text=row.tokens / row.texts,
-            tokens_a_step=rows * row.tokens,
-            lengths=texts.source,
-            remarks=remarks,
-        )
-        unknown = [name for name in towers.values() if encoders[name].size is None]
-        if unknown:
-            problems.append(f"the encoder `{unknown[0]}` is not known")
-            return attrs.evolve(planned, problems=tuple(problems))
+        planned = _plan_of_batches(stage, texts, rows)
+        problems = list(planned.problems)
+        for name in recipe.towers(stage).values():
+            if encoders[name].size is None:
+                problems.append(f"the encoder `{name}` is not known")
+                return attrs.evolve(planned, problems=tuple(problems))
 
-        loss = self._loss(stage, encoders[recipe.trained(stage)[0]], rows)
+        loss = self._loss_size(stage, encoders[recipe.trained(stage)[0]], rows)
         if isinstance(loss, str):
             problems.append(loss)
             loss = LossSize()
         step = _Step(recipe, stage, encoders, device, texts, rows, loss)
-        shapes = step.shapes()
+        shapes = step.trained_shapes()
+        trained = count(shapes)
         optimizer_bytes = stage.optimizer.state_bytes(shapes)
         if optimizer_bytes is None:
             name = stage.optimizer.name
             problems.append(f"the optimiser's state: `{name}` has no `state_bytes`")
-        memory = step.memory(count(shapes), optimizer_bytes or 0)
-        evaluating = step.evaluating(memory)
+
+        memory = step.memory(trained, optimizer_bytes or 0)
+        evaluating = step.validation_memory(memory)
         peak = max(sum(memory.values()), sum(evaluating.values()))
         fits = fits_on(peak, device)
         advice = ""
@@ -243,23 +226,23 @@ class Planner:
         flops = step.flops()
         return attrs.evolve(
             planned,
-            trained_parameters=count(shapes),
+            trained_parameters=trained,
             flops_a_step=device.count * flops,
             memory=memory,
             evaluating=evaluating,
             peak=peak,
             fits=fits,
             advice=advice,
-            seconds=step.seconds(steps, flops, count(shapes)),
+            seconds=step.seconds(planned.steps, flops, trained),
             problems=tuple(problems),
         )
 
     def _stage_texts(
         self, recipe: Recipe, index: int, encoders: Mapping[str, EncoderPlan]
     ) -> Texts:
-        """Return a stage's texts, sampled once for stages with the same data, batches and tokenizers."""
+        """Return a stage's texts. Stages with equal data, batches and tokenizers have the same sample."""
         stage = recipe.stage[index]
-        # Learning rate, schedule, validation and what the loss computes change neither texts nor batches.
+        # Everything that texts and batches depend on. Learning rate and schedule, for example, do not matter.
         key: list[Any] = ["texts", stage.data, stage.columns_used, stage.batch_size]
         key += [stage.distinct, stage.shuffle_buffer]
         key += [stage.max_length, stage.normalize_text]
@@ -268,9 +251,12 @@ class Planner:
             prompts = encoder.resolved_prompts
             key += [column, encoder.backbone, encoder.max_length, prompts]
         sizes = {name: encoder.size for name, encoder in encoders.items()}
-        return self._once(tuple(key), lambda: stage_texts(recipe, index, sizes))
+        return self._cached(tuple(key), lambda: stage_texts(recipe, index, sizes))
 
-    def _loss(self, stage: Stage, encoder: EncoderPlan, rows: int) -> LossSize | str:
+    def _loss_size(
+        self, stage: Stage, encoder: EncoderPlan, rows: int
+    ) -> LossSize | str:
+        """Return the size of a stage's loss for a batch of `rows` rows, or why it is unknown."""
         loss, columns = stage.loss, stage.columns_used
         if loss.traits.predicts:
             what = "how many tokens it predicts is known only in training"
@@ -285,15 +271,49 @@ class Planner:
 
             return loss_size(loss, width, rows, columns)
 
-        return self._once(
-            ("loss", _sized(loss), width, rows, columns),
-            lambda: _counted(loss, count_loss),
+        return self._cached(
+            ("loss", _fields_that_set_size(loss), width, rows, columns),
+            lambda: _size_or_problem(loss, count_loss),
         )
+
+
+def _plan_of_batches(stage: Stage, texts: Texts, rows: int) -> StagePlan:
+    """Return the part of a stage's plan that depends on data and batches alone; a batch has `rows` rows."""
+    steps = stage.steps
+    if steps is None and texts.batches_an_epoch is not None:
+        steps = texts.batches_an_epoch * (stage.epochs or 1)
+    validations = None
+    if stage.validate is not None and steps is not None:
+        validations = number_of_validations(stage.validate.every, steps)
+    remarks: tuple[str, ...] = ()
+    if steps is not None and texts.rows is not None:
+        remarks = tuple(stage.loss.without_effect(stage.rows_taken(texts.rows)))
+
+    problems = []
+    if texts.problem:
+        problems.append(texts.problem)
+    if rows < stage.batch_size:
+        problems.append(
+            f"a batch of {stage.batch_size:,} is more than the data has: {rows:,} rows"
+        )
+    row = sum(texts.lengths.values(), Lengths())
+    return StagePlan(
+        name=stage.name,
+        rows=texts.rows,
+        steps=steps,
+        validations=validations,
+        negatives=stage.loss.negatives(rows, frozenset(stage.columns_used)),
+        tokens_a_text=row.tokens / row.texts,
+        tokens_a_step=rows * row.tokens,
+        lengths=texts.source,
+        remarks=remarks,
+        problems=tuple(problems),
+    )
 
 
 @attrs.frozen(eq=False)
 class _Step:
-    """One step of a stage on one device, for known encoders."""
+    """A step of a stage, as one of the devices computes it. All sizes of encoders are known."""
 
     recipe: Recipe
     stage: Stage
@@ -301,71 +321,80 @@ class _Step:
     device: Device
     texts: Texts
     rows: int
-    """Number of rows of a batch, over all devices."""
+    """Number of rows of a batch, on all devices together."""
     loss: LossSize
 
     @property
     def trained(self) -> tuple[str, ...]:
+        """Names of the encoders that the stage trains."""
         return self.recipe.trained(self.stage)
 
     @property
     def device_rows(self) -> int:
+        """Number of rows of a batch on one device."""
         return math.ceil(self.rows / self.device.count)
 
     @property
-    def shard(self) -> int:
-        """Number of devices among which FSDP splits trained weights."""
+    def shards(self) -> int:
+        """Number of devices among which FSDP splits the trained weights; 1 without FSDP."""
         return self.device.count if self.device.parallel == "fsdp" else 1
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def trained_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the trained parameters of loss and encoders, by name."""
         shapes = {f"loss.{key}": shape for key, shape in self.loss.trained.items()}
         for name in self.trained:
             for key, shape in self.encoders[name].trained.items():
                 shapes[f"{name}.{key}"] = shape
         return shapes
 
-    def lengths(self, tower: str, keys: bool) -> Lengths:
-        """Return the lengths of a tower's texts in a batch; `keys`: those of its momentum encoder."""
+    def lengths(self, encoder: str, keys: bool) -> Lengths:
+        """Return the lengths of the texts in a batch that an encoder encodes, on one device, with padding.
+
+        With `keys`, they are the texts that the encoder's momentum copy encodes.
+        """
         traits = self.stage.loss.traits
         total = Lengths()
         for column, name in self.recipe.towers(self.stage).items():
             is_key = traits.momentum is not None and column in traits.keys
-            if name == tower and is_key == keys:
+            if name == encoder and is_key == keys:
                 total += self.texts.lengths[column]
         return total * (PADDING * self.device_rows)
 
     def flops(self) -> float:
+        """Return the floating-point operations of the step."""
         flops = self.loss.flops
-        # With gradient caching, each text passes forward twice.
-        is_cached = (self.stage.micro_batch or self.rows) < self.device_rows
+        forward_passes = 1
+        if (self.stage.micro_batch or self.rows) < self.device_rows:
+            # With gradient caching, each text passes forward twice.
+            forward_passes = 2
         for name in self.trained:
-            size, lengths = (
-                self.encoders[name].known_size,
-                self.lengths(name, keys=False),
-            )
-            flops += (1 + is_cached) * size.forward.of(lengths)
+            size = self.encoders[name].known_size
+            lengths = self.lengths(name, keys=False)
+            flops += forward_passes * size.forward.of(lengths)
             flops += size.backward.of(lengths)
             flops += size.forward.of(self.lengths(name, keys=True))
+
         for name in self.stage.freeze:
             lengths = self.lengths(name, keys=False) + self.lengths(name, keys=True)
-            of_frozen = self.encoders[name].known_size.forward.of(lengths)
+            frozen_flops = self.encoders[name].known_size.forward.of(lengths)
             if self.stage.cache_frozen:
-                # With vectors cached on disk, texts are encoded in the first epoch only.
-                of_frozen /= self.stage.epochs or 1
-            flops += of_frozen
+                # If vectors are cached on disk, texts are encoded in the first epoch only.
+                frozen_flops /= self.stage.epochs or 1
+            flops += frozen_flops
         return flops
 
     def activations(self) -> tuple[float, float]:
-        """Return the bytes that autograd keeps independently of the rows, and those for a batch."""
+        """Return the bytes that autograd keeps whatever the rows are, and the bytes that it keeps for a batch."""
         once = batch = 0.0
         for name in self.trained:
             cost = self.encoders[name].known_size.activations
             once += cost.once
-            of_batch = cost.of(self.lengths(name, keys=False)) - cost.once
-            batch += LARGEST * of_batch
+            batch_bytes = cost.of(self.lengths(name, keys=False)) - cost.once
+            batch += LARGEST_BATCH * batch_bytes
         return once, batch
 
     def memory(self, trained: int, optimizer_bytes: int) -> dict[str, int]:
+        """Return the memory in bytes during training, by part; `trained` is the number of trained weights."""
         towers = self.recipe.towers(self.stage)
         weights = 4 * count(self.loss.trained)
         averages = 0
@@ -375,12 +404,13 @@ class _Step:
             if name not in self.trained:
                 weights += encoder.weight_bytes
                 continue
-            weights += encoder.weight_bytes // self.shard
-            average_bytes = 4 * count(encoder.trained) // self.shard
+            weights += encoder.weight_bytes // self.shards
+            average_bytes = 4 * count(encoder.trained) // self.shards
             if self.lengths(name, keys=True).texts > 0:
                 averages += average_bytes
             if self.stage.ema is not None:
                 averages += average_bytes
+
         frozen_copies = 0
         for name in self.stage.freeze:
             frozen_copies += self.encoders[name].known_size.copy_bytes
@@ -393,11 +423,11 @@ class _Step:
         vectors = 2 * 4 * self.rows * width * len(towers)
         parts = {
             "weights": weights,
-            "gradients": 4 * trained // self.shard,
-            "optimizer": optimizer_bytes // self.shard,
+            "gradients": 4 * trained // self.shards,
+            "optimizer": optimizer_bytes // self.shards,
             "averages": averages,
             "activations": round(activations),
-            "temporary": round(activations * BLOCKS_AT_WORK / blocks),
+            "temporary": round(activations * BLOCKS_IN_BACKWARD / blocks),
             "loss": self.loss.activation_bytes + vectors,
             "queue": self.loss.state_bytes,
             "frozen copies": frozen_copies,
@@ -405,8 +435,11 @@ class _Step:
         }
         return _without_zeros(parts)
 
-    def evaluating(self, memory: Mapping[str, int]) -> dict[str, int]:
-        """Return the memory in bytes during validation, by part; empty without validation."""
+    def validation_memory(self, memory: Mapping[str, int]) -> dict[str, int]:
+        """Return the memory in bytes during a validation, by part. It is empty without validation.
+
+        `memory` is the memory during training.
+        """
         names: set[str] = set()
         for validation in (self.stage.validate, *self.stage.watch):
             if validation is not None:
@@ -414,6 +447,7 @@ class _Step:
                 names.update(filter(None, [validation.second]))
         if not names or any(self.encoders[name].size is None for name in names):
             return {}
+
         parts = dict(memory)
         for name in TRAINING_ONLY:
             parts.pop(name, None)
@@ -421,22 +455,24 @@ class _Step:
         return {**encoding_memory(self.encoders, others, self.device), **parts}
 
     def advice(self, memory: Mapping[str, int]) -> str:
-        """Return advice for a step or a validation that does not fit."""
+        """Return advice if the step or a validation does not fit; `memory` is the memory during training."""
         room = FILLED * (self.device.memory or 0)
         if sum(memory.values()) <= room:
             return "training fits, a validation beside it does not; hold the weights in a smaller `dtype`"
+
         once, batch = self.activations()
         activations = memory.get("activations", 0)
-        # Temporary memory grows with the activations.
-        working = activations + memory.get("temporary", 0)
-        room -= sum(memory.values()) - working
+        # Temporary memory is proportional to the activations.
+        per_batch = activations + memory.get("temporary", 0)
+        room -= sum(memory.values()) - per_batch
         rows = 0.0
         if batch:
-            share = (room * activations / working - once) / batch
+            share = (room * activations / per_batch - once) / batch
             rows = min(share, 1) * self.device_rows
         if rows >= 1:
             micro_batch = 2 ** int(math.log2(rows))
             return f"set `micro_batch = {micro_batch}` in the stage"
+
         advice = "train less of the model (`lora` or `freeze` of the backbone)"
         if self.device.step_seconds:
             advice = f'set `parallel = "fsdp"` and more `devices` in the runtime, or {advice}'
@@ -445,14 +481,15 @@ class _Step:
     def seconds(
         self, steps: int | None, flops: float, trained: int
     ) -> tuple[float, float] | None:
+        """Return the least and the most seconds of all steps; None if the device's speed is unknown."""
         device = self.device
         if device.rates is None or steps is None:
             return None
-        waiting = device.step_seconds
+        overhead = device.step_seconds
         if device.bandwidth is not None:
-            waiting += TRAFFIC * trained / self.shard / device.bandwidth
+            overhead += BYTES_PER_WEIGHT * trained / self.shards / device.bandwidth
         slow, fast = device.rates
-        return steps * (flops / fast + waiting), steps * (flops / slow + waiting)
+        return steps * (flops / fast + overhead), steps * (flops / slow + overhead)
 
 
 def fits_on(size: int, device: Device) -> bool | None:
@@ -465,17 +502,24 @@ def fits_on(size: int, device: Device) -> bool | None:
 def encoding_memory(
     encoders: Mapping[str, EncoderPlan], names: Sequence[str], device: Device
 ) -> dict[str, int]:
-    """Return the memory in bytes of one device for encoding, by part; empty if an encoder is unknown."""
+    """Return the memory in bytes of one device while these encoders encode, by part.
+
+    It is empty if the size of an encoder is unknown.
+    """
     if any(encoders[name].size is None for name in names):
         return {}
-    copies, buffers = 0, [0]
+
+    weights = copies = 0
+    buffers = [0]
     for name in names:
         size = encoders[name].known_size
-        states = STATES_A_TOKEN * size.width + INNER_STATES_A_TOKEN * size.inner
-        buffers.append(4 * device.token_budget * states)
+        numbers = STATES_PER_TOKEN * size.width + INNER_STATES_PER_TOKEN * size.inner
+        buffers.append(4 * device.token_budget * numbers)
+        weights += encoders[name].weight_bytes
         copies += size.copy_bytes
+
     parts = {
-        "weights": sum(encoders[name].weight_bytes for name in names),
+        "weights": weights,
         "encoding copies": copies,
         "encoding buffers": max(buffers),
         "libraries": device.libraries,
@@ -487,18 +531,21 @@ def _without_zeros(parts: Mapping[str, int]) -> dict[str, int]:
     return {name: size for name, size in parts.items() if size}
 
 
-def _counted(component: Component, find: Callable[[], T]) -> T | str:
-    """Return what `find` counts of a component, or why it cannot be counted."""
+def _size_or_problem(component: Component, count_size: Callable[[], T]) -> T | str:
+    """Return the size of a component, or why `count_size` cannot count it."""
     what = f"`{component.name}` cannot be counted without weights"
     try:
         with foreign(ModelError, what, "a run may use it all the same"):
-            return find()
+            return count_size()
     except SentbedError as error:
         return str(error)
 
 
-def _sized(component: Any) -> tuple[type, Any]:
-    """Return the fields that may determine shapes and operations; floats only as zero or non-zero."""
+def _fields_that_set_size(component: Any) -> tuple[type, Any]:
+    """Return the class and the fields of a component, each float replaced by whether it is zero.
+
+    Other values of floats, such as temperatures, change neither shapes nor operations.
+    """
 
     def serialise(_: type, __: attrs.Attribute[Any] | None, value: Any) -> Any:
         return value != 0 if isinstance(value, float) else value

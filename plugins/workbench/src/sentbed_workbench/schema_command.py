@@ -1,4 +1,4 @@
-"""The command `schema`: a JSON Schema of recipes."""
+"""The command `schema`: print a JSON Schema of recipes."""
 
 from __future__ import annotations
 

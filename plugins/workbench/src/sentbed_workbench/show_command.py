@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from sentbed.tools import Plugins
 
 
-HOOKS, PROTOCOL = "hooks", "protocol"
+HOOKS = "hooks"
+PROTOCOL = "protocol"
 RECIPE_TABLE = "recipe table"
-"""Kind of a table among `Plugins.clashes`."""
+"""Kind of a recipe table in the keys of `Plugins.clashes`."""
 
 
 @click.command()
@@ -42,6 +43,7 @@ def show(kind: str, name: str | None) -> None:
     if kind == PROTOCOL:
         echo("\n".join(_protocols()))
         return
+
     plugins = load_plugins()
     choices = [*KINDS, PROTOCOL]
     described = "kind of component"
@@ -50,12 +52,14 @@ def show(kind: str, name: str | None) -> None:
         described = "kind of component or table of a recipe"
         if (clash := plugins.clashes.get((RECIPE_TABLE, kind))) is not None:
             raise PluginError(clash.message)
+
     if kind not in choices:
-        shown = [row[0] for row in component_rows(plugins) if row[1] == kind]
+        kinds = [row[0] for row in component_rows(plugins) if row[1] == kind]
         advice = f"choose one of {', '.join(choices)}"
-        if shown:
-            advice = f"`{kind}` is a {shown[0]}: `sentbed show {shown[0]} {kind}`"
+        if kinds:
+            advice = f"`{kind}` is a {kinds[0]}: `sentbed show {kinds[0]} {kind}`"
         raise click.UsageError(f"there is no {described} `{kind}`; {advice}")
+
     if name is not None:
         echo(describe(plugins.find(kind, name)))
     elif kind == HOOKS:
@@ -67,7 +71,7 @@ def show(kind: str, name: str | None) -> None:
 
 
 def _protocols() -> Iterator[str]:
-    """Yield a line for each public name, and how to show one in detail."""
+    """Yield a line for each public name, and a line that says how to show one in detail."""
     from sentbed.tools import columns
 
     from sentbed_workbench.protocol_docs import list_protocols
@@ -77,7 +81,7 @@ def _protocols() -> Iterator[str]:
 
 
 def _components(kind: str, plugins: Plugins) -> Iterator[str]:
-    """Yield a line for each component of a kind, and how to show one in detail."""
+    """Yield a line for each component of a kind, and a line that says how to show one in detail."""
     from sentbed.tools import columns, component_rows
 
     rows = [row[1:] for row in component_rows(plugins) if row[0] == kind]

@@ -1,4 +1,4 @@
-"""The command `soup`."""
+"""The command `soup`: average the weights of encoders."""
 
 from __future__ import annotations
 

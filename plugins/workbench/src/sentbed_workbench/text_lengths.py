@@ -1,4 +1,4 @@
-"""Lengths of the texts that a stage or an evaluation encodes, from a sample."""
+"""Lengths of the texts that a stage or an evaluation encodes, determined from a sample."""
 
 from __future__ import annotations
 
@@ -17,40 +17,41 @@ from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstr
 from sentbed_workbench.module_sizes import BackboneSize, Lengths
 
 SAMPLE = 2000
-"""Number of texts, or rows of texts, that are sampled."""
-TOKENS_A_WORD = 1.3
-"""Approximate tokens per English word, used without a tokenizer."""
-SPECIAL = 2
+"""Largest number of texts, or of rows of texts, in a sample."""
+TOKENS_PER_WORD = 1.3
+"""Approximate number of tokens per English word, used if there is no tokenizer."""
+SPECIAL_TOKENS = 2
 """Approximate number of special tokens per text."""
 FIRST_IDEOGRAM = 0x2E80
-"""Code point from which each character counts as a token."""
-LARGE = 500_000_000
-"""Size in bytes beyond which a plan does not read the data of an evaluation."""
+"""First code point whose character counts as one token."""
+MAX_BYTES = 500_000_000
+"""Largest size in bytes of an evaluation's data that a plan reads."""
 
 
 @attrs.frozen
 class Texts:
-    """Texts of a stage or an evaluation."""
+    """What is known about the texts of a stage or an evaluation."""
 
     lengths: Mapping[str, Lengths] = attrs.field(factory=dict)
-    """Column of a stage -> lengths of its text in a row, under all prompts: the mean over sampled rows."""
+    """Column of a stage -> lengths of its text in a row, summed over the prompts, as the mean of sampled rows."""
     lists: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    """For each list of an evaluation, the number of distinct texts and a sample of them."""
+    """For each list of an evaluation: the number of distinct texts, and a sample of them."""
     source: str = ""
-    """Source of the lengths."""
+    """How the lengths were determined."""
     rows: int | None = None
-    """Number of rows of a stage's data; None if unknown."""
+    """Number of rows of a stage's data; None if it is unknown."""
     batches_an_epoch: int | None = None
+    """Number of batches per epoch; None if it is unknown."""
     problem: str = ""
-    """Why the texts are unknown."""
+    """Reason why the texts are unknown; empty if they are known."""
     unusable: bool = False
-    """Whether the data cannot be used, so that a run would fail too."""
+    """Whether the data has a fault with which a run would fail, too."""
 
 
 def stage_texts(
     recipe: Recipe, index: int, sizes: Mapping[str, BackboneSize | None]
 ) -> Texts:
-    """Sample the texts of a stage; if its data cannot be read, assume `max_length` tokens per text."""
+    """Return the texts of a stage. If its data cannot be read, texts are assumed to have `max_length` tokens."""
     import numpy as np
 
     stage = recipe.stage[index]
@@ -64,6 +65,7 @@ def stage_texts(
     if stage.data.traits.fetches:
         problem = "the data would have to be fetched from the hub"
         return attrs.evolve(unread, problem=problem)
+
     try:
         data = returned(stage.data.open(), Dataset, stage.data, "open")
         sampler = Sampler(
@@ -89,9 +91,10 @@ def stage_texts(
         lengths[column] = mean_lengths(
             encoder, sizes[tower], texts[column], stage.normalize_text
         )
+
     source = f"tokenised, {len(numbers):,} rows"
     if not all(_has_tokenizer(sizes[tower]) for tower in towers.values()):
-        source = f"guessed from {len(numbers):,} rows: {TOKENS_A_WORD} tokens a word"
+        source = f"guessed from {len(numbers):,} rows: {TOKENS_PER_WORD} tokens a word"
     return Texts(
         lengths,
         source=source,
@@ -101,7 +104,7 @@ def stage_texts(
 
 
 def training_texts(recipe: Recipe, name: str) -> Iterator[str]:
-    """Yield the texts that a recipe's stages give an encoder, without data that must be fetched."""
+    """Yield the texts on which a recipe trains an encoder, except data that must be fetched from the hub."""
     for stage in recipe.stage:
         towers = recipe.towers(stage)
         columns = [column for column, tower in towers.items() if tower == name]
@@ -115,7 +118,7 @@ def mean_lengths(
     texts: Sequence[str],
     normalize: bool = True,
 ) -> Lengths:
-    """Return the mean lengths per text, summed over the prompts of an encoder, which are passes of their own."""
+    """Return the lengths of a mean text, summed over the prompts of an encoder, each of which needs a pass."""
     total = Lengths()
     for prompt in encoder.prompts:
         encoder_pass = attrs.evolve(encoder, prompt=prompt, ensemble="mean")
@@ -134,32 +137,32 @@ def _lengths(
     texts: Sequence[str],
     normalize: bool,
 ) -> list[int]:
-    """Return the number of tokens of each text in the prompt; estimated from words without a tokenizer."""
+    """Return the number of tokens of each text in the prompt. Without a tokenizer, it is estimated from words."""
     prompt = encoder.resolved_prompt
     tokenizer = None if size is None else size.tokenizer
     if size is not None and tokenizer is not None and prompt is not None:
         tokenizer = PromptTokenizer(tokenizer, prompt, size.max_length, normalize)
     if tokenizer is not None:
-        # A prompt that is too long is reported by the run, not by the plan.
+        # If a prompt is too long, the run reports it.
         with suppress(SentbedError):
             return list(tokenizer.encode(texts, encoder.max_length).lengths)
-    template = SPECIAL
+    template = SPECIAL_TOKENS
     if prompt is not None:
         template += _tokens(prompt.apply("", normalize))
     return [min(_tokens(text), encoder.max_length) + template for text in texts]
 
 
 def _tokens(text: str) -> int:
-    """Estimate the number of tokens of a text: one per ideogram, `TOKENS_A_WORD` per word."""
+    """Estimate the number of tokens of a text: one per ideogram, `TOKENS_PER_WORD` per word."""
     ideograms = sum(ord(character) >= FIRST_IDEOGRAM for character in text)
     words = text.split()
     if ideograms:
         words = [word for word in words if word.isascii()]
-    return max(1, round(TOKENS_A_WORD * len(words)) + ideograms)
+    return max(1, round(TOKENS_PER_WORD * len(words)) + ideograms)
 
 
 def evaluation_texts(evaluator: Evaluator) -> Texts:
-    """Sample the texts that an evaluator has encoded, unless its data must be fetched or is large."""
+    """Return the texts that an evaluator encodes. Data that is large or must be fetched is not read."""
     values = [
         value for value in unstructure(evaluator).values() if isinstance(value, str)
     ]
@@ -167,7 +170,7 @@ def evaluation_texts(evaluator: Evaluator) -> Texts:
         return Texts(problem="its data would have to be fetched from the hub")
     try:
         size = _bytes_below({*map(str, evaluator.files()), *values})
-        if size > LARGE:
+        if size > MAX_BYTES:
             problem = f"its data of {size / 1e6:,.0f} MB is read when it runs"
             return Texts(problem=problem)
         prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
@@ -176,6 +179,7 @@ def evaluation_texts(evaluator: Evaluator) -> Texts:
 
     if not isinstance(prepared, Prepared):
         return Texts(problem="it drives the encoder itself")
+
     lists = []
     for texts in prepared.lists.values():
         distinct = sorted(set(texts.both))
@@ -186,7 +190,7 @@ def evaluation_texts(evaluator: Evaluator) -> Texts:
 
 
 def _bytes_below(places: set[str]) -> int:
-    """Return the total size of those places that are files, or directories with files."""
+    """Return the total size in bytes of all files among some paths and below them. Other strings are ignored."""
     size = 0
     for place in places:
         if os.path.isfile(place):  # noqa: PTH113 - no error for a long text

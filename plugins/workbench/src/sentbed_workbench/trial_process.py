@@ -1,6 +1,6 @@
-"""The process in which `fastest` tries a runtime, and the parent's side of it.
+"""Processes in which the runtime `fastest` tries other runtimes: the parent's side, and the program they run.
 
-Each runtime has a process of its own, since compiling may crash the process and an engine may hang.
+Each runtime has its own process, since compiling may crash a process and an engine may hang.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Request: TypeAlias = Literal["encode", "score"]
-"""Request to a process: to encode all texts, or to score the evaluations."""
+"""What a process is asked to do: encode all texts, or score the evaluations."""
 
 PROGRAM = (
     "from sentbed_workbench.trial_process import answer_requests; answer_requests()"
 )
 
 CORRELATIONS = ("spearman", "pearson")
-"""Statistics of the scores that are compared. They change little with the last digits of vectors, whereas the
-class that a classifier chooses may flip."""
+"""Statistics of the scores that are compared. If the last digits of vectors change, correlations hardly change,
+but a classifier may choose another class."""
 
 
 class TrialError(SentbedError):
-    """Raised with the reason for which a runtime is dropped."""
+    """Raised with the reason why a runtime is dropped."""
 
 
 @attrs.frozen
 class Task:
-    """The task of a process: encoders to build, and texts to encode."""
+    """Encoders that a process builds, and texts that it encodes."""
 
     recipe: Any
     """The recipe, with the runtime that is tried."""
     texts: Mapping[str, Sequence[str]]
-    """Encoder -> the texts that each call of `encode` encodes."""
+    """Name of an encoder -> texts that it encodes for each request."""
     scored_texts: int
-    """Maximum number of texts of all scored evaluations together; an evaluation beyond it is skipped."""
+    """Largest number of texts of all scored evaluations together. An evaluation that exceeds it is skipped."""
 
 
 @attrs.frozen
@@ -58,31 +58,32 @@ class Round:
 
     seconds: float
     vectors: Sequence[NDArray[np.float32]]
-    """Per encoder: `(texts, width)`, or `(tokens, width)` for token vectors."""
+    """Vectors of each encoder: `(texts, width)`, or `(tokens, width)` for token vectors."""
 
 
 @attrs.frozen
 class Failure:
-    """Answer of a process in which the runtime raised an exception."""
+    """Answer of a process whose runtime raised an exception."""
 
     reason: str
 
 
 class TrialProcess:
-    """The parent's side of a process that builds a recipe's encoders on a runtime and answers requests."""
+    """A process that builds a recipe's encoders on a runtime and answers requests, as its parent sees it."""
 
     def __init__(self, task: Task) -> None:
         """Start the process. Raises `TrialError` if the task cannot be pickled."""
         try:
-            # It is sent with the first request.
+            # The task is sent with the first request.
             self._unsent = pickle.dumps(task)
         except Exception as error:
             # A class may refuse pickling with any exception.
             message = f"it cannot be sent to another process ({reason_of(error)})"
             raise TrialError(message) from error
+
         modules = os.pathsep.join(path for path in sys.path if path)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-        # In a new session, so that Ctrl-C reaches only the parent, which ends the process.
+        # In a new session, Ctrl-C reaches only the parent, which ends the process.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", PROGRAM],
             stdin=subprocess.PIPE,
@@ -93,12 +94,12 @@ class TrialProcess:
         )
 
     def encode(self, seconds: float) -> Round:
-        """Encode all texts; the first call also builds the encoders. Raises as `_ask` does."""
+        """Encode all texts. The first call also builds the encoders. Raises `TrialError`."""
         answer: Round = self._ask("encode", seconds)
         return answer
 
     def score(self, seconds: float) -> Mapping[str, float]:
-        """Return `EVALUATION/TASK/METRIC` -> value of scores that are correlations. Raises as `_ask` does."""
+        """Return the correlations among the scores, by `EVALUATION/TASK/METRIC`. Raises `TrialError`."""
         answer: Mapping[str, float] = self._ask("score", seconds)
         return answer
 
@@ -106,8 +107,8 @@ class TrialProcess:
         """Return the answer to a request.
 
         Raises:
-            TrialError: if the runtime fails, or the process ends or does not answer within `seconds`. In all
-                cases the process has ended then.
+            TrialError: if the runtime fails, or if the process ends or does not answer within `seconds`. The
+                process is not running any more then.
         """
         is_late = threading.Event()
 
@@ -144,6 +145,7 @@ class TrialProcess:
         return pickle.load(self._process.stdout)
 
     def _reason_of_end(self, code: int) -> str:
+        """Return why the process has ended, by its exit code and the last line of its error output."""
         if code < 0:
             return f"its process was ended by {signal_name(-code)}"
         self._errors.seek(0)
@@ -164,14 +166,14 @@ class TrialProcess:
         try:
             self._process.stdin.close()
         except BrokenPipeError:
-            # The process ended before it had read the task.
+            # The process has ended without reading the task.
             return
 
 
 def answer_requests() -> None:
     """Read a task from standard input, build its encoders, and answer each request that follows."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Libraries may print: that must not be read as an answer.
+    # What libraries print must not be read as an answer.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     requests = sys.stdin.buffer
     try:
@@ -184,12 +186,13 @@ def answer_requests() -> None:
                 answer = _encode(task, encoders)
             pickle.dump(answer, answers)
             answers.flush()
-    except Exception as error:  # noqa: BLE001 - whatever a runtime raises is why it is dropped
+    except Exception as error:  # noqa: BLE001 - any exception is a reason to drop the runtime
         pickle.dump(Failure(reason_of(error)), answers)
         answers.flush()
 
 
 def _encoders(task: Task) -> dict[str, Any]:
+    """Build the encoders of a task."""
     from sentbed import build_encoder
 
     encoders = {}
@@ -199,6 +202,7 @@ def _encoders(task: Task) -> dict[str, Any]:
 
 
 def _encode(task: Task, encoders: Mapping[str, Any]) -> Round:
+    """Encode the texts of a task."""
     vectors = []
     start = time.perf_counter()
     for name, encoder in encoders.items():
@@ -210,7 +214,7 @@ def _encode(task: Task, encoders: Mapping[str, Any]) -> Round:
 
 
 def _scores(task: Task, encoders: Mapping[str, Any]) -> dict[str, float]:
-    """Return `EVALUATION/TASK/METRIC` -> value of scores that are correlations; see `Task.scored_texts`."""
+    """Return the correlations among the scores, by `EVALUATION/TASK/METRIC`; see `Task.scored_texts`."""
     scores = {}
     remaining_texts = task.scored_texts
     for number, entry in enumerate(task.recipe.evaluate):

@@ -1,4 +1,4 @@
-"""Convert attrs validators to JSON Schema keywords."""
+"""Conversion of attrs validators to keywords of JSON Schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attrs.validators import (
 
 from sentbed_workbench.component_docs import is_plain
 
-_MADE_BY: Mapping[type[Any], str] = MappingProxyType(
+_CREATORS: Mapping[type[Any], str] = MappingProxyType(
     {
         type(and_()): "and_",
         type(deep_iterable(ge(0))): "deep_iterable",
@@ -33,55 +33,57 @@ _MADE_BY: Mapping[type[Any], str] = MappingProxyType(
         type(optional(ge(0))): "optional",
     }
 )
-"""Class of a validator -> attrs function that creates it; `number` is `ge`, `gt`, `le` and `lt`."""
+"""Class of a validator -> the attrs function that creates it; `number` stands for `ge`, `gt`, `le` and `lt`."""
 
 _BOUNDS: Mapping[str, str] = MappingProxyType(
     {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
 )
+"""Operator of a `number` validator -> keyword."""
 
 
-def limit(schema: dict[str, Any], validator: Any) -> None:
-    """Add the constraints of an attrs validator to a schema; unknown validators are left to `sentbed check`."""
-    match _MADE_BY.get(type(validator)):
+def add_constraints(schema: dict[str, Any], validator: Any) -> None:
+    """Add the constraints of an attrs validator to a schema. Validators of unknown types add nothing."""
+    match _CREATORS.get(type(validator)):
         case "and_":
             (parts,) = attrs.astuple(validator, recurse=False)
             for part in parts:
-                limit(schema, part)
+                add_constraints(schema, part)
         case "optional":
-            limit(schema, validator.validator)
+            add_constraints(schema, validator.validator)
         case "number":
             if is_plain(validator.bound):
                 schema[_BOUNDS[validator.compare_op]] = validator.bound
         case "min_len":
-            _limit_length(schema, "min", validator.min_length)
+            _add_length(schema, "min", validator.min_length)
         case "max_len":
-            _limit_length(schema, "max", validator.max_length)
+            _add_length(schema, "max", validator.max_length)
         case "matches_re":
-            _limit_text(schema, validator.pattern, validator.match_func.__name__)
+            _add_pattern(schema, validator.pattern, validator.match_func.__name__)
         case "in_":
             if is_plain(options := list(validator.options)):
                 schema["enum"] = options
         case "deep_iterable":
-            limit(schema, validator.iterable_validator)
+            add_constraints(schema, validator.iterable_validator)
             if isinstance(schema.get("items"), dict):
-                limit(schema["items"], validator.member_validator)
+                add_constraints(schema["items"], validator.member_validator)
 
 
-def _limit_text(
+def _add_pattern(
     schema: dict[str, Any], pattern: re.Pattern[str], function: str
 ) -> None:
-    """Add a pattern unless it has flags or syntax that only Python knows: editors use ECMAScript's."""
-    if pattern.flags != re.UNICODE or re.search(
-        r"\(\?[^:=!]|[*+?}]\+|\\[AZ]", pattern.pattern
-    ):
+    """Add a regular expression, except one with flags or syntax that ECMAScript lacks, which editors use."""
+    python_syntax = r"\(\?[^:=!]|[*+?}]\+|\\[AZ]"
+    if pattern.flags != re.UNICODE or re.search(python_syntax, pattern.pattern):
         return
-    start, end = {"fullmatch": ("^", "$"), "match": ("^", "")}.get(function, ("", ""))
+
+    start = "^" if function in ("match", "fullmatch") else ""
+    end = "$" if function == "fullmatch" else ""
     schema["pattern"] = f"{start}(?:{pattern.pattern}){end}"
 
 
-def _limit_length(schema: dict[str, Any], end: str, length: int) -> None:
-    for part in schema.get("anyOf", [schema]):
-        what = {"array": "Items", "object": "Properties"}.get(
-            part.get("type", ""), "Length"
-        )
-        part[end + what] = length
+def _add_length(schema: dict[str, Any], end: str, length: int) -> None:
+    """Add the least (`end` is `min`) or the largest (`max`) length of an array, a table or a text."""
+    nouns = {"array": "Items", "object": "Properties"}
+    for alternative in schema.get("anyOf", [schema]):
+        noun = nouns.get(alternative.get("type", ""), "Length")
+        alternative[end + noun] = length

@@ -26,10 +26,12 @@ from sentbed.tools import (
 )
 
 DEFAULT = "default"
+"""Origin of a value that no file and no setting sets."""
 _ABSENT = object()
+"""Value at a path that a document does not have."""
 
 _Layer: TypeAlias = tuple[Document, Mapping[KeyPath, str]]
-"""A document after some paths were set, and the origin of each of these settings."""
+"""A document in which some values have been set, and path -> origin of each of these values."""
 
 
 @attrs.frozen(eq=False)
@@ -38,23 +40,23 @@ class Explanation:
 
     recipe: Recipe
     layers: Sequence[_Layer]
-    """First the document of the files; each further layer applies settings to the one before."""
+    """The first layer is the document of the files. Each further layer applies settings to the layer before."""
 
     def values(self) -> Iterator[tuple[KeyPath, Any]]:
-        """Yield every value in effect, including defaults, in the order of a recipe."""
+        """Yield path and value of everything in the recipe, including defaults, in the order of a recipe."""
         for key, value in unstructure(self.recipe).items():
-            if key == "encoders" and self._single:
+            if key == "encoders" and self._has_single_encoder:
                 yield from leaves(value)
             else:
                 yield from leaves(value, (key,))
 
     @property
-    def _single(self) -> bool:
-        """Whether the recipe has `[encoder]` and not `[encoders]`."""
+    def _has_single_encoder(self) -> bool:
+        """Whether the recipe has the table `[encoder]` in place of `[encoders]`."""
         return MAIN_ENCODER in self.recipe.document.data
 
     def spelled(self, path: KeyPath) -> str:
-        """Return a path with the stage's name instead of its index, if `--set` accepts the name."""
+        """Return a path as text. A stage has its name instead of its index if `--set` accepts the name."""
         match path:
             case ("stage", int(number), *rest):
                 name = self.recipe.stage[number].name
@@ -63,16 +65,15 @@ class Explanation:
         return spelled(path)
 
     def history(self, path: KeyPath) -> list[tuple[Any, str]]:
-        """Return all settings of a value, each with its origin, the latest first; empty for a default."""
+        """Return all values that were set at a path, each with its origin, the latest first."""
         history: list[tuple[Any, str]] = []
         for document, settings in reversed(self.layers[1:]):
-            setters = [
-                origin
-                for at, origin in settings.items()
-                if _is_below(path, at) or _is_below(at, path)
-            ]
-            if setters:
-                history.append((_value(document.data, path), setters[-1]))
+            origins = []
+            for at, origin in settings.items():
+                if _is_below(path, at) or _is_below(at, path):
+                    origins.append(origin)
+            if origins:
+                history.append((_value(document.data, path), origins[-1]))
 
         document, _ = self.layers[0]
         value = _value(document.data, path)
@@ -80,10 +81,10 @@ class Explanation:
             history.append((value, _place(*document.place(path))))
         elif history:
             history.append((_ABSENT, DEFAULT))
-        return history + list(_replaced(document, path))
+        return history + list(_values_in_extended_files(document, path))
 
     def origin(self, path: KeyPath) -> str:
-        """Return the origin of a value."""
+        """Return the origin of the value in effect at a path."""
         history = self.history(path)
         if not history:
             return DEFAULT
@@ -93,13 +94,13 @@ class Explanation:
         return origin
 
     def listing(self, below: KeyPath = ()) -> Iterator[str]:
-        """Yield a line for each value at or below a path."""
+        """Yield a line with value and origin for each path at or below `below`."""
         for path, value in self.values():
             if path[: len(below)] == below:
                 yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
 
     def details(self, path: str) -> Iterator[str]:
-        """Yield the explanation of a value or a table: origin, overridden values, documentation.
+        """Yield lines that explain a value or a table: origin, overridden values, documentation.
 
         Raises:
             RecipeError: if the recipe has no such path.
@@ -111,17 +112,19 @@ class Explanation:
             below = [keys]
         else:
             yield from self.listing(keys)
+
         if len(below) == 1:
             yield from self._replaced_values(below[0])
+
         if meaning:
             yield ""
             for line in inspect.cleandoc(meaning).splitlines():
                 yield f"  {line}".rstrip()
 
     def _replaced_values(self, path: KeyPath) -> Iterator[str]:
-        """Yield a line for each earlier setting of a value, latest first."""
+        """Yield a line for each value that was replaced at a path, the latest first."""
         replaced = self.history(path)
-        # If the default is in effect, all of these were replaced.
+        # If the default is in effect, every value that was set has been replaced.
         if self.origin(path) != DEFAULT:
             del replaced[0]
         for value, origin in replaced:
@@ -133,23 +136,28 @@ class Explanation:
                 yield f"  before: {origin} said {written(value)}"
 
     def _find(self, keys: Sequence[str]) -> tuple[KeyPath, Any, str]:
-        """Return a path with indices for names, its value and its documentation."""
+        """Return a path, its value and its documentation. Names of elements are replaced by indices.
+
+        Raises:
+            RecipeError: if the recipe has no such path.
+        """
         part: Any = self.recipe
         path: KeyPath = ()
         meaning = ""
         for name in keys:
-            choices = _below(part)
-            if not path and self._single:
+            choices = _contents(part)
+            if not path and self._has_single_encoder:
                 encoders, _ = choices.pop("encoders")
-                choices |= _below(encoders)
-            numbers = _numbers(part)
-            key = str(numbers.get(name, name))
+                choices |= _contents(encoders)
+            indices = _indices_of_names(part)
+            key = str(indices.get(name, name))
             if key not in choices:
                 place = "the recipe"
                 if path:
                     place = f"`{self.spelled(path)}`"
-                message = f"{place} has no `{key}`.{suggest(key, [*choices, *numbers])}"
+                message = f"{place} has no `{key}`.{suggest(key, [*choices, *indices])}"
                 raise RecipeError([Problem(message, spelled((*path, key)))])
+
             if isinstance(part, tuple):
                 path += (int(key),)
             else:
@@ -167,14 +175,15 @@ def explain(
     plugins: Plugins,
     cell: str | None = None,
 ) -> Explanation:
-    """Explain a recipe, the recipe of a run directory, or a cell of its study.
+    """Return the explanation of a recipe, of the recipe of a run directory, or of a cell of its study.
 
     Raises:
         RecipeError: if the recipe is invalid, or there is no such cell.
     """
     path = recipe_of(path)
     base = Path(path).resolve().parent
-    files, document = read_document(path), read_document(path, overrides)
+    files = read_document(path)
+    document = read_document(path, overrides)
     if cell is None:
         layers: list[_Layer] = [
             (files, {}),
@@ -183,6 +192,7 @@ def explain(
     else:
         layers = _layers_of_cell(files, document, overrides, plugins, base, cell)
         document = layers[-1][0]
+
     try:
         recipe = structure_recipe(document, plugins, base, look=False)
     except RecipeError as error:
@@ -193,7 +203,7 @@ def explain(
             )
         raise
 
-    # `evaluate.*` can be expanded only now that the evaluators are known.
+    # Settings of `evaluate.*` are expanded when the evaluators are known, which is now.
     expanded = recipe.document.overrides[len(document.overrides) :]
     layers.append((recipe.document, _set_by_overrides(recipe.document, expanded)))
     return Explanation(recipe, layers)
@@ -202,11 +212,12 @@ def explain(
 def _set_by_overrides(
     document: Document, overrides: Sequence[str]
 ) -> dict[KeyPath, str]:
-    """Return the paths that overrides set in a document, each with its origin."""
+    """Return path -> `--set` for each override of a document."""
     return {_overridden_path(document, override): "--set" for override in overrides}
 
 
 def _overridden_path(document: Document, override: str) -> KeyPath:
+    """Return the path that an override sets."""
     return document.key_path(override.partition("=")[0].strip())
 
 
@@ -218,7 +229,7 @@ def _layers_of_cell(
     base: Path,
     cell: str,
 ) -> list[_Layer]:
-    """Return the layers of a cell: files, overrides, settings of the cell, and overrides within those.
+    """Return the layers of a cell: files, overrides, settings of the cell, and overrides of these settings.
 
     Raises:
         RecipeError: if there is no such cell.
@@ -227,35 +238,35 @@ def _layers_of_cell(
     if key is None:
         message = "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
         raise RecipeError([document.problem(message, ())])
+
     table = plugins.tables[key].value
     variant = table.variant(document, plugins, base, cell)
-    setters: dict[KeyPath, str] = {}
+    cell_settings: dict[KeyPath, str] = {}
     for path, labels in variant.setters.items():
-        setters[path] = f"{spelled((key, *labels[:-1]))} {labels[-1]}"
+        cell_settings[path] = f"{spelled((key, *labels[:-1]))} {labels[-1]}"
 
-    inside: dict[KeyPath, str] = {}
+    settings_before_cell = _set_by_overrides(document, overrides)
+    settings_after_cell: dict[KeyPath, str] = {}
     for override in overrides:
         path = _overridden_path(document, override)
-        takes_out = override.endswith("=")
-        if any(
-            _is_below(path, at) and not (path == at and takes_out) for at in setters
-        ):
-            inside[path] = "--set"
+        removes_value = override.endswith("=")
+        for at in cell_settings:
+            if _is_below(path, at) and not (path == at and removes_value):
+                settings_after_cell[path] = "--set"
+                settings_before_cell.pop(path, None)
 
-    before = _set_by_overrides(document, overrides)
-    for path in inside:
-        del before[path]
-
-    # The cell without overrides of its own settings, which come after it.
-    of_table = [
+    # This cell is without the overrides that come after the settings of the cell.
+    study_overrides = [
         override for override in overrides if override.strip().startswith(f"{key}.")
     ]
-    alone = table.variant(apply_overrides(files, of_table), plugins, base, cell)
+    cell_alone = table.variant(
+        apply_overrides(files, study_overrides), plugins, base, cell
+    )
     return [
         (files, {}),
-        (document, before),
-        (alone.document, setters),
-        (variant.document, inside),
+        (document, settings_before_cell),
+        (cell_alone.document, cell_settings),
+        (variant.document, settings_after_cell),
     ]
 
 
@@ -265,7 +276,7 @@ def _is_below(path: KeyPath, at: KeyPath) -> bool:
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:
-    """Return the key of the table that expands the recipe into several, or None."""
+    """Return the key of the table that makes several recipes of one, such as `study`, or None."""
     for key, table in plugins.tables.items():
         if key in document.data and table.value.traits.variants:
             return key
@@ -273,11 +284,12 @@ def variants_key(document: Document, plugins: Plugins) -> str | None:
 
 
 def recipe_of(place: str | Path) -> Path:
-    """Return the file of a recipe, which is `resolved.toml` in a run directory. Raises `RecipeError`."""
+    """Return the file of a recipe. Raises `RecipeError` if `place` is a directory without `resolved.toml`."""
     path = Path(place)
     try:
         is_directory = path.is_dir()
-    except OSError:  # the name is too long: reading the file will report it
+    except OSError:
+        # The name is too long. Reading the file will report it.
         is_directory = False
 
     if not is_directory:
@@ -289,7 +301,7 @@ def recipe_of(place: str | Path) -> Path:
 
 
 def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield path and value of every leaf: anything but a non-empty table or array of tables."""
+    """Yield path and value of every leaf. Tables and arrays of tables are leaves only if they are empty."""
     inner: Mapping[Any, Any] = {}
     if isinstance(value, Mapping):
         inner = value
@@ -306,18 +318,21 @@ def is_array_of_tables(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
 
 
-def _replaced(document: Document, path: KeyPath) -> Iterator[tuple[Any, str]]:
-    """Yield the values of a leaf in files that other files override, each with its place, the latest first."""
-    last, later = document.places.get(path), _value(document.data, path)
+def _values_in_extended_files(
+    document: Document, path: KeyPath
+) -> Iterator[tuple[Any, str]]:
+    """Yield the values at a path in extended files that were replaced, each with its place, the latest first."""
+    last = document.places.get(path)
+    later = _value(document.data, path)
     for below in document.below:
         place = below.places.get(path)
         if place is None or place == last:
             continue
         last, value = place, _value(below.data, path)
-        # A table is merged into a table, and not replaced.
-        if next(leaves(value)) == ((), value) and not (
-            value == {} and isinstance(later, Mapping)
-        ):
+        is_leaf = next(leaves(value)) == ((), value)
+        # An empty table is merged into another table, not replaced by it.
+        is_merged = value == {} and isinstance(later, Mapping)
+        if is_leaf and not is_merged:
             yield value, _place(*place)
         later = value
 
@@ -339,7 +354,7 @@ def spelled(path: Sequence[str | int]) -> str:
 
 
 def _keys(path: str) -> list[str]:
-    """Split a dotted path; keys may be quoted, as in TOML."""
+    """Split a dotted path into keys, which may be quoted as in TOML."""
     import tomli
 
     keys = []
@@ -348,14 +363,14 @@ def _keys(path: str) -> list[str]:
         while isinstance(table, dict):
             ((key, table),) = table.items()
             keys.append(key)
-    except ValueError:  # tomli's own error is one
+    except ValueError:
+        # `tomli.TOMLDecodeError` is a `ValueError`.
         return path.split(".")
-
     return keys
 
 
 def _value(data: Any, path: KeyPath) -> Any:
-    """Return a document's value at a path, or that of a parent of the path that is no table."""
+    """Return a document's value at a path. If a parent of the path is no table, return the parent's value."""
     key: Any
     for key in path:
         if not isinstance(data, dict | list):
@@ -368,22 +383,23 @@ def _value(data: Any, path: KeyPath) -> Any:
 
 
 def _place(file: str | None, line: int | None) -> str:
+    """Return the origin of a value in a file."""
     return f"{file}:{line}"
 
 
-def _numbers(part: Any) -> dict[str, int]:
-    """Return name -> index of the named elements."""
-    numbers: dict[str, int] = {}
+def _indices_of_names(part: Any) -> dict[str, int]:
+    """Return the index of each element of an array that has a name, by name."""
+    indices: dict[str, int] = {}
     if isinstance(part, tuple):
-        for number, item in enumerate(part):
+        for index, item in enumerate(part):
             name = getattr(item, "name", None)
             if isinstance(name, str):
-                numbers[name] = number
-    return numbers
+                indices[name] = index
+    return indices
 
 
-def _below(part: Any) -> dict[str, tuple[Any, str]]:
-    """Return key -> value and documentation for the content of a table or array of the recipe."""
+def _contents(part: Any) -> dict[str, tuple[Any, str]]:
+    """Return the value and the documentation of each key of a table, or of each index of an array."""
     from sentbed_common import field_docs
 
     contents: dict[str, tuple[Any, str]] = {}
@@ -398,12 +414,13 @@ def _below(part: Any) -> dict[str, tuple[Any, str]]:
         for field in attrs.fields(type(part)):
             value = getattr(part, field.name)
             if field.metadata.get("inline"):
-                contents = {**_below(value), **contents}
+                contents = {**_contents(value), **contents}
             elif not field.metadata.get("skip"):
                 contents[field.metadata.get("key", field.name)] = (
                     value,
                     docs.get(field.name, ""),
                 )
+
         if isinstance(part, Component):
             contents["use"] = (part.name, inspect.getdoc(type(part)) or "")
     return contents

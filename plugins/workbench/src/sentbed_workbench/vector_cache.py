@@ -1,13 +1,14 @@
-"""Cache of sentence vectors on disk, shared by all evaluators, runs and processes.
+"""Cache of sentence vectors on disk. All evaluations, runs and processes on this machine share it.
 
-A *space* holds the vectors of encoders with equal `sentbed_common.EncoderFingerprint`, which covers everything
-that determines a vector but its text. The directory of a space has one file per list of texts that was encoded
-together. Files are written atomically and never change, so that processes need no locks.
+A *space* holds the vectors of encoders with equal `sentbed_common.EncoderFingerprint`. The fingerprint covers
+everything except the text that determines a vector. A space is a directory. It has one file for each list of
+texts that was encoded together. Files are written atomically and never change, so processes need no locks.
 
-Vectors are looked up by the whole list, since the last bits of a vector depend on the texts in its batch: of
-MiniLM's vectors of 600 STS sentences, 8% differ by up to 8e-7 in fp32, and 49% by up to 0.012 in bf16, if 600
-other texts are encoded with them. If single texts of other lists were reused, scores would depend on earlier
-work on this machine. So a vector is read only if the same computation wrote it, and no bit of any score changes.
+Vectors are found by the whole list of texts, since the last bits of a vector depend on the other texts in its
+batch. If 600 STS sentences are encoded with 600 other texts, for example, 8% of MiniLM's vectors differ by up
+to 8e-7 in fp32, and 49% by up to 0.012 in bf16. If single vectors were reused in other lists, scores would
+depend on what was encoded on this machine before. So a vector is read only if the same computation wrote it,
+and no bit of a score changes.
 """
 
 from __future__ import annotations
@@ -43,25 +44,29 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 LIMIT_VARIABLE = "SENTBED_CACHE_GB"
+"""Environment variable with the largest size of the cache in GB."""
 DEFAULT_GB = 5.0
+"""Largest size of the cache in GB if the variable is not set."""
 
 SEGMENT = ".vectors"
-"""Suffix of files of vectors."""
+"""Suffix of the files with vectors."""
 ABOUT = "space.json"
-"""File that describes a space, in its directory."""
+"""File in the directory of a space that describes the space."""
 
 _HEADER = struct.Struct("<8sQQ16s")
-"""Magic bytes, rows, width, and the BLAKE2b hash of the vectors that follow (fp32, row by row). The hash is keyed
-with the names of space and list, so that a file in the wrong place is recognised."""
+"""Header of a file: magic bytes, number of rows, width, and the BLAKE2b hash of the vectors.
+
+The vectors follow in fp32, row by row. The key of the hash is made of the names of space and list, so that a
+file in a wrong place is recognised."""
 _MAGIC = b"sbvec\0\0\2"
 HEADER_SIZE = _HEADER.size
 """Size of a file's header in bytes."""
 _ABANDONED = 3600.0
-"""Age in seconds from which a temporary file counts as left by a killed writer."""
+"""Age in seconds from which a temporary file is taken to be left by a killed process."""
 
 
 def size_limit() -> int:
-    """Return the limit in bytes from `SENTBED_CACHE_GB`. Raises `RunError` if its value is invalid."""
+    """Return the largest size of the cache in bytes. Raises `RunError` if `SENTBED_CACHE_GB` is invalid."""
     value = os.environ.get(LIMIT_VARIABLE) or str(DEFAULT_GB)
     try:
         gigabytes = float(value)
@@ -78,25 +83,25 @@ def size_limit() -> int:
 
 @attrs.define(eq=False)
 class VectorCache(VectorStore):
-    """Vector store on disk."""
+    """The cache of vectors, which evaluations use as their vector store."""
 
     root: Path = attrs.field(factory=lambda: cache_root() / "vectors")
     limit: int = attrs.field(factory=size_limit)
-    """Maximum size in bytes; the least recently used files are removed beyond it."""
+    """Largest size in bytes. If it is exceeded, the least recently used files are removed."""
     say: Callable[[str], object] = lambda _: None
-    """Called once with the reason if vectors cannot be written."""
+    """Function that is called once, with the reason, if vectors cannot be written."""
     taken: int = 0
-    """Number of distinct texts whose vectors were in the cache."""
+    """Number of distinct texts whose vectors were read from the cache."""
     encoded: int = 0
     """Number of distinct texts that had to be encoded."""
     writes: bool = attrs.field(default=True, init=False)
-    """Whether vectors are written; False after an error."""
+    """Whether vectors are written. It is false after an error."""
     _room: int = attrs.field(default=0, init=False)
-    """Bytes that may be written before the store's size is checked again."""
+    """Number of bytes that may be written before the size of the cache is checked again."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def space(self, encoder: Encoder) -> EncoderFingerprint | None:
-        """Return the fingerprint of an encoder, or None if one of its parts has none."""
+        """Return the fingerprint of an encoder, or None if a part of the encoder has no fingerprint."""
         return fingerprint_of(encoder)
 
     def encode(
@@ -107,10 +112,10 @@ class VectorCache(VectorStore):
         width: int,
         progress: Progress | None = None,
     ) -> NDArray[np.float32]:
-        """Return the vectors of `texts`, bit-identical to `encode(texts)`, float32 `(len(texts), width)`.
+        """Return the vectors of `texts`, float32 `(len(texts), width)`. They equal `encode(texts)` to the bit.
 
-        Texts are deduplicated and encoded per window, as in `encode_into`. Without a space nothing is read or
-        written. `progress` is for a `compute` that does not call `encode`, which reports progress itself.
+        In each window of `WINDOW` texts, distinct texts are encoded once. Without a space, nothing is read or
+        written. `progress` is passed to `compute`; `encode` reports its progress itself.
         """
         import numpy as np
 
@@ -127,6 +132,7 @@ class VectorCache(VectorStore):
                     self.encoded += len(distinct)
                 else:
                     self.taken += len(distinct)
+
             if vectors is None:
                 vectors = self.compute(space, distinct, encode, progress)
                 if space:
@@ -142,17 +148,20 @@ class VectorCache(VectorStore):
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         progress: Progress | None,
     ) -> NDArray[np.float32]:
-        """Return the vectors of distinct texts that are not stored; a subclass may also store others."""
+        """Return the vectors of distinct texts that are not in the cache.
+
+        A subclass may compute and store further vectors in the same pass.
+        """
         return encode(texts)
 
     def path(self, space: EncoderFingerprint, digest: str) -> Path:
-        """Return the file for the vectors of a list of texts in a space."""
+        """Return the file in a space for the vectors of the list of texts with this digest."""
         return self.root / space.name / (digest + SEGMENT)
 
     def _read(
         self, space: EncoderFingerprint, digest: str, shape: tuple[int, int]
     ) -> NDArray[np.float32] | None:
-        """Return the stored vectors, or None if there are none; a damaged file is removed."""
+        """Return the cached vectors of a list, or None if there are none. A damaged file is removed."""
         import numpy as np
 
         path = self.path(space, digest)
@@ -168,7 +177,7 @@ class VectorCache(VectorStore):
                 path.unlink(missing_ok=True)
             return None
         with suppress(OSError):
-            # Record the last use: file systems need not keep access times.
+            # This records the last use, since file systems need not keep access times.
             os.utime(path)
 
         return np.frombuffer(content, "<f4").reshape(shape)
@@ -176,7 +185,7 @@ class VectorCache(VectorStore):
     def keep(
         self, space: EncoderFingerprint, digest: str, vectors: NDArray[np.float32]
     ) -> None:
-        """Store the vectors of a list of texts in a space, if there is room."""
+        """Write the vectors of a list of texts, unless they exceed the limit or writing failed before."""
         path = self.path(space, digest)
         content = vectors.astype("<f4", copy=False).tobytes()
         if not self.writes or HEADER_SIZE + len(content) > self.limit:
@@ -185,12 +194,8 @@ class VectorCache(VectorStore):
         try:
             about = path.with_name(ABOUT)
             if not about.exists():
-                write_atomic(
-                    about,
-                    json.dumps(
-                        {**space.about, "key": space.key}, indent=2, default=str
-                    ),
-                )
+                description = {**space.about, "key": space.key}
+                write_atomic(about, json.dumps(description, indent=2, default=str))
             with atomic_file(path) as stream:
                 stream.write(header)
                 stream.write(content)
@@ -203,17 +208,18 @@ class VectorCache(VectorStore):
                 # Another process has just cleared the cache.
                 return
             with self._lock:
-                first, self.writes = self.writes, False
-            if first:
+                is_first_error = self.writes
+                self.writes = False
+            if is_first_error:
                 self.say(
                     f"vectors are not kept for later evaluations: {error}, "
                     f"with the environment variable `{CACHE_VARIABLE}`"
                 )
 
     def _evict(self) -> int:
-        """Remove the least recently used files until the limit is met; return the bytes that may be written.
+        """Remove the least recently used files until the limit is met. Return how many bytes may be written next.
 
-        These are only a part of the bytes left below the limit: other processes write, too.
+        They are an eighth of the bytes that are left below the limit, since other processes write, too.
         """
         segments = sorted(self.segments(), key=lambda item: item[1].st_mtime)
         excess = sum(state.st_size for _, state in segments) - self.limit
@@ -227,14 +233,14 @@ class VectorCache(VectorStore):
         return max(0, -excess) // 8
 
     def segments(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield every file of vectors with its `stat` result."""
+        """Yield each file with vectors, and its `stat` result."""
         for path in self.root.glob(f"*/*{SEGMENT}"):
             # Another process may have removed it.
             with suppress(OSError):
                 yield path, path.stat()
 
     def tidy(self, age: float) -> None:
-        """Remove files left by killed writers, and spaces that have been empty for `age` seconds."""
+        """Remove temporary files that killed processes left, and spaces that were empty for `age` seconds."""
         now = time.time()
         for directory in self.root.glob("*/"):
             with suppress(OSError):
@@ -249,7 +255,7 @@ class VectorCache(VectorStore):
 
 
 def list_digest(texts: Sequence[str]) -> str:
-    """Return the digest of a list of texts: BLAKE2b over the 16-byte BLAKE2b digest of each."""
+    """Return the digest of a list of texts: the BLAKE2b hash of the 16-byte BLAKE2b hashes of the texts."""
     digest = hashlib.blake2b(digest_size=16)
     for text in texts:
         digest.update(hashlib.blake2b(text.encode(), digest_size=16).digest())
@@ -257,6 +263,6 @@ def list_digest(texts: Sequence[str]) -> str:
 
 
 def _checksum(space: EncoderFingerprint, digest: str, content: bytes) -> bytes:
-    return hashlib.blake2b(
-        content, digest_size=16, key=(space.name + digest).encode()
-    ).digest()
+    """Return the hash in the header of a file; see `_HEADER`."""
+    key = (space.name + digest).encode()
+    return hashlib.blake2b(content, digest_size=16, key=key).digest()

@@ -1,1 +1,1 @@
-"""What imports torch, for `sentbed plan`."""
+"""Modules of `sentbed plan` that import torch."""

@@ -1,4 +1,4 @@
-"""Speed of this machine's CPU, measured with transformer blocks."""
+"""Measured speed of this machine's CPU: training of transformer blocks, and copies in memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 WIDTHS = (384, 768)
-"""Widths of the timed blocks: those of MiniLM and of BERT base."""
-HEAD = 64
+"""Widths of the timed blocks: the widths of MiniLM and BERT base."""
+HEAD_WIDTH = 64
 """Width of an attention head."""
-TEXTS, LENGTH = 48, 24
-"""Number of texts in the batch of a timed block, and their length in tokens."""
-COPIED = 2**26
-"""Bytes that are copied to time the memory: more than fit in a CPU's cache."""
+TEXTS = 48
+"""Number of texts in the batch of a timed block."""
+LENGTH = 24
+"""Number of tokens of each text."""
+COPIED_BYTES = 2**26
+"""Number of bytes that are copied to measure the memory; they do not fit in a CPU's cache."""
 SECONDS = 0.3
 """Duration of each measurement in seconds."""
 
@@ -26,7 +28,11 @@ def processor_name() -> str:
 
 
 def measured_rates(threads: int, precision: str) -> list[float]:
-    """Return the operations per second of each block in training, then the bytes per second of copies."""
+    """Return the speed of this machine's CPU.
+
+    The first numbers are floating-point operations per second, one for each block in `WIDTHS`. The last number is
+    bytes per second, read and written, of a copy in memory.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -38,8 +44,9 @@ def measured_rates(threads: int, precision: str) -> list[float]:
 
 
 def _rate_of_block(width: int, precision: str) -> float:
+    """Return the floating-point operations per second of a block's forward and backward pass."""
     block = torch.nn.TransformerEncoderLayer(
-        width, width // HEAD, 4 * width, activation="gelu", batch_first=True
+        width, width // HEAD_WIDTH, 4 * width, activation="gelu", batch_first=True
     )
     states = torch.randn(TEXTS, LENGTH, width)
 
@@ -55,13 +62,17 @@ def _rate_of_block(width: int, precision: str) -> float:
 
 
 def _rate_of_copies() -> float:
-    source = torch.ones(COPIED // 4)
+    """Return the bytes per second that a copy reads and writes."""
+    source = torch.ones(COPIED_BYTES // 4)
     target = torch.empty_like(source)
-    return 2 * COPIED / _shortest(lambda: target.copy_(source))
+    return 2 * COPIED_BYTES / _shortest(lambda: target.copy_(source))
 
 
 def _shortest(call: Callable[[], object]) -> float:
-    """Return the duration of the shortest of several calls, in CPU time, so that other programs hardly count."""
+    """Return the seconds of the shortest of several calls.
+
+    They are the CPU time divided by the number of threads, so that other programs hardly matter.
+    """
     call()
     durations: list[float] = []
     end = time.perf_counter() + SECONDS

@@ -1,7 +1,7 @@
-"""Sizes and costs of modules, which are built on the device `meta` and run on fake tensors.
+"""Sizes and costs of modules. They are built on the device `meta` and run on fake tensors.
 
-With attention, a cost is a polynomial of degree two in the length of a text. Passes over texts of three lengths
-determine its coefficients.
+With attention, the cost of a text is a polynomial of degree two in its length. Passes over texts of three lengths
+determine the coefficients.
 """
 
 from __future__ import annotations
@@ -38,17 +38,20 @@ from sentbed_workbench.module_sizes import BackboneSize, Cost, LossSize
 LENGTHS = (8, 16, 24)
 """Lengths of the texts in the trial passes, in tokens."""
 TEXTS = 2
-"""Number of texts in a trial pass (one more in the last pass of a trained module). Not 1: copies may be views."""
+"""Number of texts in a trial pass. It is not 1: for a single text, some operations return views, not copies."""
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""Precision -> data type of torch."""
 
 
 def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    """Return the floating-point operations of attention."""
     return int(sdpa_flop_count(query, key, value))  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
 def _attention_gradient(
     gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
 ) -> int:
+    """Return the floating-point operations of attention's backward pass."""
     flops = sdpa_backward_flop_count(gradient, query, key, value)  # type: ignore[no-untyped-call]  # as above
     return int(flops)
 
@@ -57,7 +60,7 @@ FUSED = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
 }
-"""Operations that PyTorch's FLOP counter does not know -> functions that count them."""
+"""Operation that PyTorch's FLOP counter does not know -> function that counts it."""
 
 
 def backbone_size(
@@ -71,41 +74,42 @@ def backbone_size(
 
     Args:
         backbone: the backbone; it may ignore `BuildContext.shapes_only`.
-        context: context of its `build`.
+        context: context for its `build`.
         precision: precision of the computation, a key of `DTYPES`; trained weights are fp32.
-        device: with `cuda`, attention keeps no matrix of scores.
-        trained: whether to count the backward pass too.
+        device: name of the runtime; on `cuda`, attention keeps no matrix of scores for the backward pass.
+        trained: whether to count the backward pass, too.
     """
     with torch.device("meta"):
         built = returned(backbone.build(context), BuiltBackbone, backbone, "build")
     module: Any = built.module
     if not isinstance(module, torch.nn.Module):
         raise ModelError(f"its module is a `{type(module).__name__}`, not PyTorch's")
-    parameters = list(module.parameters())
-    count = sum(parameter.numel() for parameter in parameters)
-    is_copied = not built.dispatched and all(
-        parameter.dtype == torch.float32 for parameter in parameters
-    )
-    weight_bytes = sum(
-        getattr(parameter, "held_bytes", parameter.nbytes) for parameter in parameters
-    )
+
+    count = weight_bytes = 0
+    is_fp32 = True
+    for parameter in module.parameters():
+        count += parameter.numel()
+        weight_bytes += getattr(parameter, "held_bytes", parameter.nbytes)
+        is_fp32 &= parameter.dtype == torch.float32
     copy_bytes = 0
-    if is_copied:
+    if is_fp32 and not built.dispatched:
         copy_bytes = count * DTYPES[precision].itemsize
     shapes = trained_shapes(module)
+
     # Autocast does not support the device `meta`.
     with FakeTensorMode():
         _replace_tensors(module)
         forward, backward, activations = _costs(
             module.train(), DTYPES[precision], device, trained
         )
+
     inner = []
     blocks = [1]
-    for part in module.modules():
-        if isinstance(part, torch.nn.Linear):
-            inner.append(part.out_features)
-        elif isinstance(part, torch.nn.ModuleList):
-            blocks.append(len(part))
+    for submodule in module.modules():
+        if isinstance(submodule, torch.nn.Linear):
+            inner.append(submodule.out_features)
+        elif isinstance(submodule, torch.nn.ModuleList):
+            blocks.append(len(submodule))
     return BackboneSize(
         parameters=count,
         trained=shapes,
@@ -135,7 +139,7 @@ def trained_shapes(module: Any) -> Mapping[str, tuple[int, ...]]:
 def head_shapes(
     pooler: Pooler, head: Head, width: int
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the shapes of the trained parameters of pooler and head over states of this width."""
+    """Return the shapes of the trained parameters of pooler and head for token states of this width."""
     layers = torch.nn.ModuleList()
     with torch.device("meta"):
         layers.append(pooler.build(width))
@@ -147,7 +151,7 @@ def head_shapes(
 
 
 def loss_size(loss: Loss, width: int, rows: int, columns: Collection[str]) -> LossSize:
-    """Return the size of a loss, and the cost of its step over `rows` rows of vectors of this width."""
+    """Return the size of a loss, and the cost of its passes over `rows` rows of vectors of this width."""
     state = {}
     with FakeTensorMode(), torch.device("cpu"):
         module = loss.build(width).train()
@@ -156,9 +160,12 @@ def loss_size(loss: Loss, width: int, rows: int, columns: Collection[str]) -> Lo
         if loss.traits.stateful:
             state = module.initial_state()
             arguments.append(state)
-        not_kept = map(_storage, (*inputs.values(), *state.values()))
-        forward, backward, kept = _count(lambda: module(*arguments).loss, set(not_kept))
+        inputs_and_state = set(map(_storage, (*inputs.values(), *state.values())))
+        forward, backward, kept = _count(
+            lambda: module(*arguments).loss, inputs_and_state
+        )
         shapes = trained_shapes(module)
+
     state_bytes = sum(tensor.nbytes for tensor in state.values())
     return LossSize(shapes, state_bytes, kept, forward + backward)
 
@@ -166,6 +173,7 @@ def loss_size(loss: Loss, width: int, rows: int, columns: Collection[str]) -> Lo
 def _loss_inputs(
     loss: Loss, width: int, rows: int, columns: Collection[str]
 ) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the inputs of a loss by name, with zeros as values."""
     if loss.traits.scheduled:
         yield PROGRESS, torch.tensor(0.0)
     for column in sorted(columns):
@@ -180,10 +188,10 @@ def _loss_inputs(
 
 
 def _replace_tensors(module: torch.nn.Module) -> None:
-    """Replace the tensors on `meta` by fake tensors on the CPU; tied weights stay tied."""
+    """Replace the tensors on `meta` by fake tensors on the CPU. Tied weights stay tied."""
     replaced: dict[Any, Any] = {}
-    for part in module.modules():
-        for tensors in (part._parameters, part._buffers):
+    for submodule in module.modules():
+        for tensors in (submodule._parameters, submodule._buffers):
             for name, tensor in tensors.items():
                 if tensor is None:
                     continue
@@ -196,19 +204,19 @@ def _replace_tensors(module: torch.nn.Module) -> None:
 
 
 def _count(
-    forward: Callable[[], Any], not_kept: Collection[int]
+    forward: Callable[[], Any], ignored: Collection[int]
 ) -> tuple[int, int, int]:
-    """Count a forward pass to a scalar and, if that has a gradient, the backward pass.
+    """Count a forward pass that returns a scalar and, if the scalar has a gradient, the backward pass.
 
     Returns:
-        Floating-point operations of the forward and of the backward pass, and the bytes that autograd keeps in
-        between, without those of the storages in `not_kept`.
+        The floating-point operations of the forward pass, those of the backward pass, and the bytes that autograd
+        keeps between the passes. Storages in `ignored` do not count.
     """
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
-        if _storage(tensor) not in not_kept:
-            # The reference keeps it alive: the address of a freed storage would be used again.
+        if _storage(tensor) not in ignored:
+            # This reference keeps the storage alive. The address of a freed storage would be used again.
             kept[_storage(tensor)] = tensor.untyped_storage()
         return tensor
 
@@ -217,6 +225,7 @@ def _count(
         FlopCounterMode(display=False, custom_mapping=FUSED) as first,
     ):
         output = forward()
+
     with FlopCounterMode(display=False, custom_mapping=FUSED) as second:
         if output.requires_grad:
             output.backward()
@@ -225,13 +234,14 @@ def _count(
 
 
 def _storage(tensor: torch.Tensor) -> int:
+    """Return the address of a tensor's storage."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def _costs(
     module: torch.nn.Module, dtype: torch.dtype, device: str, trained: bool
 ) -> list[Cost]:
-    """Return the costs of a pass: operations forward, operations backward, bytes that autograd keeps."""
+    """Return three costs: operations of the forward pass, of the backward pass, and bytes that autograd keeps."""
     weights = set(map(_storage, module.parameters()))
 
     def step(texts: int, length: int) -> tuple[int, int, int]:
@@ -239,11 +249,11 @@ def _costs(
             ids = torch.zeros(texts, length, dtype=torch.long)
             with torch.autocast("cpu", dtype, dtype != torch.float32):
                 states = module(ids, None)
-            # A scalar that depends on everything a pooler reads.
-            read = [*(states.layers or ()), states.last_hidden_state]
+            # The scalar depends on all states that a pooler may read.
+            tensors = [*(states.layers or ()), states.last_hidden_state]
             if states.decoder_state is not None:
-                read[-1] = states.decoder_state
-            return torch.stack([part.float().sum() for part in read]).sum()
+                tensors[-1] = states.decoder_state
+            return torch.stack([tensor.float().sum() for tensor in tensors]).sum()
 
         counted = _count(forward, weights)
         module.zero_grad(set_to_none=True)
@@ -261,8 +271,9 @@ def _costs(
 
     costs = []
     for values, once in zip(zip(*counted, strict=True), costs_once, strict=True):
-        of_a_text = [(value - once) / TEXTS for value in values]
-        pair, token, text = np.linalg.solve(np.vander(LENGTHS).astype(float), of_a_text)
+        text_costs = [(value - once) / TEXTS for value in values]
+        powers = np.vander(LENGTHS).astype(float)
+        pair, token, text = np.linalg.solve(powers, text_costs)
         costs.append(Cost(once, float(text), float(token), float(pair)))
     return costs
 
@@ -270,19 +281,19 @@ def _costs(
 def _costs_once(
     counted: Sequence[int], one_more: Sequence[int]
 ) -> tuple[int, int, int]:
-    """Return the part of the costs of a pass that does not depend on its texts, such as copies of weights.
+    """Return the parts of the three costs of a pass that do not depend on its texts, such as copies of weights.
 
-    It follows from a pass over `TEXTS` texts and one over one text more, and is nearly the same for all lengths.
+    They follow from the costs of a pass over `TEXTS` texts and of a pass over one more text.
     """
-    flops, gradient, kept = (
+    forward, backward, kept = (
         max(0, value - TEXTS * (more - value))
         for value, more in zip(counted, one_more, strict=True)
     )
-    return flops, gradient, kept
+    return forward, backward, kept
 
 
 class _AttentionOfGPU(TorchFunctionMode):
-    """Attention without dropout, whose mask is kept otherwise: GPU kernels redraw it in the backward pass."""
+    """Turns off dropout in attention, so that no mask is kept: GPU kernels draw it again in the backward pass."""
 
     def __torch_function__(
         self,

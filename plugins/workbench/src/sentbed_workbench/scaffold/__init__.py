@@ -1,7 +1,7 @@
-"""Scaffold of `sentbed new plugin`: a distribution with one component.
+"""Scaffold of `sentbed new plugin`: the files of a distribution with one component.
 
-`templates/KIND/` and `templates/common/` hold its files. In them, `new-name`, `new_name` and `NewName` stand for
-the name of the component, and a few words in braces for other facts.
+The templates of the files are in `templates/KIND/` and `templates/common/`. In a template, `new-name`,
+`new_name` and `NewName` stand for the name of the component, and words in braces stand for other facts.
 """
 
 from __future__ import annotations
@@ -20,34 +20,37 @@ from sentbed.helpers import write_directory
 from sentbed.tools import Plugins, catalog, owner_of
 
 FILES = Path(__file__).parent / "templates"
+"""Directory with the templates."""
 COMMON = "common"
+"""Directory with the templates that all kinds have in common."""
 SUFFIX = "-tpl"
-"""Suffix of templates, so that tools do not treat them as code of this distribution."""
+"""Suffix of the templates' file names, so that tools do not take templates for code of this distribution."""
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+"""Pattern of the name of a component."""
 
 
 @attrs.frozen
 class Template:
-    """Facts about the scaffold of a kind, besides its files."""
+    """What the scaffold of a kind needs besides the templates of its files."""
 
     what: str
-    """The kind in words."""
+    """Name of the kind in sentences."""
     needs: tuple[str, ...]
-    """Distributions that its code imports, besides sentbed and attrs."""
+    """Distributions that the code imports, besides sentbed and attrs."""
     tests: tuple[str, ...]
-    """Distributions that its tests import, or that the test kit uses."""
+    """Distributions that the tests import, or that the test kit uses for them."""
     settings: tuple[str, ...]
-    """`--set` values with which `quickstart.toml` and the recipe of `sentbed new recipe` use it."""
+    """`--set` values with which `quickstart.toml` and the recipe of `sentbed new recipe` use the component."""
     command: str = ""
-    """Command that uses it, for a kind that no recipe names."""
+    """Command that uses the component, if recipes do not name components of this kind."""
     remark: str = ""
     """Remark on a setting whose effect is not obvious."""
 
 
 TORCH = "torch>=2.6"
 ENGINE = ("sentbed-backbones", "sentbed-hardware", "sentbed-losses", "sentbed-poolers")
-"""Distributions that the test kit needs to train an encoder with the component."""
+"""Distributions that the test kit needs to build an encoder with the component and to train it."""
 
 TEMPLATES: Mapping[str, Template] = MappingProxyType(
     {
@@ -138,7 +141,7 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
         "tracker": Template("tracker", (), (), ('tracker=[{ use = "{name}" }]',)),
     }
 )
-
+"""Kind -> its template."""
 
 ENCODES = "runtime-encodes"
 """Name of the template of a runtime whose engine only encodes."""
@@ -154,16 +157,16 @@ VARIANTS: Mapping[str, Template] = MappingProxyType(
         ),
     }
 )
-"""Further templates of a kind, by the names of their directories."""
+"""Name of a directory -> a further template of a kind."""
 
 
 def template_of(name: str) -> Template:
-    """Return the template of a kind, or a variant by its name."""
+    """Return the template of a kind, or the template of `VARIANTS` with this name."""
     return VARIANTS.get(name) or TEMPLATES[name]
 
 
 def require_name(kind: str, name: str, plugins: Plugins) -> None:
-    """Raise `PluginError` with the reason if a component of this kind cannot have this name."""
+    """Raise `PluginError` if a new component of this kind cannot have this name. The error has the reason."""
     if not NAME.fullmatch(name):
         raise PluginError(
             f"{name!r} cannot be the name of a component; take lower-case letters and digits, a letter "
@@ -174,7 +177,7 @@ def require_name(kind: str, name: str, plugins: Plugins) -> None:
 
 
 def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
-    """Return why a component cannot have this name; None if it can."""
+    """Return why a new component cannot have this name, or None if it can."""
     if (kind, name) in plugins.clashes:
         return plugins.clashes[kind, name].message.partition(";")[0]
     if (kind, name) in plugins.components:
@@ -187,26 +190,24 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
     installed = [plugin.distribution for plugin in plugins.plugins]
     if distribution in catalog() or distribution in installed:
         return f"there is a distribution `{distribution}` already"
-    new_names = {_module(name), _class(name)}
-    taken = {*keyword.kwlist, *_taken(kind)}
+    taken = {*keyword.kwlist, *_names_in_code(kind)}
     if kind == "runtime":
-        taken |= _taken(ENCODES)
-    if new_names & taken:
+        taken |= _names_in_code(ENCODES)
+    if {_module(name), _class(name)} & taken:
         return f"the module `{_module(name)}` or the class `{_class(name)}` would have a name that is taken"
     return None
 
 
 def settings(template: str, name: str) -> tuple[str, ...]:
-    """Return the `--set` values with which a starter recipe uses the component; see `template_of`."""
-    return tuple(
-        setting.replace("{name}", name) for setting in template_of(template).settings
-    )
+    """Return the `--set` values with which a starter recipe uses a component of this name."""
+    values = template_of(template).settings
+    return tuple(value.replace("{name}", name) for value in values)
 
 
 def write_plugin(template: str, name: str, directory: Path) -> list[str]:
-    """Write a distribution with one component into a new directory; return the names of its files.
+    """Write a distribution with one component into a new directory. Return the names of its files.
 
-    `template` is a kind, or a variant of `VARIANTS`.
+    `template` is a kind, or a name in `VARIANTS`.
 
     Raises:
         RunError: if `directory` exists or cannot be written.
@@ -225,9 +226,9 @@ def write_plugin(template: str, name: str, directory: Path) -> list[str]:
         "{dependencies}": _listed("sentbed", "attrs>=24.2", *facts.needs),
         "{test_dependencies}": _listed("pytest>=8", "sentbed-testing", *facts.tests),
     }
-    files = {
-        _filled(path, words): _filled(text, words) for path, text in _files(template)
-    }
+    files = {}
+    for path, text in _files(template):
+        files[_filled(path, words)] = _filled(text, words)
 
     def fill(root: Path) -> None:
         for path, text in files.items():
@@ -239,7 +240,7 @@ def write_plugin(template: str, name: str, directory: Path) -> list[str]:
 
 
 def _files(template: str) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each file, as in the templates."""
+    """Yield path and text of each file of a template, before words are filled in."""
     for root in (FILES / COMMON, FILES / template):
         for path in sorted(root.rglob(f"*{SUFFIX}")):
             yield (
@@ -249,35 +250,36 @@ def _files(template: str) -> Iterator[tuple[str, str]]:
 
 
 def _filled(text: str, words: Mapping[str, str]) -> str:
+    """Return a text in which each word of a template is replaced by its value."""
     for word, value in words.items():
         text = text.replace(word, value)
     return text
 
 
 def _listed(*requirements: str) -> str:
+    """Return requirements as the elements of an array in TOML."""
     return ", ".join(f'"{requirement}"' for requirement in requirements)
 
 
 def _module(name: str) -> str:
+    """Return the name of the module of a component."""
     return name.replace("-", "_")
 
 
 def _class(name: str) -> str:
+    """Return the name of the class of a component."""
     return "".join(part.capitalize() for part in name.split("-"))
 
 
-def _taken(template: str) -> set[str]:
-    """Return the module and variable names used in the code of a template."""
+def _names_in_code(template: str) -> set[str]:
+    """Return the names of modules, variables and classes in the code of a template."""
     names = set()
     for path, text in _files(template):
-        if path.endswith(".py") and not path.startswith("tests/"):
-            names.add(Path(path).stem)
-            for node in ast.walk(ast.parse(text)):
-                match node:
-                    case (
-                        ast.Name(id=word)
-                        | ast.alias(name=word)
-                        | ast.ClassDef(name=word)
-                    ):
-                        names.add(word)
+        if not path.endswith(".py") or path.startswith("tests/"):
+            continue
+        names.add(Path(path).stem)
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.Name(id=word) | ast.alias(name=word) | ast.ClassDef(name=word):
+                    names.add(word)
     return names - {"new_name", "NewName"}
