@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from sentbed_report.figures.number_lines import number_plots
+from sentbed_report.figures.numeric_axes import numeric_axis_plots
 from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
@@ -402,7 +402,7 @@ def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out):
     missing = "; ".join(f"decoder, {label}" for label in TEMPERATURE.labels)
     notes = " ".join(two_axes.tables[0].notes)
     assert notes.startswith(
-        "Mean of one cell, of the same combinations of everything else everywhere."
+        "Each mean is over one cell, with the same combinations of everything else."
     )
     assert f"Not shown: {missing}: " in notes
 
@@ -466,7 +466,7 @@ def test_published_references_are_rows_and_all_references_dashed_lines(tmp_path)
     )
     last = [(reference.name, reference.values[-1]) for reference in summary.references]
     assert last == [("BERT", 71.5), ("untrained", untrained)]
-    (plot,) = number_plots(data, summary)
+    (plot,) = numeric_axis_plots(data, summary)
     assert (
         plot.element("f-").count("stroke-dasharray") == 2 * 2
     )  # each in the plot and in the legend
