@@ -15,7 +15,7 @@ _KEY = re.compile(r"@\w+\s*\{\s*([^\s,]+)\s*,")
 
 
 def bibliography(*parts: Any) -> tuple[str, ...]:
-    """Return the distinct BibTeX entries that these components and stages cite, and all components in them.
+    """Return the distinct BibTeX entries that components and stages cite, including the components in them.
 
     Raises:
         PluginError: if a citation is neither a BibTeX entry nor the key of an entry in `sentbed/citations.bib`.

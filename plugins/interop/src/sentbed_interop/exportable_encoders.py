@@ -1,4 +1,4 @@
-"""Check for what no other library's format has: interventions, and a vector for each token."""
+"""Check for features that no other library's format supports: interventions, and vectors of tokens."""
 
 from __future__ import annotations
 

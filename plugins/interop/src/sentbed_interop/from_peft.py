@@ -39,7 +39,7 @@ class FromPEFT(Importer):
     name: ClassVar[str] = "peft"
 
     base: ModelId | None = None
-    """The base model: a hub id, a local directory or `pkg:PACKAGE/path`. By default, the one that the adapter
+    """The base model: a hub id, a local directory or `pkg:PACKAGE/path`. By default, the model that the adapter
     names."""
     pooler: str | None = None
     """Name of the pooler, which has its default fields. By default `mean`; on a causal model `prompt-eol` with

@@ -474,9 +474,10 @@ def _tokenizer_limit(model: Path) -> float:
 
 
 def _tokens_left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
-    """Return the number of tokens that the prompt leaves for a sentence; `limit` is that of the whole input.
+    """Return the number of tokens left for a sentence, if the input with the prompt has at most `limit` tokens.
 
-    Of several such numbers, it is the one with which most long texts are truncated as in sentence-transformers.
+    Neighbouring numbers are tried, too. With the returned number, most long texts are truncated as in
+    sentence-transformers.
 
     Raises:
         ModelError: if the prompt leaves too few tokens.

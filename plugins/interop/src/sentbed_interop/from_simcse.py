@@ -23,9 +23,9 @@ LAYERS = ("mlp.dense", "pooler.dense")
 class FromSimCSE(Importer):
     """A BERT or RoBERTa with an MLP over [CLS], trained by SimCSE's code (Gao et al., 2021).
 
-    The directory is that of a training run, with weights `bert.*` or `roberta.*` and `mlp.dense.*`; or it is
-    that of a released model, in which the MLP replaces BERT's own pooler (`pooler.dense.*`). A released model
-    looks like any BERT, so it is read only with `--from simcse`.
+    The directory of a training run has weights `bert.*` or `roberta.*`, and `mlp.dense.*`. In a released model,
+    the MLP replaces BERT's own pooler (`pooler.dense.*`). A released model looks like any BERT, so it is read
+    only with `--from simcse`.
 
     Released weights are pickled (`pytorch_model.bin`) and are first converted to safetensors.
     """

@@ -16,8 +16,8 @@ except ImportError as error:
 class SentbedEmbeddings(Embeddings):
     """Vectors of texts from a saved encoder, for vector stores and retrievers.
 
-    `encoder` is the directory of the encoder, and `precision` that of the runtime `cpu`: `fp32`, `bf16` or
-    `auto`. Documents and queries are encoded alike. Python code that comes with the model runs only with
+    `encoder` is the directory of the encoder, and `precision` the precision of the runtime `cpu`: `fp32`, `bf16`
+    or `auto`. Documents and queries are encoded alike. Python code that comes with the model runs only with
     `trust_remote_code`. Pickles do not contain the weights.
     """
 

@@ -22,8 +22,8 @@ BATCH = 2048
 class SentbedEmbedding(BaseEmbedding):
     """Vectors of texts from a saved encoder, for indexes and retrievers.
 
-    `encoder` is the directory of the encoder, and `precision` that of the runtime `cpu`: `fp32`, `bf16` or
-    `auto`. Further options are those of `BaseEmbedding`. Documents and queries are encoded alike. Pickles and
+    `encoder` is the directory of the encoder, and `precision` the precision of the runtime `cpu`: `fp32`, `bf16`
+    or `auto`. Further options are those of `BaseEmbedding`. Documents and queries are encoded alike. Pickles and
     `to_dict` do not contain the weights.
 
     Python code that comes with the model runs only with `trust_remote_code`. `to_dict` leaves this option out,

@@ -214,7 +214,7 @@ def _model(encoder: Encoder) -> str | None:
 
 
 def _plain_name(encoder: Encoder) -> str:
-    """Return a name for the model: those of the backbone's model and the pooler."""
+    """Return a name for the model, made of the names of the backbone's model and the pooler."""
     base = Path(_model(encoder) or encoder.recipe.backbone.name).name
     return f"{base}-{encoder.recipe.pooler.name}"
 
@@ -371,7 +371,7 @@ def _protocols(scores: Sequence[Score]) -> Iterator[str]:
 def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
     """Yield a table row for each stage: name; data, its location, number of rows and hash; loss; length."""
     for stage in record.recipe.get("stage", ()):
-        locations = []
+        locations: list[str] = []
         sources = []
         for table in _tables(stage["data"]):
             if "use" in table:
@@ -424,7 +424,7 @@ def _short(digest: Any) -> str:
 def _versions(
     manifest: Mapping[str, Any], installed: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return distributions and libraries with their versions: those of the run, or else the installed ones."""
+    """Return the versions of distributions and libraries: the run's, or else the installed versions."""
     versions = {"sentbed": __version__, **installed}
     for plugin in manifest.get("plugins", ()):
         if plugin["distribution"] in versions:

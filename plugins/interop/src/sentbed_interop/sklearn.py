@@ -31,8 +31,8 @@ class SentbedVectorizer(
 ):
     """Transformer of texts into their vectors from a saved encoder.
 
-    `encoder` is the directory of the encoder, and `precision` that of the runtime `cpu`: `fp32`, `bf16` or
-    `auto`. Python code that comes with the model runs only with `trust_remote_code`.
+    `encoder` is the directory of the encoder, and `precision` the precision of the runtime `cpu`: `fp32`, `bf16`
+    or `auto`. Python code that comes with the model runs only with `trust_remote_code`.
 
     Nothing is learned: `fit` only checks the texts and loads the encoder. Each instance loads the encoder once;
     pickles and clones do not contain it.

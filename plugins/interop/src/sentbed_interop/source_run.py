@@ -33,15 +33,15 @@ class RunRecord:
     """The resolved recipe, as read from TOML."""
     manifest: Mapping[str, Any]
     compared: bool
-    """Whether the encoder's weights are known to be those that the run saved."""
+    """Whether it is known that the encoder has the weights that the run saved."""
 
 
 def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
-    """Read the run directory `run`, by default the one that contains the encoder; None if there is none.
+    """Read the run directory `run`. By default, it is the directory that contains the encoder; None without one.
 
     Raises:
         RunError: if `run` is no run directory.
-        ModelError: if the run did not train this encoder, or if it is unclear which of the run's it is.
+        ModelError: if the run did not train this encoder, or if it may be one of several encoders of the run.
     """
     source = encoder.source
     if source is not None:
@@ -67,7 +67,7 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
 
 
 def _run_above(source: Path | None) -> Path | None:
-    """Return the run directory of which `source` is `encoder` or `encoder/NAME`; None if there is none."""
+    """Return the run directory that contains `source` as `encoder` or `encoder/NAME`; None without one."""
     if source is None:
         return None
     for directory in source.parents[:2]:
@@ -79,7 +79,7 @@ def _run_above(source: Path | None) -> Path | None:
 def _name_in_run(
     encoder: Encoder, source: Path | None, recipe: Mapping[str, Any], directory: Path
 ) -> tuple[str, bool]:
-    """Return the encoder's name in the run, and whether its weights are known to be those that the run saved.
+    """Return the encoder's name in the run, and whether it is known to have the weights that the run saved.
 
     Raises:
         ModelError: if the run has no such encoder, or if it has several.

@@ -55,10 +55,9 @@ class ToHub(Exporter):
     name: ClassVar[str] = "hub"
 
     run: FilePath | None = None
-    """The run directory of the run that trained the encoder. By default, the one that contains the encoder, if
-    any."""
+    """Directory of the run that trained the encoder. By default, the run directory that contains the encoder."""
     title: str | None = attrs.field(default=None, validator=optional(min_len(1)))
-    """The model's name. By default, that of the run, or else the names of the backbone's model and the pooler."""
+    """The model's name. By default the run's name; without a run, the backbone's model with the pooler."""
     license: str | None = attrs.field(default=None, validator=_is_license)
     """The hub's word for the licence, such as `apache-2.0`. Without it, the card says that a licence is still to
     be chosen, since the base model's weights and the data have terms of their own."""
@@ -99,7 +98,7 @@ def _write_encoder(
 ) -> tuple[str | None, tuple[str, ...]]:
     """Write the encoder in sentence-transformers' format, or else in sentbed's.
 
-    Return why it is not in the former (None if it is), and notes on how it differs in that format.
+    Return why it is not in sentence-transformers' format (None if it is), and notes on how it differs there.
     """
     from sentbed_interop.other_vectors_error import OtherVectorsError
     from sentbed_interop.to_sentence_transformers import ToSentenceTransformers

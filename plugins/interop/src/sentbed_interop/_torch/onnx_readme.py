@@ -147,7 +147,7 @@ def _beside(directory: Path) -> str:
 
 
 def _empty(encoder: Encoder) -> str:
-    """Return a sentence on empty texts if the tokenizer gives them no token, as GPT-2's does; else nothing."""
+    """Return a sentence on empty texts if the tokenizer gives them no token, as GPT-2's does; otherwise empty."""
     tokenizer: Any = encoder.backbone.tokenizer
     if tokenizer.original.backend_tokenizer.encode("").ids:
         return ""

@@ -51,7 +51,7 @@ class Cut:
 
 
 def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
-    """Yield the ways to cut a template, from the one that adds most of it as ids to the one that adds none."""
+    """Yield the ways to cut a template. The first adds most of it as ids; the last adds nothing as ids."""
     template = prompt.template
     prefix = template.prefix.lstrip()
     suffix = template.suffix.replace(MASK, mask_token or MASK).rstrip()
@@ -150,7 +150,7 @@ def _around(full: Sequence[int], bare: Sequence[int]) -> tuple[list[int], list[i
     """Return the ids of `full` before and after `bare`, the ids of the text without special tokens.
 
     Raises:
-        ModelError: if special tokens stand between those of the text.
+        ModelError: if special tokens stand between the tokens of the text.
     """
     for start in range(len(full) - len(bare) + 1):
         if full[start : start + len(bare)] == bare:

@@ -67,7 +67,7 @@ def _encode(
     layers: torch.nn.Module,
     length: int,
 ) -> torch.Tensor:
-    """Return the vectors of texts as sentence-transformers computes them from a folder, without the norm."""
+    """Return the vectors of texts as sentence-transformers computes them from a folder, before normalisation."""
     tokenizer = load_tokenizer(directory, length)
     model = _model(directory)
     batch = tokenizer(

@@ -135,7 +135,7 @@ def _joined(layers: Sequence[Dense]) -> torch.nn.Sequential:
 def _write_modules(
     directory: Path, first: Sequence[str], layers: Sequence[Dense], encoder: Encoder
 ) -> None:
-    """Write the list of modules (`first`, then those of the head) and the files of the linear layers."""
+    """Write `modules.json` (the modules `first`, then `layers` and the norm), and the files of `layers`."""
     types = [*first, *["Dense"] * len(layers)]
     if encoder.recipe.head.normalize:
         types.append("Normalize")
@@ -215,7 +215,7 @@ def pooling_of(encoder: Encoder) -> str:
 
 
 def layers_of(encoder: Encoder) -> list[Dense]:
-    """Return the linear layers after pooling: the pooler's, and those of the head.
+    """Return the linear layers after pooling: the layer of the pooler, then the layers of the head.
 
     Raises:
         ModelError: if the encoder is not loaded with PyTorch.
@@ -277,7 +277,7 @@ def _with_first_dimensions(layers: Sequence[Dense], encoder: Encoder) -> list[De
 
 
 def _require_last_layer(encoder: Encoder) -> None:
-    """Raise `ModelError` if the backbone gives the pooler other layers than the last."""
+    """Raise `ModelError` if the backbone averages layers instead of returning the last one."""
     read = encoder.backbone.protocol.get("layers")
     if read is not None:
         raise ModelError(
@@ -308,7 +308,10 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
 
 
 def _write_prompt_record(encoder: Encoder, directory: Path) -> None:
-    """Write the prompt, and the tokenizer without it, for the importer, which cannot recover them."""
+    """Write pooler, prompt and `max_length`, and the tokenizer without the prompt, for the importer.
+
+    It could not recover them from the tokenizer that contains the prompt.
+    """
     recipe = unstructure(encoder.recipe)
     record = {}
     for key in ("pooler", "prompt", "max_length"):

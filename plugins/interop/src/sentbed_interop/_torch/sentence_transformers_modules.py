@@ -260,7 +260,7 @@ def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
 
 
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
-    """Return the class and the directory of a module. Raises `ModelError` if it is not one of the library."""
+    """Return the class and the directory of a module. Raises `ModelError` if the library has no such class."""
     if not isinstance(entry, dict) or not {"type", "path"} <= entry.keys():
         raise ModelError(
             f"`{source}/modules.json` holds {entry!r:.200}, expected a module; fetch the model again"

@@ -61,7 +61,7 @@ def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.Dat
 
 
 def names_of_encoders(points: pandas.DataFrame) -> pandas.Series:
-    """Return a name for each row: that of its cell, and of its encoder if the rows have several encoders."""
+    """Return a name for each row: its cell, and also its encoder if the rows have several encoders."""
     if points["encoder"].nunique() > 1:
         return points["cell"] + ": " + points["encoder"]
     return points["cell"]

@@ -86,7 +86,7 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
         return None
     cells = means["cell"].unique()
     lines = len(means[["cell", "encoder"]].drop_duplicates())
-    # So few cells that each of their lines has its own colour.
+    # Few enough cells for each of their lines to have its own colour.
     limit = max(1, SERIES * len(cells) // lines)
     shown = best_cells(dict.fromkeys(cells, 0.0), data.baseline, limit)
     named = means.assign(encoder=names_of_encoders(means))

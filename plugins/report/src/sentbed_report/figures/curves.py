@@ -95,7 +95,7 @@ def smoothed(points: Points, reach: int) -> Points:
 def thinned(points: Points) -> Points:
     """Return a curve with at most `2 * BUCKETS` points.
 
-    A longer curve is cut into `BUCKETS` buckets, of which the minimum and the maximum of y are kept.
+    A longer curve is cut into `BUCKETS` buckets. Of each bucket, the minimum and the maximum of y are kept.
     """
     import numpy as np
     import pandas

@@ -37,7 +37,7 @@ def task_and_metric(task: str, metric: str) -> str:
 
 
 def primary_score(evaluator: str) -> str:
-    """Return the axis label of an evaluator's primary score, for which it chooses task and metric."""
+    """Return the axis label of an evaluator's primary score, whose task and metric the evaluator chooses."""
     return task_and_metric(evaluator or "evaluator", "primary score")
 
 

@@ -81,7 +81,7 @@ def _plot(
     numbers: Mapping[str, float],
     drawn: DrawnRows,
 ) -> Plot:
-    """Draw the rows of a table over one axis; `numbers` are those of the axis's labels."""
+    """Draw the rows of a table over one axis; `numbers` has the number of each label."""
     references = _references(summary)
     rows = drawn.rows.assign(
         number=[numbers[row.labels[effect.axis]] for row in drawn.rows["row"]],

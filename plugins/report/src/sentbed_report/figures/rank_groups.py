@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.axis_formats import name_rows
 from sentbed_report.figures.colours import colour
-from sentbed_report.figures.drawn_rows import drawn_rows, score_label
+from sentbed_report.figures.drawn_rows import DrawnRows, drawn_rows, score_label
 from sentbed_report.figures.labels import label_text
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import first_names
 from sentbed_report.statistics.letter_groups import letters_of
-from sentbed_report.study.rank_groups import GroupedRow
+from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 
@@ -78,31 +78,49 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
         left.set_xlabel(label_text(score_label(summary)))
 
     captions = [
-        "Lines: the interval of 95 % of the difference from the best cell, for all pairs at once, drawn around "
-        "the mean of the cell; dashed: the mean of the best cell."
+        *_captions(intervals, len(groups.rows), first, last, data.baseline),
+        _not_compared(drawn, groups),
+        drawn.caption,
     ]
-    if (intervals["low"] < first).any() or (intervals["high"] > last).any():
-        captions.append("Arrow: the line goes on beyond the plot.")
-    if len(bars):
-        captions.append("A bar with a letter joins cells that cannot be told apart.")
-    if intervals["stopped"].any():
-        captions.append(
-            "Stopped cells are drawn at their difference from the best cell, over the seeds that both have."
-        )
-    if data.baseline in set(intervals["cell"]):
-        captions.append("Ringed: the baseline.")
-    if len(intervals) < len(groups.rows):
-        captions.append(
-            f"Of {len(groups.rows):,} cells the best {len(intervals)} are drawn."
-        )
-    reasons = dict(groups.left)
-    apart = [f"{row} ({reasons[row]})" for row in drawn.sound["name"] if row in reasons]
-    if apart:
-        captions.append(f"Not compared: {first_names(apart)}.")
-    captions.append(drawn.caption)
     height = 80 + 24 * (len(intervals) + len(hollow))
     title = f"Rank groups, {title_of(summary)}"
     return Plot(title, captions, height, paint)
+
+
+def _captions(
+    intervals: pandas.DataFrame,
+    rows: int,
+    first: float,
+    last: float,
+    baseline: str | None,
+) -> Iterator[str]:
+    """Yield sentences that explain the marks of the intervals; `rows` is the number of rows of the table."""
+    yield (
+        "Lines: the interval of 95 % of the difference from the best cell, for all pairs at once, drawn around "
+        "the mean of the cell; dashed: the mean of the best cell."
+    )
+    if (intervals["low"] < first).any() or (intervals["high"] > last).any():
+        yield "Arrow: the line goes on beyond the plot."
+    if intervals["groups"].any():
+        yield "A bar with a letter joins cells that cannot be told apart."
+    if intervals["stopped"].any():
+        yield "Stopped cells are drawn at their difference from the best cell, over the seeds that both have."
+    if baseline in set(intervals["cell"]):
+        yield "Ringed: the baseline."
+    if len(intervals) < rows:
+        yield f"Of {rows:,} cells the best {len(intervals)} are drawn."
+
+
+def _not_compared(drawn: DrawnRows, groups: RankGroups) -> str:
+    """Return a sentence on the rows with a score that have no group; empty if there are none."""
+    reasons = dict(groups.left)
+    left_out = []
+    for name in drawn.sound["name"]:
+        if name in reasons:
+            left_out.append(f"{name} ({reasons[name]})")
+    if not left_out:
+        return ""
+    return f"Not compared: {first_names(left_out)}."
 
 
 def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
@@ -113,7 +131,7 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
     for row in rows:
         mean = row.mean
         if row.stopped:
-            # Its own mean is over other seeds, and may be better than that of the best cell.
+            # A stopped cell's mean is over other seeds, and may be better than the best cell's.
             mean = rows[0].mean + row.from_best
         low = mean + row.low - row.from_best
         high = mean + row.high - row.from_best
@@ -178,7 +196,7 @@ def _draw_intervals(
 
 
 def _draw_bars(axes: Axes, bars: dict[str, list[int]]) -> None:
-    """Draw a bar for each letter, thick at the places of its rows and thin at rows between that it lacks."""
+    """Draw a bar for each letter: thick at the rows of its group, thin at the rows between them."""
     tone = colour("c1")
     for index, (letter, places) in enumerate(bars.items()):
         axes.vlines(index, places[0], places[-1], color=tone, linewidth=1.2)

@@ -140,7 +140,8 @@ def _curves_outside_planes(
 ) -> Iterator[tuple[_Subject, Sequence[float]]]:
     """Yield the curves of a watched evaluation, each with its subject.
 
-    It is the primary score. If two scores are coordinates of a plane, it is each of the other scores instead.
+    There is one curve, of the primary score. If two scores are the coordinates of a plane, there is a curve for
+    each of the other scores instead.
     """
     if not any(score.axis in ("x", "y") for score in watch.scores):
         tasks = ", ".join(dict.fromkeys(score.task for score in watch.scores))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -42,36 +42,59 @@ class FigureKind:
     """Whether the figure shows the scores of one column of a table: of the last one, or of a chosen task."""
 
 
+def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
+    """Return the tables whose last column ranks the cells."""
+    return [summary for summary in summaries if summary.columns[-1].ranked]
+
+
+def _effects_plots(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Iterator[Plot | None]:
+    for table in ranked_tables(summaries):
+        yield effects_plot(data, table)
+
+
+def _rank_groups_plots(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Iterator[Plot | None]:
+    for table in ranked_tables(summaries):
+        yield rank_groups_plot(data, table)
+
+
+def _numeric_axis_plots(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Iterator[Plot]:
+    for table in ranked_tables(summaries):
+        yield from numeric_axis_plots(data, table)
+
+
+def _cost_plots(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
+    for against in scores_against_cost(summaries, data.cost):
+        yield cost_plot(data, against)
+
+
 KINDS: Mapping[str, FigureKind] = {
     "effects": FigureKind(
         "cells and mean of each label, axis by axis",
         "an axis with two labels to compare",
-        lambda data, tables: [effects_plot(data, table) for table in _ranked(tables)],
+        _effects_plots,
         tables=True,
     ),
     "ranks": FigureKind(
         "cells that cannot be told apart",
         "two cells that have finished",
-        lambda data, tables: [
-            rank_groups_plot(data, table) for table in _ranked(tables)
-        ],
+        _rank_groups_plots,
     ),
     "numbers": FigureKind(
         "scores over an axis of numbers",
         "an axis of numbers",
-        lambda data, tables: [
-            plot
-            for table in _ranked(tables)
-            for plot in numeric_axis_plots(data, table)
-        ],
+        _numeric_axis_plots,
         tables=True,
     ),
     "cost": FigureKind(
         "scores against a cost, with the Pareto front",
         "a cost that was measured",
-        lambda data, tables: [
-            cost_plot(data, pair) for pair in scores_against_cost(tables, data.cost)
-        ],
+        _cost_plots,
         tables=True,
     ),
     "sweep": FigureKind(
@@ -170,11 +193,6 @@ def figure_named(
     raise RunError(f"the figure `{name}` ({kind.what}) needs {kind.needs}; {choices}")
 
 
-def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
-    """Return the tables whose last column ranks the cells."""
-    return [summary for summary in summaries if summary.columns[-1].ranked]
-
-
 def _tables_of_task(
     summaries: Sequence[Summary], task: str, cost: str
 ) -> list[Summary]:
@@ -187,7 +205,7 @@ def _tables_of_task(
         RunError: if no ranked table has the task.
     """
     tasks: dict[str, None] = {}
-    for summary in _ranked(summaries):
+    for summary in ranked_tables(summaries):
         tasks |= dict.fromkeys(column.task for column in summary.columns)
     if task not in tasks:
         choices = listed(tasks) or "none, since nothing has finished"

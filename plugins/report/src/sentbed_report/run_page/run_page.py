@@ -39,7 +39,7 @@ _STATUS = {
     "interrupted": "Interrupted: the numbers are those measured until then.",
     "failed": "Failed: the numbers are those measured until then.",
 }
-"""Status of a run -> what it means for the numbers in the report."""
+"""Status of a run -> sentence on the numbers in the report."""
 
 
 def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:

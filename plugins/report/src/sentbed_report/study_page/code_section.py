@@ -12,7 +12,7 @@ from sentbed_report.study.study_data import CellRun, StudyData
 def code_section(data: StudyData) -> Section | None:
     """Return the section; None if all finished runs were made with the same code and versions.
 
-    A distribution that only some cells use, such as the one of a loss, is compared among these cells.
+    A distribution that only some cells use, such as a plugin with a loss, is compared among these cells.
     """
     versions_of: dict[str, set[str]] = {}
     codes = []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sentbed.helpers import score_digits
 
+from sentbed_report.figures.study_figures import ranked_tables
 from sentbed_report.formatting import share_of
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
@@ -19,7 +20,7 @@ def demonstrations_section(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Section | None:
     """Return the section; None if no cell has a search."""
-    ranked = [summary for summary in summaries if summary.columns[-1].ranked]
+    ranked = ranked_tables(summaries)
     searches = found_demonstrations(data, ranked)
     if not searches:
         return None

@@ -67,7 +67,7 @@ def effects_line(findings: AxisFindings) -> str:
 
 
 def _axis_lines(findings: AxisFindings) -> Iterator[str]:
-    """Yield a text for each axis of which labels are compared."""
+    """Yield a text for each axis whose labels are compared."""
     digits = findings.summary.digits
     for effect in findings.compared:
         differences: dict[str, float] = {}

@@ -174,7 +174,7 @@ def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
 
 
 def _note_on_sources(names: Collection[SourceName]) -> str:
-    """Return the note that explains the table of sources of variance; `names` are those in the table."""
+    """Return the note that explains the table of sources of variance; `names` are its sources."""
     repeated = [name for name in ("prompts", "seeds") if name in names]
     parts = []
     if repeated:

@@ -20,7 +20,7 @@ def protocols_section(
 ) -> Section | None:
     """Return the section with each table's protocol; None if no protocol has an entry.
 
-    `scores` are those of a run, for the page of a run. They add the protocols of the encoders, and notes.
+    On the page of a run, `scores` are the run's scores. They add the protocols of the encoders, and notes.
     """
     rows = []
     for summary in summaries:
@@ -59,7 +59,7 @@ def _encoders(scores: Sequence[Score]) -> Table:
 
 
 def _entries(summary: Summary) -> list[tuple[str, str]]:
-    """Return the entries of a table's protocol: first those equal in all columns, then those of each column."""
+    """Return the entries of a table's protocol: first those of all columns, then those of single columns."""
     tasks = []
     entries: dict[str, dict[str, str]] = {}
     for column in summary.columns:

@@ -34,7 +34,7 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
 
 
 def met_line(rows: Sequence[ExpectedRow]) -> str:
-    """Return how many numbers are met, of those that have a tolerance and thus decide."""
+    """Return how many of the numbers with a tolerance are met. Numbers without a tolerance are not counted."""
     deciding = 0
     met = 0
     for row in rows:

@@ -56,28 +56,26 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
         tables.append(summary.table)
         group = _group(summary) if len(summaries) > 1 else ""
         columns += [attrs.evolve(column, group=group) for column in summary.columns]
-    rows = _joined_rows(tables)
 
     shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1]
     shown = shown or ["cell"]
-    headers = [header.name for header in tables[0].headers]
-    place_of_name = headers.index(shown[0])
-    cells = []
-    for place, row in enumerate(rows):
+    names = tables[0].header_names
+    rows = []
+    cells = set()
+    for row in _joined_rows(tables):
         if row.is_reference:
-            names = [""] * len(headers)
-            names[place_of_name] = row.headers[0]
-            rows[place] = attrs.evolve(row, headers=tuple(names))
-        else:
-            cells.append(row.cell)
-    # Rows of one cell differ in their encoders.
-    if len(cells) > len(set(cells)):
-        shown.append("encoder")
+            rows.append(_named_under(row, names.index(shown[0]), len(names)))
+            continue
+        rows.append(row)
+        # Two rows of one cell have different encoders.
+        if row.cell in cells and "encoder" not in shown:
+            shown.append("encoder")
+        cells.add(row.cell)
 
     title = summaries[0].note if len(summaries) == 1 else ""
     return Table(
         title,
-        tuple(Header(name, name in shown) for name in headers),
+        tuple(Header(name, name in shown) for name in names),
         tuple(columns),
         tuple(rows),
         tuple(_notes(summaries)),
@@ -85,6 +83,13 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
         is_complete=data.finished == data.total,
         ranked_within=data.ranks,
     )
+
+
+def _named_under(row: Row, index: int, headers: int) -> Row:
+    """Return the row of a published system with its name under the header at `index`; other headers are empty."""
+    texts = [""] * headers
+    texts[index] = row.headers[0]
+    return attrs.evolve(row, headers=tuple(texts))
 
 
 def _joined_rows(tables: Sequence[Table]) -> list[Row]:

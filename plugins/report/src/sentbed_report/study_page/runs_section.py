@@ -35,7 +35,9 @@ def status_class(data: StudyData) -> str:
     """Return the CSS class of the study's status."""
     if status_counts(data)["failed"]:
         return "failed"
-    return "finished" if data.finished == data.total else "interrupted"
+    if data.finished < data.total:
+        return "interrupted"
+    return "finished"
 
 
 def summary_line(data: StudyData) -> str:
@@ -48,13 +50,17 @@ def summary_line(data: StudyData) -> str:
     parts.append(count(len(data.seeds), "seed"))
     seconds = [run.seconds for run in data.runs if run.seconds is not None]
     if seconds:
-        cost = study_cost(data)
-        # The seconds of a run include the shared stages that it began with.
-        counted_twice = 0.0
-        if cost is not None:
-            counted_twice = (cost.alone.seconds or 0.0) - (cost.taken.seconds or 0.0)
-        parts.append(f"{duration(sum(seconds) - counted_twice)} of runs")
+        total = sum(seconds) - _seconds_counted_twice(data)
+        parts.append(f"{duration(total)} of runs")
     return ", ".join(parts) + "."
+
+
+def _seconds_counted_twice(data: StudyData) -> float:
+    """Return the time of shared stages, as far as it is part of the time of several runs."""
+    cost = study_cost(data)
+    if cost is None:
+        return 0.0
+    return (cost.alone.seconds or 0.0) - (cost.taken.seconds or 0.0)
 
 
 def facts(data: StudyData) -> tuple[Fact, ...]:
@@ -106,7 +112,9 @@ def _named(runs: Sequence[str]) -> str:
 
 def runs_section(data: StudyData) -> Section:
     """Return the section with the state of each run, a link to its report, and how the cells' recipes differ."""
-    seeds = dict.fromkeys([*data.seeds, *(run.seed for run in data.runs)])
+    seeds = dict.fromkeys(data.seeds)
+    for run in data.runs:
+        seeds[run.seed] = None
     columns = tuple(Column(f"seed {seed}") for seed in seeds)
     headers = (Header("cell"), Header("prompt", shown=bool(data.prompts)))
     rows = []

@@ -21,7 +21,7 @@ def sampled_cells_section(data: StudyData) -> Section | None:
     if sampled is None:
         return None
 
-    seed = data.seeds[0] if data.seeds else None
+    seed = next(iter(data.seeds), None)
     scores = _deciding_scores(data, seed)
     digits = score_digits(score for score in scores.values() if score is not None)
     columns = (Column("chosen", form="count"), Column("score", digits=digits))

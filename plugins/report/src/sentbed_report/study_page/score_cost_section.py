@@ -70,11 +70,9 @@ def _table(against: ScoreAgainstCost) -> Table:
 
 def _notes(against: ScoreAgainstCost) -> Iterator[str]:
     score, cost = against.scores.columns[-1], against.column
-    better_score = "lower" if score.lower else "higher"
-    better_cost = "lower" if cost.lower else "higher"
     yield (
         f"Numbered and bold: the Pareto front. No other cell is as good in {score.heading} "
-        f"({better_score} is better) and in {cost.task} ({better_cost} is better), and better in one of "
+        f"({score.direction} is better) and in {cost.task} ({cost.direction} is better), and better in one of "
         "them. Means are over seeds; whether a difference is more than chance is not tested here."
     )
     stopped = [point.row.name for point in against.points if point.row.stopped]

@@ -22,7 +22,7 @@ _AMOUNTS = {
 
 
 def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section | None:
-    """Return the section; None if no cost is known, or if the runs are not those of a study with axes.
+    """Return the section; None if no cost is known, or if the runs do not belong to a study with axes.
 
     `further` are sentences on other savings, such as skipped runs.
     """

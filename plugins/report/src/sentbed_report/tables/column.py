@@ -56,7 +56,7 @@ class Column:
 
     @property
     def full_heading(self) -> str:
-        """The heading, after that of its group if it has one."""
+        """The heading, with the heading of its group in front if it has a group."""
         if not self.group:
             return self.heading
         return f"{self.group}: {self.heading}"

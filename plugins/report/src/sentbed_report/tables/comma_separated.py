@@ -19,7 +19,7 @@ def to_csv(table: Table) -> str:
     A value that was not measured or compared is empty. A number that is not finite is `nan`, `inf` or `-inf`. A
     text that a spreadsheet would treat as a formula gets a leading apostrophe.
     """
-    heading: list[object] = [header.name for header in table.headers]
+    heading: list[object] = [*table.header_names]
     lines: list[list[object]] = [[*row.headers] for row in table.rows]
     for index, column in enumerate(table.columns):
         cells = [row.cells[index] for row in table.rows]
@@ -44,15 +44,15 @@ def to_long_csv(tables: Sequence[Table]) -> str:
     headers: dict[str, None] = {}
     estimates: list[Estimate] = []
     for table in tables:
-        headers |= dict.fromkeys(header.name for header in table.headers)
-        estimates += [estimate for _, _, estimate in table.numbers()]
+        headers |= dict.fromkeys(table.header_names)
+        for _, _, estimate in table.numbers():
+            estimates.append(estimate)
 
     quantities = _quantities(estimates)
     lines: list[list[object]] = [["table", *headers, "task", "metric", *quantities]]
     for table in tables:
-        names = [header.name for header in table.headers]
         for row, column, estimate in table.numbers():
-            labels = dict(zip(names, row.headers, strict=True))
+            labels = dict(zip(table.header_names, row.headers, strict=True))
             line: list[object] = [table.name, *map(labels.get, headers)]
             line += [column.task_and_part, column.metric]
             line += [value(estimate) for value in quantities.values()]
@@ -85,7 +85,7 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _not_a_formula(value: object) -> object:
-    """Return a value with a leading apostrophe if it is a formula, and no number, to a spreadsheet."""
+    """Return a value; a text that begins like a formula, but is no number, gets a leading apostrophe."""
     if not isinstance(value, str):
         return value
     # The module `csv` does not quote a carriage return, which readers would take for the end of the row.

@@ -65,7 +65,7 @@ class Estimate:
     equivalence: Equivalence | None = None
     """Tests of whether the number is as good as the baseline's, up to the study's margin."""
     degenerate: str = ""
-    """Why the number says nothing about its encoder; empty if it does say something."""
+    """Why the number is degenerate: it says nothing about its encoder. Empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
     """Published numbers with which the number is compared."""
 

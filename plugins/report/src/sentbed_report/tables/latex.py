@@ -163,7 +163,7 @@ def _number_format(numbers: list[str], column: Column) -> str:
 
 
 def _head(table: Table, widths: Sequence[int]) -> list[str]:
-    """Return the lines with the headings of groups and columns; `widths` are those of `_body`."""
+    """Return the lines with the headings of groups and columns; for `widths` see `_body`."""
     lines = []
     groups = grouped_headings(table.columns)
     if groups:

@@ -98,6 +98,11 @@ class Table:
     """Whether a page colours the background of the numbers, the stronger the better they are."""
 
     @property
+    def header_names(self) -> list[str]:
+        """Names of all headers."""
+        return [header.name for header in self.headers]
+
+    @property
     def shown_headers(self) -> list[int]:
         """Indices of the headers that are shown to readers."""
         return [index for index, header in enumerate(self.headers) if header.shown]
