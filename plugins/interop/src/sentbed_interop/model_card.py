@@ -228,6 +228,7 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
         backbone += f", of {model}"
     yield "backbone", backbone
     yield "pooler", recipe.pooler.name
+
     if head.projection is None:
         yield "projection", "none"
     else:
@@ -239,6 +240,7 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
         yield "normalised", "to length 1"
     else:
         yield "normalised", "no"
+
     yield "width", encoder.width
     yield "length", f"at most {recipe.max_length} tokens of a sentence"
     for prompt in filter(None, recipe.resolved_prompts):

@@ -163,6 +163,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
 
 def _require_keys(report: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
     """Raise `KeyError`, `TypeError` or `AttributeError` if a key that the card reads is missing."""
+    # Each of these expressions raises an error if its key is missing.
     for key in ("name", "status"):
         report[key]
     manifest = report["manifest"]

@@ -63,6 +63,7 @@ class ItemPage:
             column.metric,
             column.protocol,
         )
+
         text = json.dumps(_content(self, items), ensure_ascii=False)
         script = Script(resource("sentbed_report.item_page", "items.js"))
         return _template().render(

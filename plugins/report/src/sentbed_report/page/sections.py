@@ -80,10 +80,12 @@ def table_of(
             name, cell = first.name, first.cell
         elif headers[0] == OF_CELLS:
             cell = name
+
         further = len(headers) - 1
         texts = (name, *map(str, others[:further]))
         cells = map(_cell, others[further:], columns)
         table_rows.append(Row(texts, tuple(cells), cell=cell))
+
     return Table(
         title,
         tuple(map(_header, headers)),

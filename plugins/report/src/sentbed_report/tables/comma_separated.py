@@ -28,6 +28,7 @@ def to_csv(table: Table) -> str:
             heading.append(f"{column.full_heading} {name}")
         if not quantities:
             heading.append(column.full_heading)
+
         width = max(len(quantities), 1)
         for line, cell in zip(lines, cells, strict=True):
             values: list[object] = [None] * width

@@ -236,6 +236,7 @@ def _lines_below(table: Table, row: Row, widths: Sequence[int]) -> list[str]:
     for quantity in QUANTITIES:
         if quantity.placing != "below":
             continue
+
         cells = [""] * len(table.shown_headers)
         cells[0] = rf"\quad {latex(quantity.name)}"
         is_empty = True
@@ -250,6 +251,7 @@ def _lines_below(table: Table, row: Row, widths: Sequence[int]) -> list[str]:
                 cells += ["", ""]
             else:
                 cells.append(rf"\multicolumn{{2}}{{r}}{{\scriptsize {text}}}")
+
         if not is_empty:
             lines.append(" & ".join(cells) + r" \\")
     return lines
