@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -108,14 +108,7 @@ def _plot(
             size=6,
             hollow=True,
         )
-        for reference, dashes in zip(references, cycle(_DASHES), strict=False):
-            axes.axhline(
-                reference.value,
-                color=colour("fg"),
-                linewidth=1.3,
-                linestyle=(0, dashes),
-                label=short_name(reference.name),
-            )
+        _draw_references(axes, references)
 
         axes.set(
             xlabel=label_text(effect.axis), ylabel=label_text(score_label(summary))
@@ -130,15 +123,9 @@ def _plot(
         dashed = [reference.caption for reference in references]
         captions.append(f"Dashed: {'; '.join(dashed)}.")
     if not coloured:
-        captions.append(
-            f"Thin: cells that differ in {effect.axis} only; thick: their mean."
-        )
+        captions += _captions_of_thin_lines(len(lines), effect.axis)
     elif drawn.sound["std"].any():
         captions.append("Bars: standard deviation over the seeds.")
-    if len(lines) > _MOST_THIN_LINES:
-        captions.append(
-            f"The first {_MOST_THIN_LINES} of {len(lines):,} lines are drawn, the mean is over all."
-        )
     captions.append(drawn.caption)
 
     legend_entries = len(references)
@@ -147,6 +134,13 @@ def _plot(
     height = 290 + 17 * math.ceil(legend_entries / 3)
     title = f"{title_of(summary)} by {effect.axis}"
     return Plot(title, captions, height, paint)
+
+
+def _captions_of_thin_lines(lines: int, axis: str) -> Iterator[str]:
+    """Yield sentences that explain thin lines."""
+    yield f"Thin: cells that differ in {axis} only; thick: their mean."
+    if lines > _MOST_THIN_LINES:
+        yield f"The first {_MOST_THIN_LINES} of {lines:,} lines are drawn, the mean is over all."
 
 
 @attrs.frozen
@@ -185,6 +179,18 @@ def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
     if row.name != row.cell:
         labels.append(row.encoder)
     return ", ".join(labels)
+
+
+def _draw_references(axes: Axes, references: Sequence[_DrawnReference]) -> None:
+    """Draw each reference as a horizontal line with its own dashes."""
+    for reference, dashes in zip(references, cycle(_DASHES), strict=False):
+        axes.axhline(
+            reference.value,
+            color=colour("fg"),
+            linewidth=1.3,
+            linestyle=(0, dashes),
+            label=short_name(reference.name),
+        )
 
 
 def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
