@@ -155,7 +155,7 @@ def test_a_source_that_nobody_or_two_recognise_is_said(
 ):
     with pytest.raises(
         ModelError,
-        match=r"looks like nothing that an importer knows \(.*`numbers`.*--from NAME",
+        match=r"no importer recognises .* \(.*`numbers`.*--from NAME",
     ):
         import_encoder(saved / "backbone", tmp_path / "out")
     with pytest.raises(
@@ -230,9 +230,9 @@ def test_an_importer_that_cannot_be_asked_stops_no_other(
     with pytest.raises(ModelError) as caught:
         import_encoder(tmp_path / "source", tmp_path / "out", plugins=plugins)
     assert str(caught.value) == (
-        f"`{tmp_path / 'source'}` looks like nothing that an importer knows (`fragile`, `needy`, `numbers`); "
-        "choose one with `--from NAME`; `fragile` could not look: ValueError: no header; "
-        "`needy` was not asked: it needs `--from needy` and its fields by `--set`"
+        f"no importer recognises `{tmp_path / 'source'}` (`fragile`, `needy`, `numbers`); "
+        "choose one with `--from NAME`; `fragile` failed: ValueError: no header; "
+        "`needy` was not tried: it needs `--from needy` and its fields by `--set`"
     )
     (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
     import_encoder(tmp_path / "source", tmp_path / "out", plugins=plugins)

@@ -237,10 +237,10 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(tiny_bert, f
         "Retrieval-query": "find it: {text}",
     }
     assert list(FromSentenceTransformers().notes(source)) == [
-        f"the prompt `a place` of `{source}` is left out: it has `{{text}}`, which means something in a "
-        "template; where it matters, put it before the texts yourself",
+        f"the prompt `a place` of `{source}` is left out: it has `{{text}}`, which is a placeholder in a "
+        "template; if it matters, put it before the texts yourself",
         f"the prompt `indented` of `{source}` is left out: it begins with white space, which a template "
-        "loses; where it matters, put it before the texts yourself",
+        "loses; if it matters, put it before the texts yourself",
     ]
     short = list(SENTENCES[:8])
     for task, name in [
@@ -433,7 +433,8 @@ def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(
     assert_same(encoder, original.encode(TEXTS), tmp_path)
     shutil.rmtree(tmp_path / "folder" / "sentbed")
     with pytest.raises(
-        ModelError, match=r"has a prompt in it, and `sentbed/encoder\.json`, which says"
+        ModelError,
+        match=r"contains a prompt, and `sentbed/encoder\.json`, which records it",
     ):
         FromSentenceTransformers().read(tmp_path / "folder")
 
@@ -516,7 +517,7 @@ def test_the_command_finds_the_importer_and_says_what_to_try(
 REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
     "other pooling": (
         lambda: (pooling("mean_sqrt_len_tokens"),),
-        "pools by `mean_sqrt_len_tokens`, and the poolers here know one of `cls`, `lasttoken`",
+        "pools by `mean_sqrt_len_tokens`, and the installed poolers support one of `cls`, `lasttoken`",
     ),
     "two modes": (lambda: (pooling(("cls", "mean")),), "pools by `cls` and `mean`"),
     "no pooling": (
@@ -603,7 +604,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
     "modes": (
         "1_Pooling/config.json",
         {"pooling_mode": [["a"]]},
-        r"pools by `\['a'\]`, and the poolers",
+        r"pools by `\['a'\]`, and the installed poolers",
     ),
     "no mode": (
         "1_Pooling/config.json",

@@ -253,7 +253,7 @@ def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
     assert found[-len(end) :] == expected[-len(end) :] == end
     readme = (folder / "README.md").read_text("utf-8")
     assert (
-        "sentbed cuts a text to 24 tokens of its own. Here a longer one keeps a few more"
+        "to 24 tokens without those of the prompt. Here, a longer text keeps a few more"
         in readme
     )
     assert "An empty text has another vector" in readme
@@ -281,7 +281,7 @@ def test_what_differs_is_printed_and_true(tiny_opt_prompt, tmp_path):
             > 100 * CLOSE
         )
     # Text rules and seams are there twice.
-    assert 'is given the text rules and ` "` and `"` anew' in notes
+    assert 'gets the text rules and ` "` and `"` again' in notes
     assert (
         model.tokenizer.decode(model.tokenizer(SPECIAL)["input_ids"]).count('."') == 2
     )
@@ -291,7 +291,7 @@ def test_what_differs_is_printed_and_true(tiny_opt_prompt, tmp_path):
     ("change", "reason"),
     [
         ({"prompt": {"template": "({text})"}}, "has no space behind the sentence"),
-        ({"max_length": 2}, "at `max_length = 2` hardly a sentence is left whole"),
+        ({"max_length": 2}, "at `max_length = 2`, even short sentences are truncated"),
     ],
 )
 def test_a_prompt_under_which_a_cut_text_would_be_another_is_refused(
@@ -311,7 +311,7 @@ def test_a_prompt_that_a_vocabulary_merges_everywhere_goes_into_the_normalizer_w
     """Without pre-tokenisation there is no place to cut at."""
     prompt = ResolvedPrompt(Template("say:", ":so"), "none")
     (cut,) = prompt_in_tokenizer.cuts(prompt, None)
-    assert (cut.first, cut.last, cut.cuts_question) == (0, 3, True)
+    assert (cut.first, cut.last, cut.loses_suffix) == (0, 3, True)
     changed = prompt_in_tokenizer.with_prompt(byte_pairs, prompt, cut)
     for text in ("hello there", "?", "日本"):
         assert changed.encode(text).ids == byte_pairs.encode(prompt.apply(text)).ids
@@ -383,7 +383,7 @@ def test_weights_below_fp32_are_computed_in_fp32_behind_a_projection(
     encoder = build_encoder({**tables["bert"], "backbone": backbone})
     folder = export(encoder, tmp_path / "folder")
     assert apart(vectors_of(folder, SENTENCES), encoder.encode(SENTENCES)) < 0.03
-    assert "held in bfloat16" in (folder / "README.md").read_text("utf-8")
+    assert "The weights were in bfloat16" in (folder / "README.md").read_text("utf-8")
 
 
 def test_the_command_exports_a_trained_encoder(tmp_path):

@@ -141,15 +141,20 @@ def test_the_items_of_one_page_are_read_at_a_time(monkeypatch, tmp_path):
     assert len(alive) == 4
 
 
+def content_of(html):
+    """Return the numbers in an item page."""
+    (content,) = re.findall(
+        r'<script type="application/json" id="content">(.*?)</script>', html
+    )
+    return json.loads(content)
+
+
 def test_a_page_has_the_predictions_and_shares_of_the_cells():
     data = study(name="</script><script>alert(1)</script>")
     summaries = summarise(data)
     page = item_pages(summaries, data)[2].html()
     assert "<script>alert" not in page
-    (content,) = re.findall(
-        r'<script type="application/json" id="content">(.*?)</script>', page
-    )
-    document = json.loads(content)
+    document = content_of(page)
     assert (document["task"], document["metric"], document["left"]) == (
         "STSB",
         "spearman",
@@ -166,10 +171,6 @@ def test_a_page_has_the_predictions_and_shares_of_the_cells():
 def test_a_page_of_many_cells_has_the_baseline_and_the_best(monkeypatch):
     monkeypatch.setattr(item_page, "MOST_CELLS", 2)
     data = study(baseline="first, 0.25")
-    page = item_pages(summarise(data), data)[0].html()
-    (content,) = re.findall(
-        r'<script type="application/json" id="content">(.*?)</script>', page
-    )
-    document = json.loads(content)
+    document = content_of(item_pages(summarise(data), data)[0].html())
     assert [cell["name"] for cell in document["cells"]] == ["first, 0.25", "mean, 0.05"]
     assert document["left"] == 4

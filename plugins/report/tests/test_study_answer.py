@@ -69,7 +69,7 @@ def test_a_tie(study_of):
         == "mean (1 of 2 others; transfer, p: MR (accuracy))"
     )
     assert lines["Next"].startswith(
-        "take the cheapest of the best and those not told apart from it, or run"
+        "use the cheapest of the best cell and the cells not told apart from it"
     )
 
 
@@ -117,7 +117,7 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
     )
     assert lines["Mind"] == "mean is not the best on test data"
     assert lines["Next"].startswith(
-        "use more development data: on test data, which may not choose,"
+        "use more development data: the cell that it chose is not the best"
     )
 
 
@@ -130,7 +130,7 @@ def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of):
         in lines["Best"]
     )
     assert lines["Mind"] == "degenerate scores of mean (one class only)"
-    assert lines["Next"].startswith("find out why the scores of mean say nothing")
+    assert lines["Next"].startswith("find out why the scores of mean are degenerate")
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_run_that_is_missing(study_of, status, problem, step):
 def test_one_seed(study_of):
     lines = answers(study_of(around(LEVELS, (1,)), [POOLER], "first", items=True))
     assert lines["Best"].startswith("mean: MR (accuracy) 80.05 (")
-    assert lines["Mind"] == "1 seed only, which hardly shows how much seeds differ"
-    assert lines["Next"].startswith("run more seeds: with one,")
+    assert lines["Mind"] == "1 seed only, too few to show how much seeds differ"
+    assert lines["Next"].startswith("run more seeds: with only one,")
 
 
 def test_one_cell_has_nothing_to_be_compared_with(study_of):

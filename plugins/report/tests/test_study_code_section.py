@@ -28,8 +28,8 @@ def test_runs_by_other_code_and_versions_are_named_with_what_differs():
     )
     section = code_section(data)
     assert section.sentences == (
-        "The runs were not all made by the same code and versions, which may decide scores: sentbed, torch. "
-        "They stand in the same tables all the same.",
+        "Not all runs were made with the same code and versions, which may decide scores: sentbed, torch. "
+        "The tables have all runs nevertheless.",
     )
     (table,) = section.tables
     assert [column.heading for column in table.columns] == ["sentbed", "torch"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from functools import cached_property
@@ -12,8 +10,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-from sentbed_report.figures.number_lines import number_plots
-from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
@@ -117,14 +113,6 @@ def links_to_runs(report):
     return [address for address in addresses if not address.startswith("pages/")]
 
 
-def script_hashes(page):
-    """The hashes of scripts that the page's policy allows."""
-    (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
-    content = str(policy["content"])
-    assert content.startswith("default-src 'none'")
-    return re.findall(r"'sha256-([^']+)'", content)
-
-
 def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
     titles = [
         *(
@@ -156,22 +144,10 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
     assert "](<cells/cell-0-1/seed-1/report.html>)" in toy.markdown
 
 
-def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(toy):
+def test_nothing_is_loaded_from_elsewhere(toy):
     for tag, attributes in toy.page.elements:
         assert not attributes.get("src")
         assert tag != "link" or attributes["href"] == "data:,"
-    scripts = re.findall(r"<script>(.*?)</script>", toy.html, re.DOTALL)
-    digests = [
-        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        for script in scripts
-    ]
-    assert script_hashes(toy.page) == digests
-    assert len(digests) == 2
-
-
-def test_a_served_page_may_run_one_script_more():
-    page = Page("t", "finished", "", "", (AnswerLine("Best", "a"),), (), ())
-    assert len(script_hashes(Elements(page_html(page, "let served;")))) == 3
 
 
 def test_hostile_text_is_shown_as_it_is_in_every_place(tmp_path):
@@ -402,7 +378,7 @@ def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out):
     missing = "; ".join(f"decoder, {label}" for label in TEMPERATURE.labels)
     notes = " ".join(two_axes.tables[0].notes)
     assert notes.startswith(
-        "Mean of one cell, of the same combinations of everything else everywhere."
+        "Each mean is over one cell, with the same combinations of everything else."
     )
     assert f"Not shown: {missing}: " in notes
 
@@ -458,7 +434,7 @@ def with_references(data):
     return attrs.evolve(data, references=references)
 
 
-def test_published_references_are_rows_and_all_references_dashed_lines(tmp_path):
+def test_published_references_are_rows(tmp_path):
     data = with_references(study(seeds=(1,)))
     (summary,) = summarise(data, resamples=10)
     (untrained,) = (
@@ -466,13 +442,6 @@ def test_published_references_are_rows_and_all_references_dashed_lines(tmp_path)
     )
     last = [(reference.name, reference.values[-1]) for reference in summary.references]
     assert last == [("BERT", 71.5), ("untrained", untrained)]
-    (plot,) = number_plots(data, summary)
-    assert (
-        plot.element("f-").count("stroke-dasharray") == 2 * 2
-    )  # each in the plot and in the legend
-    assert plot.caption.startswith(
-        f"Dashed: BERT 71.50 (Table 1); untrained {untrained:.2f} (this study)."
-    )
     report = report_of(tmp_path, data)
     assert (
         "| BERT | (Table 1) | 70.00 | 71.00 | 72.00 | 73.00 | 71.50 |"

@@ -261,12 +261,14 @@ def test_the_section_says_what_prompts_change_and_is_left_out_without_them():
     data = study_of(values)
     tables = summarise(data)
     section = prompts_section(data, tables)
-    assert "a sample of those that might be used" in section.sentences[0]
+    assert "a sample of the prompts that might be used" in section.sentences[0]
     sources, ranks, best = section.tables
     assert [row.cell for row in sources.rows] == ["c1", "c2"]
     assert [row.cell for row in ranks.rows] == ["c0", "c1", "c2"]
     assert best.columns[0].heading == "best of 4 prompts"
-    assert any("was chosen among 4 by the scores" in note for note in section.notes)
+    assert any(
+        "best of 4 prompts was chosen by the scores" in note for note in section.notes
+    )
     fixed = attrs.evolve(data, prompt_factor="fixed")
     said = prompts_section(fixed, summarise(fixed))
     assert "all that are of interest" in said.sentences[0]

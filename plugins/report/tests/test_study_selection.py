@@ -102,10 +102,10 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make):
     assert (selection.cell, selection.ties) == ("z", ("a",))
     section = selection_section(selection)
     assert (
-        "As good by the same score: a. The first in the recipe's order was chosen."
+        "As good by the same score: a. The first cell in the recipe's order was chosen."
         in section.notes
     )
-    assert "None of its scores is on test data" in section.notes[0]
+    assert "The cell has no score on test data" in section.notes[0]
 
 
 def test_lower_is_better_where_the_score_says_so(make):

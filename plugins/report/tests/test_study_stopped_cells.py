@@ -138,7 +138,7 @@ def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_
 ):
     data = three_cells(study_of, items=True)
     plot = rank_groups_plot(data, only_table(data))
-    assert "Stopped cells: at their difference from the best" in plot.caption
+    assert "Stopped cells are drawn at their difference" in plot.caption
     assert _means(plot)[2] < _means(plot)[0]
     plain = attrs.evolve(data, decisions=None)
     other = rank_groups_plot(plain, only_table(plain))
@@ -166,7 +166,10 @@ def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of):
     ]
     assert ranks.seeds == (1, 2)
     section = rank_groups_section(data, [summary])
-    assert "Means over the seeds that all cells have (1, 2)." in section.tables[1].notes
+    assert (
+        "Means are over the seeds that all cells have (1, 2)."
+        in section.tables[1].notes
+    )
 
 
 def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of):
@@ -184,7 +187,7 @@ def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of):
     assert summary.groups.tasks.seeds == ()
     section = rank_groups_section(data, [summary])
     assert (
-        "Each cell has its mean over its own seeds, since they share none."
+        "Each cell has its mean over its own seeds, since the cells share no seed."
         in section.tables[1].notes
     )
 
@@ -220,9 +223,12 @@ def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of):
         effects_section(data, findings),
         interactions_section(data, findings),
     )
-    assert "differences over those that both cells of a pair have" in effects.notes[-1]
     assert (
-        "means are over those that all matched cells have" in axes.tables[0].notes[-1]
+        "differences over the seeds that both cells of a pair have" in effects.notes[-1]
+    )
+    assert (
+        "means are over the seeds that all matched cells have"
+        in axes.tables[0].notes[-1]
     )
 
 
@@ -250,6 +256,6 @@ def test_scores_against_costs_name_stopped_cells(study_of):
     data = with_added(data, lambda run: [cost])
     section = score_cost_section(data, summarise(data))
     assert (
-        "Stopped, with means over other seeds than those of cells that went on: B."
+        "Stopped, with means over other seeds than the other cells: B."
         in section.tables[0].notes
     )

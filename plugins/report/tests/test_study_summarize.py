@@ -611,7 +611,7 @@ def test_a_contradicted_cell_meets_and_misses_nothing(study_of):
     )
     assert (mean.row.contradicted, expected_verdict(mean.row)) == ("", "met")
     assert published_notes(data) == (
-        "T, first: not to be met, and not counted, since U has 71.0.",
+        "T, first: shown but not counted, since U has 71.0.",
     )
 
 

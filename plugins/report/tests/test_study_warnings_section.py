@@ -29,7 +29,7 @@ def test_warnings_are_listed_with_their_runs_and_equal_ones_once():
         CellInfo("mean", {}, mean, confirmation=fresh), CellInfo("last", {}, last)
     )
     section = warnings_section(data)
-    assert section.sentences[0].startswith("3 of 4 finished runs warned of something.")
+    assert section.sentences[0].startswith("3 of 4 finished runs had warnings.")
     (table,) = section.tables
     assert [(row.headers, row.cells) for row in table.rows] == [
         (("3 runs: mean; last",), ("no better than 57.63",)),
@@ -45,13 +45,13 @@ def test_the_answer_counts_the_runs_of_the_section():
     )
     data = study(CellInfo("mean", {}, runs, confirmation=(run("mean", 4, ["c"]),)))
     section = warnings_section(data)
-    assert section.summary == "2 of 3 finished runs warned of something"
+    assert section.summary == "2 of 3 finished runs had warnings"
     (mind,) = [
         line.answer
         for line in answer_lines(data, [], None, [])
         if line.question == "Mind"
     ]
-    assert mind == "1 of 3 runs failed; 2 runs warned of something"
+    assert mind == "1 of 3 runs failed; 2 runs with warnings"
 
 
 def test_without_a_warning_there_is_no_section():

@@ -152,7 +152,7 @@ def test_a_study_of_which_nothing_can_be_drawn_says_so(place, words):
         manifest.unlink()
     code, lines = plot(place, *words)
     assert code != 0
-    assert "nothing of it can be drawn yet" in " ".join(lines)
+    assert "no figure of it can be drawn yet" in " ".join(lines)
 
 
 def test_a_finished_study_says_so_at_once_and_leaves_its_report(

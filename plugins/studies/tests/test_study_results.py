@@ -313,7 +313,7 @@ def test_a_letter_that_no_font_has_is_a_warning(data, tmp_path, monkeypatch):
     monkeypatch.setattr("sentbed_report.figures.plot._FALLBACKS", ())
     study = LoadedStudy(renamed(costing(data), "学习率 pooler", "学习率 seed"))
     with pytest.warns(
-        UserWarning, match=r"no installed font has the letters '学习率' of"
+        UserWarning, match=r"no installed font has the characters '学习率' of"
     ):
         study.plot("effects", tmp_path / "effects.pdf")
 

@@ -20,7 +20,7 @@ def exporters() -> Mapping[str, Lazy]:
         ),
         "onnx": Lazy(
             "sentbed_interop.to_onnx:ToONNX",
-            "A graph for onnxruntime, in any of its languages, without torch and sentbed.",
+            "An ONNX graph that onnxruntime runs in any of its languages, without torch and sentbed.",
         ),
         "sentence-transformers": Lazy(
             "sentbed_interop.to_sentence_transformers:ToSentenceTransformers",
@@ -43,7 +43,7 @@ def importers() -> Mapping[str, Lazy]:
         ),
         "simcse": Lazy(
             "sentbed_interop.from_simcse:FromSimCSE",
-            "A BERT or RoBERTa with the MLP over [CLS] that SimCSE's code has trained (Gao et al., 2021).",
+            "A BERT or RoBERTa with an MLP over [CLS], trained by SimCSE's code (Gao et al., 2021).",
         ),
     }
 
@@ -58,6 +58,6 @@ def commands() -> Mapping[str, Lazy]:
         ),
         "import": Lazy(
             "sentbed_interop.export_and_import_commands:import_",
-            "Make an encoder of what another library wrote.",
+            "Make an encoder from a model of another library.",
         ),
     }

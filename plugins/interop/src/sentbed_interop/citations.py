@@ -1,4 +1,4 @@
-"""The papers cited by a recipe, from the traits of its components and stages."""
+"""The papers that a recipe cites, from the traits of its components and stages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sentbed.protocols import Component
 from sentbed.tools import Stage, parts_in
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,]+)\s*,")
-"""Pattern of the key of a BibTeX entry."""
+"""Pattern for the beginning of a BibTeX entry, with its key."""
 
 
 def bibliography(*parts: Any) -> tuple[str, ...]:
-    """Return the distinct BibTeX entries that these parts and their parts cite.
+    """Return the distinct BibTeX entries that components and stages cite, including the components in them.
 
     Raises:
-        PluginError: if a part cites what is neither an entry nor the key of one in `sentbed/citations.bib`.
+        PluginError: if a citation is neither a BibTeX entry nor the key of an entry in `sentbed/citations.bib`.
     """
     core_entries = _core_entries()
     cited: dict[str, str] = {}
@@ -33,8 +33,8 @@ def bibliography(*parts: Any) -> tuple[str, ...]:
             if key is None:
                 raise PluginError(
                     f"`{type(part).__name__}` cites {citation!r}, which is no key of "
-                    "`sentbed/citations.bib`; put the whole BibTeX entry into its `cites`, "
-                    "which begins with `@` and has a key"
+                    "`sentbed/citations.bib`; put the whole BibTeX entry, which begins with `@` and has a "
+                    "key, into its `cites`"
                 )
             cited.setdefault(key, entry)
 
@@ -42,7 +42,7 @@ def bibliography(*parts: Any) -> tuple[str, ...]:
 
 
 def _core_entries() -> dict[str, str]:
-    """Return the entries that core brings, by key."""
+    """Return the entries in `sentbed/citations.bib`, by key."""
     text = (files("sentbed") / "citations.bib").read_text("utf-8")
     entries = {}
     for block in re.split(r"^(?=@)", text, flags=re.MULTILINE):

@@ -1,4 +1,4 @@
-"""Export and import of encoders: selection and call of the exporter or importer."""
+"""Export and import of encoders, by an exporter or importer that is named or that recognises the files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ from sentbed_interop.merged_adapters import save_merged
 
 
 @attrs.frozen
-class _To:
+class _ExporterTable:
+    """Table from which `structure` builds an exporter."""
+
     part: Exporter
 
 
 @attrs.frozen
-class _From:
+class _ImporterTable:
+    """Table from which `structure` builds an importer."""
+
     part: Importer
 
 
@@ -43,24 +47,24 @@ def export_encoder(
     plugins: Plugins | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[str, ...]:
-    """Write a saved encoder into a new directory by the exporter `to`, or in sentbed's own format.
+    """Write a saved encoder into a new directory, with the exporter `to`; without it, in sentbed's format.
 
-    `overrides` (`FIELD=VALUE`) set the exporter's fields. Formats with tensors need a `runtime` on PyTorch;
-    default: `cpu`. For `trust_remote_code` see `Encoder.load`. Returns the exporter's notes for users, such
-    as which texts get other vectors.
+    `overrides` (`FIELD=VALUE`) set the exporter's fields. The encoder is loaded on `runtime`, by default `cpu`;
+    formats with tensors need a runtime on PyTorch. For `trust_remote_code` see `Encoder.load`. Return the
+    exporter's notes for users, such as which texts get other vectors.
 
     Raises:
-        RunError: if `output` is not new, or the name or an option is wrong.
-        ModelError: if the other library cannot compute the encoder's vectors, with an alternative.
+        RunError: if `output` is not new, or if the name of the exporter or an override is wrong.
+        ModelError: if the other library cannot compute the encoder's vectors; the message has an alternative.
     """
     plugins = plugins or load_plugins()
-    target = _new(output)
+    target = _require_new(output)
     exporter: Exporter | None = None
     if to is not None:
-        exporter = _component(_To, "--to", to, overrides, plugins)
+        exporter = _component(_ExporterTable, "--to", to, overrides, plugins)
     elif overrides:
         raise RunError(
-            "without `--to` there is nothing to set; take `--set` out, or name an exporter"
+            "without `--to` there is nothing to set; leave out `--set`, or name an exporter"
         )
 
     loaded = Encoder.load(
@@ -88,28 +92,29 @@ def import_encoder(
 ) -> Encoder:
     """Import an encoder of another library, save it in a new directory, and return it.
 
-    The importer is `from_`, or the only one that recognises `source`. `say` is called with a sentence for
-    each part of `source` that the encoder lacks; by default they are logged as warnings.
+    The importer is `from_`, or the only importer that recognises `source`. `say` is called with a sentence for
+    each part of `source` that the encoder lacks; by default, these sentences are logged as warnings.
 
     Raises:
-        RunError: if `output` is not new, or the name or an option is wrong.
-        ModelError: if no importer or several recognise `source`, or it cannot be read.
+        RunError: if `output` is not new, or if the name of the importer or an override is wrong.
+        ModelError: if no importer recognises `source` or several do, or if `source` cannot be read.
     """
     plugins = plugins or load_plugins()
-    target, path = _new(output), Path(source)
+    target, path = _require_new(output), Path(source)
     try:
         exists = path.exists()
     except OSError as error:
         raise ModelError(
             f"`{source}` cannot be a path: {error.strerror}; check the path"
         ) from error
-
     if not exists:
         raise ModelError(f"`{source}` does not exist; check the path")
+
     name = from_ or _recogniser(path, plugins)
-    importer: Importer = _component(_From, "--from", name, overrides, plugins)
+    importer: Importer = _component(_ImporterTable, "--from", name, overrides, plugins)
     encoder: Encoder = importer.read(path)
     encoder.save(target)
+
     say = say or logging.getLogger("sentbed").warning
     for note in importer.notes(path):
         say(note)
@@ -117,47 +122,54 @@ def import_encoder(
 
 
 def _recogniser(source: Path, plugins: Plugins) -> str:
-    """Return the name of the only importer that recognises `source`; raises `ModelError`."""
+    """Return the name of the only importer that recognises `source`.
+
+    Raises:
+        ModelError: if no importer recognises `source` or several do, or if it is an encoder of sentbed.
+    """
     if (source / ENCODER_FILE).is_file():
         raise ModelError(
             f"`{source}` is already an encoder of sentbed; use it as it is"
         )
+
     names = plugins.names("importer")
-    recognising, unasked = [], ""
+    recognising = []
+    not_tried = ""
     for name in names:
         try:
             cls = plugins.find("importer", name).cls
             if any(field.default is attrs.NOTHING for field in attrs.fields(cls)):
-                unasked += f"; `{name}` was not asked: it needs `--from {name}` and its fields by `--set`"
+                not_tried += f"; `{name}` was not tried: it needs `--from {name}` and its fields by `--set`"
             elif cls().recognises(source):
                 recognising.append(name)
-        except Exception as error:  # noqa: BLE001 - one importer's fault must not hide what others recognise
-            unasked += f"; `{name}` could not look: {reason_of(error)}"
+        except Exception as error:  # noqa: BLE001 - an importer's fault must not hide what other importers recognise
+            not_tried += f"; `{name}` failed: {reason_of(error)}"
 
     if len(recognising) == 1:
         return recognising[0]
     if recognising:
         raise ModelError(
-            f"`{source}` looks like {' and '.join(recognising)}; choose one with `--from NAME`{unasked}"
+            f"`{source}` looks like {' and '.join(recognising)}; choose one with `--from NAME`{not_tried}"
         )
+
     installed = listed(names) or "none: `pip install sentbed-interop`"
     if (source / "config.json").is_file():
         raise ModelError(
-            f"`{source}` looks like nothing that an importer knows ({installed}), but like a model of "
-            "transformers, which says nothing of pooling; write a recipe with it as `model` of the backbone"
-            f"{unasked}"
+            f"no importer recognises `{source}` ({installed}). It looks like a model of transformers, which "
+            "has no pooling; write a recipe with it as `model` of the backbone"
+            f"{not_tried}"
         )
     raise ModelError(
-        f"`{source}` looks like nothing that an importer knows ({installed}); "
-        f"choose one with `--from NAME`{unasked}"
+        f"no importer recognises `{source}` ({installed}); "
+        f"choose one with `--from NAME`{not_tried}"
     )
 
 
-def _new(output: str | Path) -> Path:
-    """Return the path of a directory that is new or empty; raises `RunError`."""
+def _require_new(output: str | Path) -> Path:
+    """Return `output` as a path. Raises `RunError` unless it is a new or an empty directory."""
     target = Path(output)
     try:
-        # Unlike `exists`, this refuses links that lead to each other.
+        # Unlike `exists`, `stat` raises an error for links that lead to each other.
         target.stat()
         taken = not target.is_dir() or any(target.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -175,7 +187,13 @@ def _new(output: str | Path) -> Path:
 def _component(
     cls: type[Any], option: str, name: str, overrides: Sequence[str], plugins: Plugins
 ) -> Any:
-    """Return the component of a command line option, with its fields set. Raises `RunError`."""
+    """Return the exporter or importer called `name`, with its fields set.
+
+    `cls` is the table to build it from, and `option` the command line option that names it, for messages.
+
+    Raises:
+        RunError: if there is no such component, or an override is wrong.
+    """
     for text in overrides:
         field, equals, _ = text.partition("=")
         if not field.strip() or not equals:
@@ -184,9 +202,8 @@ def _component(
     try:
         document = apply_overrides(Document({"use": name}), overrides)
     except RecipeError as error:
-        raise RunError(
-            "; ".join(f"`--set`: {problem.message}" for problem in error.problems)
-        ) from error
+        messages = [f"`--set`: {problem.message}" for problem in error.problems]
+        raise RunError("; ".join(messages)) from error
 
     data = {"part": document.data}
     request, problems = structure(

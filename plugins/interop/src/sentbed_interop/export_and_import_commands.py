@@ -6,7 +6,7 @@ import click
 from sentbed.tools import echo, set_option, trust_option
 
 _set = set_option(
-    "Set an option: FIELD=VALUE; `sentbed show exporter NAME` and `show importer NAME` list them."
+    "Set a field: FIELD=VALUE; `sentbed show exporter NAME` and `show importer NAME` list the fields."
 )
 
 
@@ -15,7 +15,7 @@ _set = set_option(
 @click.argument("output", type=click.Path(file_okay=False))
 @click.option(
     "--to",
-    help="An exporter by name; see `sentbed plugins`. An encoder of sentbed if left out.",
+    help="Name of an exporter; `sentbed plugins` lists them. Without it, sentbed's own format is written.",
 )
 @_set
 @trust_option
@@ -28,7 +28,7 @@ def export(
 ) -> None:
     """Write the encoder in ENCODER to the new directory OUTPUT, for another library.
 
-    Adapters are merged: plain weights, the same vectors to the rounding of the backbone's `dtype`.
+    Adapters are merged into the weights. Vectors stay the same up to rounding in the backbone's `dtype`.
     """
     from sentbed_interop.export_and_import import export_encoder
 
@@ -45,13 +45,13 @@ def export(
 @click.option(
     "--from",
     "from_",
-    help="An importer by name; found by looking at SOURCE if left out.",
+    help="Name of an importer. Without it, the importer that recognises SOURCE is used.",
 )
 @_set
 def import_(
     source: str, output: str, from_: str | None, overrides: tuple[str, ...]
 ) -> None:
-    """Make an encoder of what another library wrote to SOURCE, in the new directory OUTPUT."""
+    """Make an encoder from SOURCE, a model of another library, in the new directory OUTPUT."""
     from sentbed_interop.export_and_import import import_encoder
 
     def say(note: str) -> None:

@@ -1,4 +1,4 @@
-"""What no other library's format has: interventions, and a vector of each token."""
+"""Check for features that no other library's format supports: interventions, and vectors of tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def require_exportable(encoder: Encoder) -> None:
-    """Raise `ModelError` for a pooler of token vectors, or an intervention between the backbone's blocks."""
+    """Raise `ModelError` if the pooler gives a vector for each token, or if the backbone has an intervention."""
     pooler = encoder.recipe.pooler
     if pooler.traits.output == "tokens":
         raise ModelError(

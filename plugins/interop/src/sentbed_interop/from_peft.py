@@ -1,4 +1,4 @@
-"""The importer `peft`."""
+"""The importer `peft`, for LoRA adapters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ POOLERS: Mapping[str, str] = {
     "opt": "prompt-eol",
     "causal": "prompt-eol",
 }
-"""Default pooler of each backbone."""
+"""Backbone -> its default pooler."""
+
 LOCAL = ("pkg:", "data:", ".", "/", "~")
 """Prefixes of locations that are not hub ids."""
 
@@ -31,32 +32,33 @@ class FromPEFT(Importer):
     """A LoRA adapter trained with peft, on its base model.
 
     An adapter does not record how vectors are made from token states: name the pooler that it was trained
-    with. The encoder that is saved holds the adapter and the hashes of the base model, not the model;
-    `sentbed export` merges the two.
+    with. The saved encoder has the adapter, but only hashes of the base model's files. `sentbed export` merges
+    the adapter into the base model's weights.
     """
 
     name: ClassVar[str] = "peft"
 
     base: ModelId | None = None
-    """The base model: a hub id, a local directory or `pkg:PACKAGE/path`; default: that of the adapter."""
+    """The base model: a hub id, a local directory or `pkg:PACKAGE/path`. By default, the model that the adapter
+    names."""
     pooler: str | None = None
-    """A pooler by name, with its defaults; if omitted `mean`, and on a causal model `prompt-eol`, with
-    PromptEOL's template: its authors have published such adapters."""
+    """Name of the pooler, which has its default fields. By default `mean`; on a causal model `prompt-eol` with
+    PromptEOL's template, since its authors have published such adapters."""
     max_length: int = attrs.field(default=128, validator=ge(2))
-    """Tokens per sentence; an adapter does not say."""
+    """Largest number of tokens of a sentence, which an adapter does not record."""
 
     def recognises(self, source: Path) -> bool:
-        """Whether it is a directory with an adapter, and not one of sentence-transformers."""
-        return (source / ADAPTER_CONFIG).is_file() and not (
-            source / "modules.json"
-        ).is_file()
+        """Whether `source` is a directory with an adapter, and no folder of sentence-transformers."""
+        if (source / "modules.json").is_file():
+            return False
+        return (source / ADAPTER_CONFIG).is_file()
 
     def read(self, source: Path) -> Encoder:
-        """Return the encoder.
+        """Return an encoder of the base model with the adapter.
 
         Raises:
-            ModelError: if the base model is unavailable, if the adapter is pickled or does more than a
-                LoRA, or if pooler and model do not fit together.
+            ModelError: if the base model is unavailable, if the adapter is pickled or is more than a LoRA, or
+                if pooler and model do not fit together.
         """
         from sentbed_interop._torch.importer_common import (
             backbone_for,
@@ -68,6 +70,7 @@ class FromPEFT(Importer):
         base, revision = self._base(config, source)
         kind = backbone_for(read_json(_config_file(base, revision)), base)
         _require_no_pooler(source)
+
         backbone = {"use": kind, "model": base, "adapter": str(source.resolve())}
         if revision is not None:
             backbone["revision"] = revision
@@ -80,9 +83,14 @@ class FromPEFT(Importer):
         return encoder_of(table, source)
 
     def _base(self, config: Mapping[str, Any], source: Path) -> tuple[str, str | None]:
-        """Return the base model and, for a hub id, its revision."""
+        """Return the location of the base model, and its revision if the adapter names one on the hub.
+
+        Raises:
+            ModelError: if no base model is named, or if a local one does not exist.
+        """
         if self.base is not None:
             return self.base, None
+
         base = config.get("base_model_name_or_path")
         if not isinstance(base, str) or not base:
             raise ModelError(
@@ -94,8 +102,9 @@ class FromPEFT(Importer):
         if base.startswith(LOCAL):
             raise ModelError(
                 f"the adapter in `{source}` belongs to the model in `{base}`, which is not there; name the "
-                "place that it has now: `--set base=./MODEL`"
+                "place where it is now: `--set base=./MODEL`"
             )
+
         revision = config.get("revision")
         if not isinstance(revision, str):
             return base, None
@@ -103,10 +112,10 @@ class FromPEFT(Importer):
 
 
 def _require_no_pooler(source: Path) -> None:
-    """Refuse an adapter on BERT's own pooler, which peft adds if every linear layer gets one."""
+    """Raise `ModelError` if an adapter changes BERT's own pooler, as peft does if it adapts all linear layers."""
     file = source / ADAPTER_WEIGHTS
     if not file.is_file():
-        # The backbone's message says what to do then.
+        # The backbone raises an error, with what to do.
         return
     from sentbed_interop._torch.importer_common import read_weights
 
@@ -120,7 +129,11 @@ def _require_no_pooler(source: Path) -> None:
 
 
 def _config_file(base: str, revision: str | None) -> Path:
-    """Return the model's `config.json`, downloaded first if it is a hub id."""
+    """Return the path of the model's `config.json`, which is downloaded if the model is on the hub.
+
+    Raises:
+        ModelError: if it cannot be downloaded.
+    """
     if base.startswith(LOCAL):
         return locate(base) / "config.json"
     from huggingface_hub import hf_hub_download
@@ -139,6 +152,6 @@ def _config_file(base: str, revision: str | None) -> Path:
         OSError,
     ) as error:
         raise ModelError(
-            f"the hub gives no model `{base}`, which the adapter belongs to: {str(error).splitlines()[0]}; "
+            f"the hub gives no model `{base}`, to which the adapter belongs: {str(error).splitlines()[0]}; "
             "check the network, or name a copy: `--set base=./MODEL`"
         ) from error

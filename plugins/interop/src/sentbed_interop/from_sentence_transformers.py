@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,17 +19,18 @@ from sentbed_interop.similarity_names import COSINE
 
 if TYPE_CHECKING:
     from sentbed import Encoder
-    from sentbed.protocols import TokenIds
 
 NO_LIMIT = 10**6
-"""Tokens above which a tokenizer's limit means that it has none."""
+"""A tokenizer with a limit of so many tokens or more has no limit."""
+
 SETTINGS = "config_sentence_transformers.json"
-"""File of a folder with its prompts and its similarity."""
+"""File with a folder's prompts and its similarity."""
+
 LONGEST_PROMPT = 10_000
-"""Largest number of characters of a prompt, which is encoded with every text."""
+"""Largest number of characters of a prompt that is imported."""
 
 _PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
-"""Placeholders of a template; in a prompt of sentence-transformers they are plain text."""
+"""Placeholders of a template, which are plain text in a prompt of sentence-transformers."""
 
 SUPPORTED = (
     "__version__",
@@ -38,53 +40,52 @@ SUPPORTED = (
     "requirements",
     "similarity_fn_name",
 )
-"""Settings of a folder that are supported, or that do not change vectors."""
+"""Settings of a folder that are read, or that do not change vectors."""
 
 
 @attrs.frozen(kw_only=True)
 class FromSentenceTransformers(Importer):
     """A folder of sentence-transformers, of any version, with modules that an encoder supports.
 
-    These are `Transformer` (on text) and `Pooling` (in a mode of an installed pooler, such as `cls`, `mean`
-    and `lasttoken`), or `StaticEmbedding` in place of both, then optionally `Dense` without activation (the
-    projection) and `Normalize`; after `cls` also a square `Dense` with tanh (`cls-mlp`). Weights are loaded
-    in fp32, whatever the files have. Prompt and `max_length` of a folder that `sentbed export` wrote are
-    those of the exported encoder.
+    Supported are `Transformer` (on text) and `Pooling` (in a mode of an installed pooler, such as `cls`, `mean`
+    and `lasttoken`), or `StaticEmbedding` in place of both. `Dense` layers may follow, of which the last has no
+    activation (the head's hidden layers and its projection), then `Normalize`. After `cls`, the first `Dense`
+    may be square with tanh (pooler `cls-mlp`). Weights are loaded in fp32, whatever the precision of the files.
+    If `sentbed export` wrote the folder, prompt and `max_length` are those of the exported encoder.
 
     The folder's default prompt becomes the template, and its other prompts become `task_prompts`: `query`,
-    `document` (or `passage`) and MTEB's tasks. `sentbed import` lists prompts that cannot be templates. A
-    template is stripped of white space at both ends after the text is filled in, so texts that are empty or
-    end in white space have other vectors under a prompt. Truncated texts may keep a token more or less under
-    the default prompt.
+    `document` (or `passage`) and MTEB's tasks. `sentbed import` lists the prompts that are left out.
+
+    Under a prompt, texts that are empty or end in white space get other vectors than in sentence-transformers,
+    since a filled template is stripped of white space at both ends. Under the default prompt, truncated texts may
+    have a token more or less.
     """
 
     name: ClassVar[str] = "sentence-transformers"
 
     prompt: str | None = None
-    """Name of the folder's prompt that precedes each text, such as `query`; default: the folder's default."""
+    """Name of the folder's prompt that precedes each text, such as `query`. By default, its default prompt."""
     max_length: int | None = attrs.field(default=None, validator=optional(ge(2)))
-    """Tokens of an input, with prompt and special tokens; default: the folder's limit."""
+    """Largest number of tokens of an input, with prompt and special tokens. By default, the folder's limit."""
 
     def recognises(self, source: Path) -> bool:
-        """Whether it has a `modules.json`."""
+        """Whether `source` has a `modules.json`."""
         return (source / "modules.json").is_file()
 
     def read(self, source: Path) -> Encoder:
-        """Return the encoder.
+        """Return an encoder with the folder's modules, prompts and limit of tokens.
 
         Raises:
-            ModelError: if an encoder does not support a module or a setting, with what to do; if files are
-                missing or pickled.
+            ModelError: if an encoder does not support a module or a setting, or if files are missing or pickled;
+                the message says what to do.
         """
         from sentbed_interop._torch.importer_common import (
             backbone_for,
             encoder_of,
             read_json,
             read_setting,
-            set_linear,
         )
         from sentbed_interop._torch.sentence_transformers_modules import (
-            dense_weights,
             read_modules,
             settings_of,
         )
@@ -100,18 +101,17 @@ class FromSentenceTransformers(Importer):
         if not modules.static:
             settings, config = settings_of(model), read_json(model / "config.json")
             backbone = backbone_for(config, model)
-        _require_right(model)
+        _require_right_truncation(model)
 
-        backbone_table = {"use": backbone, "model": str(model.resolve())}
-        if _is_bidirectional_decoder(backbone, config):
-            backbone_table["attention"] = "bidirectional"
         table: dict[str, Any] = {
-            "backbone": backbone_table,
+            "backbone": {"use": backbone, "model": str(model.resolve())},
             "pooler": {"use": modules.pooler},
             "head": _head(modules),
-            # Replaced below: the length left beside the prompt can only be computed with the tokenizer.
+            # It is set below: only with the tokenizer can the length left by the prompt be computed.
             "max_length": 2,
         }
+        if _is_bidirectional_decoder(backbone, config):
+            table["backbone"]["attention"] = "bidirectional"
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
         similarity = self._similarity(source)
@@ -121,7 +121,7 @@ class FromSentenceTransformers(Importer):
         if record is None:
             encoder = encoder_of(table, source)
         else:
-            encoder = _with_record(table | record, source, model)
+            encoder = _encoder_with_record(table | record, source, model)
 
         if read_setting(settings, "do_lower_case", bool, model):
             _require_lowercase(encoder, model)
@@ -131,25 +131,17 @@ class FromSentenceTransformers(Importer):
                 limit = longest_text(model, encoder.backbone.max_length)
             elif limit is None:
                 limit = _limit(settings, config, model)
-            max_length = _left_for_sentence(encoder, limit, source)
+            max_length = _tokens_left_for_sentence(encoder, limit, source)
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=max_length)
         if modules.include_prompt:
-            # Only now `max_length` is right, and the prompts have to leave tokens of it for texts.
+            # After `max_length` is set, since these prompts must leave some of these tokens for texts.
             _set_task_prompts(encoder, _task_prompts(prompts, default))
 
-        module: Any = encoder.placed.module
-        if modules.mlp is not None:
-            set_linear(module.pooler.dense, *dense_weights(modules.mlp.directory))
-        linears = [
-            part for part in module.projection.modules() if hasattr(part, "in_features")
-        ]
-        for linear, dense in zip(linears, modules.dense, strict=True):
-            set_linear(linear, *dense_weights(dense.directory))
-        encoder.placed.weights_changed()  # type: ignore[attr-defined]
+        _set_dense_weights(encoder, modules)
         return encoder
 
     def notes(self, source: Path) -> Iterator[str]:
-        """Yield which prompts of the folder are left out, and why."""
+        """Yield a sentence on each prompt of the folder that the encoder lacks."""
         from sentbed_interop._torch.sentence_transformers_modules import read_modules
 
         prompts, default = self._prompts(source)
@@ -160,12 +152,16 @@ class FromSentenceTransformers(Importer):
             reasons = {name: reason for name, prompt in prompts.items() if prompt}
         for name, reason in reasons.items():
             yield (
-                f"the prompt `{name}` of `{source}` is left out: {reason}; where it matters, put it before "
+                f"the prompt `{name}` of `{source}` is left out: {reason}; if it matters, put it before "
                 "the texts yourself"
             )
 
     def _prompts(self, source: Path) -> tuple[dict[str, Any], str | None]:
-        """Return the folder's prompts by name, and the name of the default prompt, or None."""
+        """Return the folder's prompts by name, and the name of the default prompt (None without one).
+
+        Raises:
+            ModelError: if the folder is no `SentenceTransformer`, or has settings that are not supported.
+        """
         from sentbed_interop._torch.importer_common import (
             read_json,
             read_setting,
@@ -176,20 +172,20 @@ class FromSentenceTransformers(Importer):
         config = {}
         if file.is_file():
             config = read_json(file)
+
         kind = read_setting(config, "model_type", str, file, "SentenceTransformer")
         if kind != "SentenceTransformer":
             raise ModelError(
-                f"`{source}` is a `{kind}`, which gives no vector a sentence as an encoder does; "
+                f"`{source}` is a `{kind}`, which does not give one vector per sentence as an encoder does; "
                 "import a `SentenceTransformer`"
             )
         require_supported(config, SUPPORTED, file)
         prompts = read_setting(config, "prompts", dict, file) or {}
-        return prompts, self.prompt or read_setting(
-            config, "default_prompt_name", str, file
-        )
+        name = self.prompt or read_setting(config, "default_prompt_name", str, file)
+        return prompts, name
 
     def _similarity(self, source: Path) -> str | None:
-        """Return the name of the folder's similarity, which is the same here; None for the cosine."""
+        """Return the name of the folder's similarity, which sentbed calls the same; None for the cosine."""
         from sentbed_interop._torch.importer_common import read_json, read_setting
 
         file = source / SETTINGS
@@ -204,7 +200,11 @@ class FromSentenceTransformers(Importer):
 def _default_prompt(
     source: Path, prompts: Mapping[str, Any], name: str | None, modules: Any
 ) -> str:
-    """Return the default prompt, which may be empty. Raises `ModelError` if it cannot be a template."""
+    """Return the text of the default prompt called `name`; empty without one.
+
+    Raises:
+        ModelError: if the folder lacks the prompt, or if it cannot begin a template.
+    """
     from sentbed_interop._torch.importer_common import read_setting
 
     if name is None:
@@ -218,7 +218,7 @@ def _default_prompt(
     if len(prompt) > LONGEST_PROMPT:
         raise ModelError(
             f"the prompt `{name}` of `{source}` has {len(prompt):,} characters, and at most "
-            f"{LONGEST_PROMPT:,} are taken; choose another (`--set prompt=NAME`)"
+            f"{LONGEST_PROMPT:,} are supported; choose another (`--set prompt=NAME`)"
         )
     if prompt and not modules.include_prompt:
         raise ModelError(
@@ -235,7 +235,7 @@ def _default_prompt(
 
 
 def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, Prompt]:
-    """Return the prompts for queries, documents and tasks, which replace the default prompt."""
+    """Return the prompts for queries, documents and tasks, each of which replaces the default prompt."""
     by_name = dict(prompts)
     passage = by_name.pop("passage", None)
     by_name.setdefault("document", passage)
@@ -248,23 +248,25 @@ def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, 
     if default is None:
         return task_prompts
     for side in ("query", "document"):
-        # Texts of a side without a prompt get none in sentence-transformers, not even the default.
+        # In sentence-transformers, queries (or documents) without a prompt do not get the default prompt either.
         if side != default and not by_name.get(side):
             task_prompts[side] = Prompt("{text}")
     return task_prompts
 
 
 def _left_out(prompts: Mapping[str, Any], default: str | None) -> dict[str, str]:
-    """Return the names of the prompts that `_task_prompts` leaves out -> the reasons."""
+    """Return the prompts that `_task_prompts` leaves out: name -> reason."""
     reasons = {}
+    # Name in lower case -> first name, since names of tasks do not distinguish case.
     names: dict[str, str] = {}
     for name, prompt in prompts.items():
         if not prompt or name == default:
             continue
+
         first = names.setdefault(name.lower(), name)
         reason = _why_no_template(prompt)
         if not reason and first != name:
-            reason = f"an encoder takes it for `{first}`"
+            reason = f"an encoder does not distinguish it from `{first}`"
         elif not reason and name == "passage" and "document" in prompts:
             reason = "documents have the prompt `document`"
         if reason:
@@ -277,43 +279,61 @@ def _why_no_template(prompt: Any) -> str:
     if not isinstance(prompt, str):
         return "it is no text"
     if len(prompt) > LONGEST_PROMPT:
-        return f"it has {len(prompt):,} characters, and at most {LONGEST_PROMPT:,} are taken"
+        return f"it has {len(prompt):,} characters, and at most {LONGEST_PROMPT:,} are supported"
     if prompt != prompt.lstrip():
         return "it begins with white space, which a template loses"
     for place in _PLACES:
         if place in prompt:
-            return f"it has `{place}`, which means something in a template"
+            return f"it has `{place}`, which is a placeholder in a template"
     return ""
 
 
 def _set_task_prompts(encoder: Encoder, task_prompts: Mapping[str, Prompt]) -> None:
-    """Set an encoder's prompts for tasks. Raises `ModelError` if one leaves no tokens for texts."""
+    """Set an encoder's prompts for tasks. Raises `ModelError` if a prompt leaves no tokens for texts."""
     if not task_prompts:
         return
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=task_prompts)
     for key in task_prompts:
+        # This raises an error if the prompt is too long.
         encoder.for_task(TextTask(key))
 
 
 def _head(modules: Any) -> dict[str, Any]:
-    """Return the head's table for these modules."""
+    """Return the table of a head with the layers and the normalisation of these modules."""
     head: dict[str, Any] = {"normalize": modules.normalize}
-    if modules.dense:
-        *hidden, last = modules.dense
-        head |= {"projection": last.width, "bias": last.bias}
-        if hidden:
-            head |= {
-                "hidden": [layer.width for layer in hidden],
-                "activation": modules.activation,
-            }
+    if not modules.dense:
+        return head
+
+    *hidden, last = modules.dense
+    head |= {"projection": last.width, "bias": last.bias}
+    if hidden:
+        head["hidden"] = [layer.width for layer in hidden]
+        head["activation"] = modules.activation
     return head
 
 
+def _set_dense_weights(encoder: Encoder, modules: Any) -> None:
+    """Set the weights of the encoder's pooler and head to those of the folder's `Dense` modules."""
+    from sentbed_interop._torch.importer_common import set_linear
+    from sentbed_interop._torch.sentence_transformers_modules import dense_weights
+
+    module: Any = encoder.placed.module
+    if modules.mlp is not None:
+        set_linear(module.pooler.dense, *dense_weights(modules.mlp.directory))
+    linears = [
+        part for part in module.projection.modules() if hasattr(part, "in_features")
+    ]
+    for linear, dense in zip(linears, modules.dense, strict=True):
+        set_linear(linear, *dense_weights(dense.directory))
+    encoder.placed.weights_changed()  # type: ignore[attr-defined]
+
+
 def _prompt_record(source: Path) -> dict[str, Any] | None:
-    """Return the record of the prompt that `sentbed export` wrote; None if there is none.
+    """Return the pooler, prompt and `max_length` that `sentbed export` recorded; None without such a record.
 
     Raises:
-        ModelError: if the folder's tokenizer has a prompt in it, and the record is missing.
+        ModelError: if the folder's tokenizer contains a prompt, but the record is missing, or if the record has
+            unknown keys.
     """
     from sentbed_interop._torch.importer_common import read_json
     from sentbed_interop._torch.sentence_transformers_names import (
@@ -337,24 +357,28 @@ def _prompt_record(source: Path) -> dict[str, Any] | None:
     if not tokenizer.is_file():
         return None
     post_processor = read_json(tokenizer).get("post_processor")
-    if isinstance(post_processor, dict) and {PREFIX, SUFFIX} & set(
-        post_processor.get("special_tokens") or ()
-    ):
+    if not isinstance(post_processor, dict):
+        return None
+    special_tokens = post_processor.get("special_tokens") or ()
+    if PREFIX in special_tokens or SUFFIX in special_tokens:
         raise ModelError(
-            f"the tokenizer of `{source}` has a prompt in it, and `{OWN}/{OWN_FILE}`, which says which, is "
-            "not there; copy the directory from the folder that `sentbed export` wrote"
+            f"the tokenizer of `{source}` contains a prompt, and `{OWN}/{OWN_FILE}`, which records it, is "
+            "missing; copy the directory from the folder that `sentbed export` wrote"
         )
     return None
 
 
-def _with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
-    """Build an encoder with its recorded prompt, from a copy of the folder whose tokenizer lacks the prompt."""
+def _encoder_with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
+    """Build an encoder with its recorded prompt.
+
+    It is built from a temporary copy of the model, whose tokenizer does not contain the prompt.
+    """
     import tempfile
 
     from sentbed_interop._torch.importer_common import LARGEST_JSON, encoder_of
     from sentbed_interop._torch.sentence_transformers_names import OWN, TOKENIZER
 
-    place = table["backbone"]["model"]
+    location = table["backbone"]["model"]
     with tempfile.TemporaryDirectory() as copy:
         for file in model.iterdir():
             if file.is_file() and file.name not in TOKENIZER:
@@ -366,13 +390,13 @@ def _with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
         backbone_of_copy = {**table["backbone"], "model": copy}
         encoder = encoder_of({**table, "backbone": backbone_of_copy}, source)
 
-    backbone = attrs.evolve(encoder.recipe.backbone, model=place)  # type: ignore[misc]
+    backbone = attrs.evolve(encoder.recipe.backbone, model=location)  # type: ignore[misc]
     encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
     return encoder
 
 
-def _require_right(model: Path) -> None:
-    """Raise `ModelError` for a tokenizer that truncates texts at the left."""
+def _require_right_truncation(model: Path) -> None:
+    """Raise `ModelError` if the tokenizer truncates texts at the left."""
     from sentbed_interop._torch.importer_common import read_json, read_setting
 
     config_file, whole_file = model / "tokenizer_config.json", model / "tokenizer.json"
@@ -382,14 +406,14 @@ def _require_right(model: Path) -> None:
         side = read_setting(read_json(config_file), "truncation_side", str, config_file)
     if side is None and whole_file.is_file():
         file = whole_file
-        truncation = (
-            read_setting(read_json(whole_file), "truncation", dict, whole_file) or {}
-        )
+        content = read_json(whole_file)
+        truncation = read_setting(content, "truncation", dict, whole_file) or {}
         side = read_setting(truncation, "direction", str, whole_file)
+
     if side is not None and side.lower() != "right":
         raise ModelError(
             f"`{file}` cuts long texts at the {side.lower()} (`truncation_side`), and an encoder cuts them "
-            'at the right; set it to "right" where the vectors of long texts do not matter'
+            'at the right; set it to "right" if the vectors of long texts do not matter'
         )
 
 
@@ -399,12 +423,11 @@ def _is_bidirectional_decoder(backbone: str, config: Mapping[str, Any]) -> bool:
         return False
     if config.get("is_causal") is False:
         return True
-
     return config.get("use_bidirectional_attention") in (True, "all")
 
 
 def _require_lowercase(encoder: Encoder, model: Path) -> None:
-    """Raise `ModelError` if the tokenizer does not lower-case, as the settings require."""
+    """Raise `ModelError` if the tokenizer does not convert texts to lower case, as the settings require."""
     tokenizer = encoder.backbone.tokenizer
     mixed = tokenizer.encode(["The CAT"], 99).ids
     lower = tokenizer.encode(["the cat"], 99).ids
@@ -416,7 +439,7 @@ def _require_lowercase(encoder: Encoder, model: Path) -> None:
 
 
 def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) -> int:
-    """Return the tokens of the longest input. Raises `ModelError` if no file says it."""
+    """Return the largest number of tokens of an input. Raises `ModelError` if no file has it."""
     from sentbed_interop._torch.importer_common import read_setting
 
     limit: float | None = read_setting(settings, "max_seq_length", int, model)
@@ -427,15 +450,16 @@ def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) 
         )
         if positions is not None and positions > 0:
             limit = min(limit, positions)
+
     if not 2 <= limit < NO_LIMIT:
         raise ModelError(
-            f"`{model}` does not say at how many tokens a text is cut; say it: `--set max_length=256`"
+            f"`{model}` does not say at how many tokens texts are truncated; set it, as in `--set max_length=256`"
         )
     return int(limit)
 
 
 def _tokenizer_limit(model: Path) -> float:
-    """Return the tokenizer's limit of tokens, or `NO_LIMIT` if it has none."""
+    """Return the tokenizer's limit of tokens; `NO_LIMIT` if its files have none."""
     from sentbed_interop._torch.importer_common import read_json, read_setting
 
     file = model / "tokenizer_config.json"
@@ -443,62 +467,53 @@ def _tokenizer_limit(model: Path) -> float:
         return NO_LIMIT
     config = read_json(file)
     limit: float | None = config.get("model_max_length")
-    # A tokenizer without a limit has a huge one, which some files write as 1e30.
+    # In files, a tokenizer without a limit has a huge one, such as 1e30.
     if not isinstance(limit, float):
         limit = read_setting(config, "model_max_length", int, file)
     return limit or NO_LIMIT
 
 
-def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
-    """Return the tokens left for a sentence, given the limit of an input with prompt."""
-    from sentbed_interop._torch.sentence_transformers_tokenizer import SENTENCES
+def _tokens_left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
+    """Return the number of tokens left for a sentence, if the input with the prompt has at most `limit` tokens.
+
+    Neighbouring numbers are tried, too. With the returned number, most long texts are truncated as in
+    sentence-transformers.
+
+    Raises:
+        ModelError: if the prompt leaves too few tokens.
+    """
+    from sentbed_interop._torch.sentence_transformers_tokenizer import (
+        SENTENCES,
+        token_rows,
+    )
 
     longest = encoder.backbone.max_length
     limit = min(limit, longest)
     prompt, tokenizer = encoder.recipe.resolved_prompt, encoder.backbone.tokenizer
     if prompt is None:
         return limit
-    # Around an empty text, the prompt may have other tokens.
+
+    # Measured with a text, since the prompt may have other tokens around an empty text.
     with_prompt = int(encoder.tokenizer().encode(["a"], 99).lengths[0])
-    template = with_prompt - _own_tokens(encoder, "a")
+    with_text, empty = tokenizer.encode(["a", ""], 99).lengths
+    template = with_prompt - int(with_text - empty)
     if template + 2 > limit:
         raise ModelError(
-            f"the prompt of `{source}` has {template} tokens, and an input {limit}: too few are left "
-            "for a sentence; set a larger `max_length`"
+            f"the prompt of `{source}` has {template} tokens, and an input has at most {limit}: too few are "
+            "left for a sentence; set a larger `max_length`"
         )
 
     texts = [" ".join([text] * limit) for text in SENTENCES]
     prefixed = [prompt.template.prefix + text for text in texts]
-    expected = tokenizer.encode(prefixed, limit)
-    # A text's first word may have more tokens alone than after the prompt.
+    expected = token_rows(tokenizer.encode(prefixed, limit))
+    # A text's first word may have more tokens alone than after the prompt, so neighbouring lengths are tried.
     best_length, most_equal = 0, -1
     for change in (0, 1, -1, 2, -2, 3):
         length = limit - template + change
         if length < 2 or length + template > longest:
             continue
-        equal = _equal_rows(encoder.tokenizer().encode(texts, length), expected)
+        rows = token_rows(encoder.tokenizer().encode(texts, length))
+        equal = list(map(eq, rows, expected)).count(True)
         if equal > most_equal:
             best_length, most_equal = length, equal
-
     return best_length
-
-
-def _own_tokens(encoder: Encoder, text: str) -> int:
-    """Return the tokens of a text without special tokens and prompt."""
-    lengths = encoder.backbone.tokenizer.encode([text, ""], 99).lengths
-    return int(lengths[0] - lengths[1])
-
-
-def _equal_rows(tokens: TokenIds, expected: TokenIds) -> int:
-    """Return the number of texts with equal tokens."""
-    equal = 0
-    for row in range(len(expected)):
-        if _row(tokens, row) == _row(expected, row):
-            equal += 1
-    return equal
-
-
-def _row(tokens: TokenIds, row: int) -> list[int]:
-    start, end = tokens.offsets[row : row + 2]
-    ids: list[int] = tokens.ids[start:end].tolist()
-    return ids

@@ -1,4 +1,4 @@
-"""The importer `simcse`."""
+"""The importer `simcse`, for models that SimCSE's code has trained."""
 
 from __future__ import annotations
 
@@ -16,44 +16,42 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 LAYERS = ("mlp.dense", "pooler.dense")
-"""Names of the MLP in a training checkpoint and in a released model."""
+"""Names of the MLP's layer: in a training checkpoint, and in a released model."""
 
 
 @attrs.frozen(kw_only=True)
 class FromSimCSE(Importer):
-    """A BERT or RoBERTa with the MLP over [CLS] that SimCSE's code has trained (Gao et al., 2021).
+    """A BERT or RoBERTa with an MLP over [CLS], trained by SimCSE's code (Gao et al., 2021).
 
-    It is the directory of a training run, with weights `bert.*` or `roberta.*` and `mlp.dense.*`; or a
-    released model, in which the MLP replaces BERT's own pooler (`pooler.dense.*`). The latter
-    looks like any BERT, so it is read only with `--from simcse`.
+    The directory of a training run has weights `bert.*` or `roberta.*`, and `mlp.dense.*`. In a released model,
+    the MLP replaces BERT's own pooler (`pooler.dense.*`). A released model looks like any BERT, so it is read
+    only with `--from simcse`.
 
-    Released weights are pickled (`pytorch_model.bin`), and are converted to safetensors first.
+    Released weights are pickled (`pytorch_model.bin`) and are first converted to safetensors.
     """
 
     name: ClassVar[str] = "simcse"
 
     mlp_only_train: bool = False
-    """Whether the MLP was for training only and [CLS] is the vector. The files do not record it: it is on in
-    SimCSE's unsupervised models (`unsup-simcse-*`), off in its supervised ones."""
+    """Whether the MLP was used only in training, so that the vector is [CLS] itself. The files do not record it:
+    it is true for SimCSE's unsupervised models (`unsup-simcse-*`), and false for its supervised models."""
     max_length: int = attrs.field(default=128, validator=ge(2))
-    """Tokens per sentence; the files do not say. SimCSE trains with 32, and its tool encodes with 128."""
+    """Largest number of tokens of a sentence, which the files do not record. SimCSE trains with 32, and its tool
+    encodes with 128."""
 
     def recognises(self, source: Path) -> bool:
-        """Whether its configuration names a class of SimCSE's code, such as `BertForCL`."""
+        """Whether the configuration in `source` names a class of SimCSE's code, such as `BertForCL`."""
         try:
-            config = read_json(source / "config.json")
-            for name in config.get("architectures") or ():
-                if str(name).endswith("ForCL"):
-                    return True
+            names = read_json(source / "config.json").get("architectures") or ()
+            return any(str(name).endswith("ForCL") for name in names)
         except (OSError, ValueError, AttributeError, TypeError, DataError):
             return False
-        return False
 
     def read(self, source: Path) -> Encoder:
-        """Return the encoder: pooler `cls-mlp`, no head.
+        """Return an encoder with the pooler `cls-mlp` and without a head.
 
         Raises:
-            ModelError: if there is no MLP, no BERT or RoBERTa, or if files are missing or damaged.
+            ModelError: if it is no BERT or RoBERTa with an MLP, or if files are missing or damaged.
         """
         from sentbed_interop._torch.importer_common import encoder_of, set_linear
         from sentbed_interop._torch.importer_common import read_json as read_table
@@ -64,6 +62,7 @@ class FromSimCSE(Importer):
                 f"`{source}` is a `{kind}`, and SimCSE's code trains `bert` and `roberta`; "
                 "name the directory of such a model"
             )
+
         weights, file = _weights(source)
         mlp = _mlp(weights, file)
         table = {
@@ -78,7 +77,11 @@ class FromSimCSE(Importer):
 
 
 def _weights(source: Path) -> tuple[dict[str, Any], Path]:
-    """Return all tensors, and a file that they come from."""
+    """Return all tensors in a directory, and one of their files for messages.
+
+    Raises:
+        ModelError: if there are no weights.
+    """
     from sentbed_interop._torch.importer_common import read_weights
 
     directory, _ = in_safetensors(source, may_convert=True)
@@ -95,7 +98,7 @@ def _weights(source: Path) -> tuple[dict[str, Any], Path]:
 
 
 def _mlp(weights: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Return weight and bias of the MLP."""
+    """Return weight and bias of the MLP. Raises `ModelError` if there is none."""
     for layer in LAYERS:
         if f"{layer}.weight" not in weights:
             continue
@@ -106,6 +109,6 @@ def _mlp(weights: dict[str, Any], file: Path) -> dict[str, Any]:
 
     names = " or ".join(f"`{layer}.weight`" for layer in LAYERS)
     raise ModelError(
-        f"`{file}` has no MLP ({names}): it is no SimCSE "
-        'model, or one that pools without; write a recipe with this model and `pooler = { use = "first" }`'
+        f"`{file}` has no MLP ({names}): it is no SimCSE model, or one without MLP; write a recipe with this "
+        'model and `pooler = { use = "first" }`'
     )

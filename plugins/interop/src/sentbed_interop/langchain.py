@@ -1,4 +1,4 @@
-"""Saved encoders as embeddings of LangChain."""
+"""Saved encoders as embeddings for LangChain."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 from sentbed_interop.lazy_encoder import LazyEncoder, missing_library
 
 try:
-    # Users import this module; the plugin's registration does not.
+    # Only users import this module, so that the plugin can be registered without the library.
     from langchain_core.embeddings import Embeddings
 except ImportError as error:
     raise missing_library("langchain-core", "langchain") from error
 
 
 class SentbedEmbeddings(Embeddings):
-    """Texts -> their vectors, by the encoder in a directory, for vector stores and retrievers.
+    """Vectors of texts from a saved encoder, for vector stores and retrievers.
 
-    `precision` is that of the runtime `cpu`: `fp32`, `bf16` or `auto`. Documents and queries are encoded
-    alike. Python code that comes with its model runs only with `trust_remote_code`. A pickle leaves the
-    weights out.
+    `encoder` is the directory of the encoder, and `precision` the precision of the runtime `cpu`: `fp32`, `bf16`
+    or `auto`. Documents and queries are encoded alike. Python code that comes with the model runs only with
+    `trust_remote_code`. Pickles do not contain the weights.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class SentbedEmbeddings(Embeddings):
         trust_remote_code: bool = False,
     ) -> None:
         self._held = LazyEncoder(encoder, precision, trust_remote_code)
-        # A directory without encoder is refused here, not at the first text.
+        # The encoder is loaded now, so that an error comes before the first text.
         _ = self._held.encoder
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

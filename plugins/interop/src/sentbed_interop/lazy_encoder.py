@@ -1,4 +1,4 @@
-"""A saved encoder that is loaded at first use, for the classes of other libraries."""
+"""A saved encoder that is loaded at first use, for classes that other libraries copy and pickle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class LazyEncoder:
     """An encoder on disk, loaded on the runtime `cpu` at first use.
 
-    Pickles and copies hold only the path and the options. `trust_remote_code` is that of `Encoder.load`.
+    Pickles and copies have only the path and the options. For `trust_remote_code` see `Encoder.load`.
     """
 
     place: str = attrs.field(converter=str)
@@ -27,7 +27,7 @@ class LazyEncoder:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder. Raises `ModelError`, or `RecipeError` for the precision."""
+        """The encoder. Raises `ModelError` if it cannot be loaded, `RecipeError` if the precision is unknown."""
         from sentbed import Encoder
 
         if self._loaded is None:
@@ -40,7 +40,7 @@ class LazyEncoder:
     def at(
         self, place: str | Path, precision: str, trust_remote_code: bool
     ) -> LazyEncoder:
-        """Return this object if it has that path and these options, else a new one."""
+        """Return this object if it has this path and these options, otherwise a new object."""
         other = LazyEncoder(place, precision, trust_remote_code)
         if self == other:
             return self

@@ -1,4 +1,4 @@
-"""Saved encoders as an embedding model of LlamaIndex."""
+"""Saved encoders as embedding models for LlamaIndex."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from typing import Any
 from sentbed_interop.lazy_encoder import LazyEncoder, missing_library
 
 try:
-    # Users import this module; the plugin's registration does not.
+    # Only users import this module, so that the plugin can be registered without the library.
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import Field, PrivateAttr
 except ImportError as error:
     raise missing_library("llama-index-core", "llama-index") from error
 
 BATCH = 2048
-"""Texts per call of LlamaIndex, its largest number; sentbed makes its own batches of them."""
+"""Number of texts per call, the largest that LlamaIndex allows. sentbed divides them into its own batches."""
 
 
 class SentbedEmbedding(BaseEmbedding):
-    """Texts -> their vectors, by the encoder in a directory, for indexes and retrievers.
+    """Vectors of texts from a saved encoder, for indexes and retrievers.
 
-    `precision` is that of the runtime `cpu`: `fp32`, `bf16` or `auto`. Documents and queries are encoded
-    alike. Python code that comes with its model runs only with `trust_remote_code`, which `to_dict` leaves
-    out: a file does not decide it. Further options are those of `BaseEmbedding`. A pickle and `to_dict` leave
-    the weights out.
+    `encoder` is the directory of the encoder, and `precision` the precision of the runtime `cpu`: `fp32`, `bf16`
+    or `auto`. Further options are those of `BaseEmbedding`. Documents and queries are encoded alike. Pickles and
+    `to_dict` do not contain the weights.
+
+    Python code that comes with the model runs only with `trust_remote_code`. `to_dict` leaves this option out,
+    since a file must not decide it.
     """
 
     encoder: str = Field(description="The directory of a saved encoder.")
-    precision: str = Field(description="That of the runtime `cpu`.")
+    precision: str = Field(description="The precision of the runtime `cpu`.")
     _held: LazyEncoder = PrivateAttr()
 
     def __init__(
@@ -49,12 +51,12 @@ class SentbedEmbedding(BaseEmbedding):
             }
         )
         self._held = LazyEncoder(encoder, precision, trust_remote_code)
-        # A directory without encoder is refused here, not at the first text.
+        # The encoder is loaded now, so that an error comes before the first text.
         _ = self._held.encoder
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name under which LlamaIndex serialises it."""
+        """Return the name under which LlamaIndex serialises the class."""
         return "SentbedEmbedding"
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""Encoders with their adapters merged into the weights."""
+"""Saving of encoders with their adapters merged into the weights."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from sentbed.tools import BACKBONE, ENCODER_FILE, encoder_table
 
 
 def save_merged(encoder: Encoder, path: str | Path) -> None:
-    """Write an encoder with its adapters merged into the weights, into a new directory.
+    """Save an encoder in a new directory, with its adapters merged into the weights.
 
-    transformers can load the directory's `backbone/` without peft. The vectors are the same up to rounding in
-    the backbone's `dtype`.
+    transformers can load the directory's `backbone/` without peft. Vectors stay the same up to rounding in the
+    backbone's `dtype`.
 
     Raises:
-        RunError: if the directory is not new, or cannot be written.
+        RunError: if the directory is not empty, or cannot be written.
     """
     target = Path(path)
     if target.is_dir() and any(target.iterdir()):
         raise RunError(f"`{path}` is not empty; export into a new directory")
+
     merged = encoder.backbone.merged()
     if merged is None or merged[0] == encoder.recipe.backbone:
         encoder.save(target)
         return
+
     component, backbone = merged
 
     def fill(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""The model card of an encoder, the hub's `README.md`."""
+"""The model card of an encoder: `README.md` on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sentbed.protocols import START, Score
 from sentbed.tools import catalog, plain
 from sentbed_report.formatting import number
 from sentbed_report.score_protocols import protocol_entries, shown
-from sentbed_report.tables.markdown import escape, markdown_table
+from sentbed_report.tables.markdown import escape, fenced, markdown_table
 
 from sentbed_interop.citations import bibliography
 from sentbed_interop.source_run import RunRecord, parts_of
@@ -30,7 +30,8 @@ METRICS: Mapping[str, str] = {
     "pearson": "pearsonr",
     "matthews": "matthews_correlation",
 }
-"""Our metric -> the hub's name, where they differ."""
+"""Metric -> its name on the hub, if the names differ."""
+
 TASKS: Mapping[str, str] = {
     "spearman": "sentence-similarity",
     "pearson": "sentence-similarity",
@@ -38,53 +39,57 @@ TASKS: Mapping[str, str] = {
     "f1": "text-classification",
     "matthews": "text-classification",
 }
-"""Metric -> the hub's task type; for any other metric, `feature-extraction`."""
+"""Metric -> the hub's task type. For all other metrics, it is `feature-extraction`."""
+
 COMPARABLE = ("id", "aggregation", "precision", "data")
-"""Keys of a protocol that are repeated in the front matter; the text has the whole protocol."""
+"""Keys of a protocol that are repeated in the front matter; the text of the card has the whole protocol."""
+
 TEXTS = ("template", "demonstration")
-"""Keys of a recipe whose values are texts, and no paths even if they begin with `/`."""
+"""Keys of a recipe whose values are texts, so that they are no paths even if they begin with `/`."""
+
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+"""Pattern of the ids of models and data sets on the hub."""
 
 
 @attrs.frozen
-class Stated:
-    """Facts for the card that are not in the encoder."""
+class ExportFacts:
+    """Facts for the card that are not in the encoder: the user's options, and the result of the export."""
 
     title: str | None
     license: str | None
     languages: tuple[str, ...]
     refused: str | None
-    """Why the folder is not in sentence-transformers' format; None if it is."""
+    """Why the folder is not in sentence-transformers' format; None if it is in that format."""
     differences: tuple[str, ...]
-    """Differences between the folder in that format and the encoder, as Markdown."""
+    """Notes on how the folder in that format differs from the encoder, as Markdown."""
 
 
-def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
-    """Return the card."""
+def render(encoder: Encoder, record: RunRecord | None, export: ExportFacts) -> str:
+    """Return the model card; `record` is the run that trained the encoder, if it is known."""
     import tomli_w
     from markupsafe import Markup
 
-    title = stated.title
+    title = export.title
     if title is None and record is not None:
         title = record.name
     title = title or _plain_name(encoder)
     refused = None
-    if stated.refused is not None:
-        refused = _markdown(stated.refused)
+    if export.refused is not None:
+        refused = _markdown(export.refused)
     distributions = _distributions(encoder.recipe)
 
     text = (files("sentbed_interop") / "card.md.j2").read_text("utf-8")
     values = {
-        "front": Markup(_front(encoder, record, title, stated)),
+        "front": Markup(_front(encoder, record, title, export)),
         "title": title,
         "encoder": encoder,
         "facts": list(_facts(encoder)),
         "record": record,
-        "license": stated.license,
+        "license": export.license,
         "refused": refused,
         "version": __version__,
     }
-    values["differences"] = [_markdown(text) for text in stated.differences]
+    values["differences"] = [_markdown(text) for text in export.differences]
     values["recipe"] = tomli_w.dumps(recipe_table(encoder, record))
     values["needed"] = " ".join(distributions)
     values["foreign"] = sorted(distributions.keys() - set(catalog()))
@@ -94,7 +99,7 @@ def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
 
 
 def _sections_of_run(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
-    """Return the card's contents that come from the run; without one, those of the encoder alone."""
+    """Return the card's values that come from the run; without a run, from the encoder alone."""
     if record is None:
         return {
             "scores": [],
@@ -121,7 +126,7 @@ def _sections_of_run(encoder: Encoder, record: RunRecord | None) -> dict[str, An
 
 
 def _environment() -> Any:
-    """Return Jinja's environment for Markdown, which escapes all values that are not `Markup`."""
+    """Return the Jinja environment of the card, which escapes all values but `Markup` for Markdown."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -143,21 +148,17 @@ def _escaped(value: object) -> object:
 
 
 def _markdown(text: str) -> Markup:
-    """Return a text that is Markdown already, as one line."""
+    """Return Markdown as one line that is not escaped again."""
     from markupsafe import Markup
 
     return Markup(" ".join(text.split()).replace("<", "&lt;"))
 
 
 def _code(text: str, language: str) -> Markup:
-    """Return a block of code, whose fence is longer than any run of backticks in the code."""
+    """Return a block of code, which is not escaped."""
     from markupsafe import Markup
 
-    longest = max(map(len, re.findall("`+", text)), default=0)
-    fence = "`" * max(3, 1 + longest)
-    return Markup("{0}{1}\n{2}\n{0}").format(
-        Markup(fence), language, Markup(text.rstrip())
-    )
+    return Markup(fenced(text, language))
 
 
 def _table(
@@ -165,14 +166,14 @@ def _table(
     rows: Iterable[Sequence[object]],
     numbers: Sequence[int] = (),
 ) -> Markup:
+    """Return a table with escaped cells; the columns at the indices `numbers` are right-aligned."""
     from markupsafe import Markup
 
+    headings = list(map(escape, heading))
     escaped_rows = []
     for row in rows:
         escaped_rows.append([escape(str(cell)) for cell in row])
-    return Markup(
-        markdown_table([escape(name) for name in heading], escaped_rows, numbers)
-    )
+    return Markup(markdown_table(headings, escaped_rows, numbers))
 
 
 def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
@@ -187,7 +188,7 @@ def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
 
 
 def _public(value: Any) -> Any:
-    """Return the value with each absolute path reduced to its last part."""
+    """Return a value of a recipe with each absolute path reduced to its last part."""
     if isinstance(value, Mapping):
         public = {}
         for key, item in value.items():
@@ -199,6 +200,7 @@ def _public(value: Any) -> Any:
         return [_public(item) for item in value]
     if not isinstance(value, str):
         return value
+
     scheme, path = "", value
     if value.startswith("hub:"):
         scheme, path = "hub:", value.removeprefix("hub:")
@@ -212,11 +214,13 @@ def _model(encoder: Encoder) -> str | None:
 
 
 def _plain_name(encoder: Encoder) -> str:
+    """Return a name for the model, made of the names of the backbone's model and the pooler."""
     base = Path(_model(encoder) or encoder.recipe.backbone.name).name
     return f"{base}-{encoder.recipe.pooler.name}"
 
 
 def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
+    """Yield name and value of each fact about the encoder's parts."""
     recipe, model = encoder.recipe, _public(_model(encoder))
     head = recipe.head
     backbone = recipe.backbone.name
@@ -224,6 +228,7 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
         backbone += f", of {model}"
     yield "backbone", backbone
     yield "pooler", recipe.pooler.name
+
     if head.projection is None:
         yield "projection", "none"
     else:
@@ -235,6 +240,7 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
         yield "normalised", "to length 1"
     else:
         yield "normalised", "no"
+
     yield "width", encoder.width
     yield "length", f"at most {recipe.max_length} tokens of a sentence"
     for prompt in filter(None, recipe.resolved_prompts):
@@ -243,13 +249,13 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
 
 
 def _front(
-    encoder: Encoder, record: RunRecord | None, title: str, stated: Stated
+    encoder: Encoder, record: RunRecord | None, title: str, export: ExportFacts
 ) -> str:
-    """Return the front matter, which the hub reads."""
+    """Return the front matter in YAML, which the hub reads."""
     from huggingface_hub import ModelCardData
 
     library = "sentbed"
-    if stated.refused is None:
+    if export.refused is None:
         library = "sentence-transformers"
     base_model = None
     model = _model(encoder)
@@ -264,10 +270,11 @@ def _front(
     model_name = None
     if results:
         model_name = title
+
     tags = [library, "sentbed", "sentence-similarity", "feature-extraction"]
     data = ModelCardData(
-        license=stated.license,
-        language=list(stated.languages) or None,
+        license=export.license,
+        language=list(export.languages) or None,
         library_name=library,
         pipeline_tag="sentence-similarity",
         tags=list(dict.fromkeys(tags)),
@@ -280,12 +287,13 @@ def _front(
 
 
 def _results(record: RunRecord) -> Iterator[Any]:
-    """Yield the scores after training, as the front matter has them."""
+    """Yield the scores after training as entries of the front matter."""
     from huggingface_hub import EvalResult
 
     for score in record.scores:
         if score.encoder.endswith(START) or not math.isfinite(score.value):
             continue
+
         protocol = plain({**score.protocol["encoder"], **score.evaluator_protocol})
         split = None
         if "split" in protocol:
@@ -308,20 +316,21 @@ def _results(record: RunRecord) -> Iterator[Any]:
 
 
 def _hub_data(table: Any) -> Iterator[str]:
-    """Yield the ids of hub data sets in these tables."""
+    """Yield the ids of data sets on the hub that a table names, at any depth."""
     if isinstance(table, Mapping):
         table = list(table.values())
     if isinstance(table, list | tuple):
         for item in table:
             yield from _hub_data(item)
     if isinstance(table, str) and table.startswith("hub:"):
-        # `hub:OWNER/NAME`, or a file in its repository: `hub:OWNER/NAME/FILE`.
+        # It is `hub:OWNER/NAME`, or a file in this repository: `hub:OWNER/NAME/FILE`.
         dataset = "/".join(table.removeprefix("hub:").split("/")[:2])
         if HUB_ID.fullmatch(dataset):
             yield dataset
 
 
 def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
+    """Yield a table row for each score, with the main entries of its protocol."""
     for score in scores:
         protocol = score.evaluator_protocol
         value = number(score.value, score_digits([score.value]))
@@ -341,17 +350,17 @@ def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
 
 
 def _protocols(scores: Sequence[Score]) -> Iterator[str]:
-    """Yield the protocol entries shared by all scores of an evaluator and metric.
+    """Yield a line for each evaluator, metric and protocol, with the entries that all its scores share.
 
-    Where an encoder has several scores in a task, the second ones form a group of their own, and so on.
+    If an encoder has several scores in a task, their second scores form a group of their own, and so on.
     """
     groups: dict[tuple[str, str, str, int], list[dict[str, str]]] = defaultdict(list)
-    times: Counter[tuple[str, str, str, str, str]] = Counter()
+    repetitions: Counter[tuple[str, str, str, str, str]] = Counter()
     for score in scores:
-        about = (score.evaluator, score.metric, score.protocol_name)
-        place = (*about, score.encoder, score.task)
-        times[place] += 1
-        groups[*about, times[place]].append(protocol_entries(score))
+        measured = (score.evaluator, score.metric, score.protocol_name)
+        of_task = (*measured, score.encoder, score.task)
+        repetitions[of_task] += 1
+        groups[*measured, repetitions[of_task]].append(protocol_entries(score))
 
     for (evaluator, metric, *_), (first, *others) in groups.items():
         shared = []
@@ -362,13 +371,14 @@ def _protocols(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
-    """Yield a table row for each stage: name, data with place, number of rows and hash, loss, length."""
+    """Yield a table row for each stage: name; data, its location, number of rows and hash; loss; length."""
     for stage in record.recipe.get("stage", ()):
-        places, sources = [], []
+        locations: list[str] = []
+        sources = []
         for table in _tables(stage["data"]):
             if "use" in table:
                 sources.append(str(table["use"]))
-            places += [_public(value) for value in table.values() if _is_place(value)]
+            locations += map(_public, filter(_is_location, table.values()))
         data, *parts = sources
         if parts:
             data += f" of {', '.join(parts)}"
@@ -383,11 +393,12 @@ def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
         digest = _short(facts.get("sha256"))
         loss = stage["loss"]["use"]
         length += f" of {stage['batch_size']} rows"
-        yield stage["name"], data, ", ".join(places) or "–", rows, digest, loss, length
+        location = ", ".join(locations) or "–"
+        yield stage["name"], data, location, rows, digest, loss, length
 
 
 def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield a table and all tables in it."""
+    """Yield a table and all tables in it, at any depth."""
     if isinstance(value, Mapping):
         yield value
         value = list(value.values())
@@ -396,7 +407,8 @@ def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from _tables(item)
 
 
-def _is_place(value: Any) -> bool:
+def _is_location(value: Any) -> bool:
+    """Whether a value is a location of data: an absolute path, or one with a scheme such as `hub:`."""
     if not isinstance(value, str):
         return False
     return Path(value).is_absolute() or value.startswith(("pkg:", "data:", "hub:"))
@@ -414,7 +426,7 @@ def _short(digest: Any) -> str:
 def _versions(
     manifest: Mapping[str, Any], installed: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return distributions with their versions: those of the run's manifest, otherwise the installed ones."""
+    """Return the versions of distributions and libraries: the run's, or else the installed versions."""
     versions = {"sentbed": __version__, **installed}
     for plugin in manifest.get("plugins", ()):
         if plugin["distribution"] in versions:
@@ -427,7 +439,7 @@ def _versions(
 
 
 def _distributions(recipe: Any) -> dict[str, str]:
-    """Return the distributions of a recipe's parts and of the runtime `cpu`, with their installed versions."""
+    """Return the distributions of a recipe's components and of the runtime `cpu`, with the installed versions."""
     from sentbed.tools import components_of, load_plugins
 
     plugins = load_plugins()

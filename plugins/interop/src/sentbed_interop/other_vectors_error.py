@@ -1,4 +1,4 @@
-"""The error of an export that does not give the encoder's vectors."""
+"""The error of an export whose model gives other vectors than the encoder."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from sentbed import ModelError
 
 
 class OtherVectorsError(ModelError):
-    """The folder was written, but does not load as the same encoder."""
+    """The exported model gives other vectors than the encoder, although its format supports the encoder."""

@@ -1,4 +1,4 @@
-"""Similarities of sentence-transformers, which have the same names here."""
+"""Names of similarities in sentence-transformers, which are also their names in sentbed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 COSINE = "cosine"
-"""The default, here and there."""
+"""Default similarity of sentence-transformers and of sentbed."""
+
 SIMILARITIES = (COSINE, "dot", "euclidean", "manhattan")
 
 
 def similarity_of(encoder: Encoder) -> str:
-    """Return the library's name of an encoder's similarity. Raises `ModelError` if it has none."""
+    """Return the name of an encoder's similarity. Raises `ModelError` if sentence-transformers lacks it."""
     if encoder.similarity is None:
         return COSINE
     name = encoder.similarity.name

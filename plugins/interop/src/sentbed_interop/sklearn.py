@@ -1,4 +1,4 @@
-"""Saved encoders as transformers of scikit-learn."""
+"""Saved encoders as transformers for scikit-learn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed_interop.lazy_encoder import LazyEncoder, missing_library
 
 try:
-    # Users import this module; the plugin's registration does not.
+    # Only users import this module, so that the plugin can be registered without the library.
     from sklearn.base import (
         BaseEstimator,
         ClassNamePrefixFeaturesOutMixin,
@@ -29,12 +29,13 @@ class SentbedVectorizer(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Texts -> their vectors, by an encoder on disk.
+    """Transformer of texts into their vectors from a saved encoder.
 
-    `encoder` is the directory of a saved encoder and `precision` that of the runtime `cpu`: `fp32`, `bf16`
-    or `auto`. Python code that comes with its model runs only with `trust_remote_code`. Nothing is learned:
-    `fit` only looks at the texts and whether the encoder loads. It is loaded once an instance, and not part
-    of a pickle or a clone.
+    `encoder` is the directory of the encoder, and `precision` the precision of the runtime `cpu`: `fp32`, `bf16`
+    or `auto`. Python code that comes with the model runs only with `trust_remote_code`.
+
+    Nothing is learned: `fit` only checks the texts and loads the encoder. Each instance loads the encoder once;
+    pickles and clones do not contain it.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class SentbedVectorizer(
         self.trust_remote_code = trust_remote_code
 
     def fit(self, X: Sequence[str], y: object = None) -> SentbedVectorizer:  # noqa: N803 - scikit-learn's name
-        """Load the encoder; nothing is learned from the texts."""
+        """Check the texts and load the encoder; nothing is learned from the texts."""
         _texts(X)
         self._encoder()
         return self
@@ -66,7 +67,7 @@ class SentbedVectorizer(
 
     @property
     def _n_features_out(self) -> int:
-        # scikit-learn derives the number of column names from it.
+        # The mixin gives as many names to output columns.
         return self._encoder().width
 
     def __sklearn_tags__(self) -> Any:
@@ -79,7 +80,12 @@ class SentbedVectorizer(
 
 
 def _texts(texts: Any) -> list[str]:
-    """Return a list of the texts in a list, an array or a column; raises `ValueError` or `TypeError`."""
+    """Return the texts of a list, an array or a column as a list.
+
+    Raises:
+        ValueError: if it is one value, has several dimensions, or has something else than strings.
+        TypeError: if it is no sequence.
+    """
     dimensions = getattr(texts, "ndim", 1)
     if isinstance(texts, str) or dimensions == 0:
         raise ValueError(
@@ -93,6 +99,7 @@ def _texts(texts: Any) -> list[str]:
         raise ValueError(
             f"expected a sequence of texts, found {dimensions} dimensions; name one column"
         )
+
     strings = []
     for row, text in enumerate(texts):
         if not isinstance(text, str):

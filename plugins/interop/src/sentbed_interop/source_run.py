@@ -1,4 +1,4 @@
-"""The run that trained an encoder, with scores, data and versions for its model card."""
+"""The run that trained an encoder: its scores, data and versions, for the model card."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPORT, RECIPE = "report.json", "resolved.toml"
 
 @attrs.frozen(eq=False)
 class RunRecord:
-    """The part of a run directory that concerns one encoder."""
+    """The contents of a run directory that concern one encoder."""
 
     name: str
     status: str
@@ -30,18 +30,18 @@ class RunRecord:
     scores: tuple[Score, ...]
     """Scores that involve the encoder, before training (`NAME@start`) and after."""
     recipe: Mapping[str, Any]
-    """The resolved recipe, as TOML has it."""
+    """The resolved recipe, as read from TOML."""
     manifest: Mapping[str, Any]
     compared: bool
-    """Whether the weights are known to be those that the run has saved."""
+    """Whether it is known that the encoder has the weights that the run saved."""
 
 
 def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
-    """Read the run directory `run`, or the one that contains the encoder; None if there is none.
+    """Read the run directory `run`. By default, it is the directory that contains the encoder; None without one.
 
     Raises:
         RunError: if `run` is no run directory.
-        ModelError: if the run's encoder is another one, or it may be one of several.
+        ModelError: if the run did not train this encoder, or if it may be one of several encoders of the run.
     """
     source = encoder.source
     if source is not None:
@@ -51,6 +51,7 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
         directory = Path(run)
     if directory is None:
         return None
+
     report, recipe, scores = _read(directory)
     name, compared = _name_in_run(encoder, source, recipe, directory)
     of_encoder = [score for score in scores if name in _names(score.encoder)]
@@ -66,7 +67,7 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
 
 
 def _run_above(source: Path | None) -> Path | None:
-    """Return the run directory that has the encoder in `encoder`, or in `encoder/NAME`; None if none has."""
+    """Return the run directory that contains `source` as `encoder` or `encoder/NAME`; None without one."""
     if source is None:
         return None
     for directory in source.parents[:2]:
@@ -78,13 +79,14 @@ def _run_above(source: Path | None) -> Path | None:
 def _name_in_run(
     encoder: Encoder, source: Path | None, recipe: Mapping[str, Any], directory: Path
 ) -> tuple[str, bool]:
-    """Return the name of the encoder in the run, and whether its weights are known to be the saved ones.
+    """Return the encoder's name in the run, and whether it is known to have the weights that the run saved.
 
     Raises:
-        ModelError: if the run has no such encoder, or several.
+        ModelError: if the run has no such encoder, or if it has several.
     """
     encoders = _encoders(recipe)
-    equal, unknown = [], []
+    equal = []
+    unknown = []
     differences: dict[str, list[str]] = {}
     for name, table in encoders.items():
         saved = directory / "encoder"
@@ -99,6 +101,7 @@ def _name_in_run(
         elif same_weights is None:
             unknown.append(name)
 
+    # Encoders with the same weights go before those whose weights cannot be compared.
     fitting = equal or unknown
     likely = next(iter(encoders))
     if source is not None and source.name in encoders:
@@ -107,7 +110,7 @@ def _name_in_run(
         differs = listed(differences[likely]) or "their weights"
         raise ModelError(
             f"the run in `{directory}` is of another encoder: they differ in {differs}; name the "
-            "encoder's own run with `--set run=DIRECTORY`, or take the encoder out of this directory"
+            "encoder's own run with `--set run=DIRECTORY`, or move the encoder out of this directory"
         )
     if source is not None and source.name in fitting:
         return source.name, bool(equal)
@@ -120,7 +123,7 @@ def _name_in_run(
 
 
 def parts_of(record: RunRecord) -> Any:
-    """Return the run's recipe with its components, or None if the plugins of one are not installed."""
+    """Return the run's recipe with its components; None if a component's plugin is not installed."""
     from sentbed.tools import Document, load_plugins, structure_recipe
 
     try:
@@ -132,7 +135,11 @@ def parts_of(record: RunRecord) -> Any:
 
 
 def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]:
-    """Return report, recipe and scores, after a check that they have all keys that the card reads."""
+    """Return report, recipe and scores of a run.
+
+    Raises:
+        RunError: if a file cannot be read, or lacks a key that the card reads.
+    """
     try:
         report = read_record(directory / REPORT)
         recipe = _read_toml(directory / RECIPE)
@@ -148,7 +155,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
     ) as error:
         raise RunError(
             f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
-            f"{type(error).__name__}: {error}); name one"
+            f"{type(error).__name__}: {error}); name a run directory"
         ) from error
 
     return report, recipe, scores
@@ -156,6 +163,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
 
 def _require_keys(report: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
     """Raise `KeyError`, `TypeError` or `AttributeError` if a key that the card reads is missing."""
+    # Each of these expressions raises an error if its key is missing.
     for key in ("name", "status"):
         report[key]
     manifest = report["manifest"]
@@ -184,14 +192,14 @@ def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(encoder: str) -> set[str]:
-    """Return the encoders that a score involves: `en@start` is of `en`, `en+zh` of both."""
+    """Return the names of the encoders that a score involves: `en@start` involves `en`, `en+zh` involves both."""
     return set(base_name(encoder).split("+"))
 
 
 def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> list[str]:
-    """Return the paths of the recipe in which the encoder differs from this table.
+    """Return the keys in which an encoder differs from a table of the run's recipe.
 
-    Not all of the backbone is compared, since adapters may have been merged since.
+    Of the backbone, only the name and the model are compared, since adapters may have been merged after the run.
     """
     from sentbed.tools import unstructure
 
@@ -218,7 +226,7 @@ def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> lis
 
 
 def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
-    """Return the known fields of a prompt. A template in a file is read from the run's saved encoder."""
+    """Return the fields of a prompt that are known. A template in a file is read from the run's saved encoder."""
     keys = ["template", "normalizer", "demonstration"]
     if "file" in table:
         try:
@@ -229,7 +237,7 @@ def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
 
 
 def _same_weights(source: Path | None, saved: Path) -> bool | None:
-    """Whether two saved encoders have the same weights; None if their files do not tell."""
+    """Whether two saved encoders have the same weights; None if their files cannot be compared."""
     if source is None:
         return None
     if source == saved.resolve():
@@ -241,7 +249,7 @@ def _same_weights(source: Path | None, saved: Path) -> bool | None:
         return None
 
     if backbone != saved_backbone:
-        # Such as adapters that have been merged since.
+        # For example, adapters were merged after the run.
         return None
     weights, saved_weights = _weights(source), _weights(saved)
     if not weights or not saved_weights:

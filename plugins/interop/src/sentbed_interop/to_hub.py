@@ -1,4 +1,4 @@
-"""The exporter `hub`."""
+"""The exporter `hub`, for the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -46,59 +46,59 @@ def _is_license(_: Any, __: Any, value: str | None) -> None:
 class ToHub(Exporter):
     """A folder for the Hugging Face hub: the encoder, the recipe behind it, and a model card.
 
-    The encoder is there as sentence-transformers loads it. Where that library cannot compute it, the folder
-    is one for `Encoder.load`, and the card says why. Where it would give other vectors, nothing is written.
-    The card has the scores, data and versions of the run that the encoder comes from. Of absolute paths, the
-    recipe and the card keep the last part only. Nothing is uploaded.
+    The encoder is written in the format of sentence-transformers. If that library cannot compute it, the
+    folder is one for `Encoder.load` instead, and the card says why. If the library would give other vectors,
+    nothing is written. The card has the scores, data and versions of the run that trained the encoder. The
+    recipe and the card have only the last part of absolute paths. Nothing is uploaded.
     """
 
     name: ClassVar[str] = "hub"
 
     run: FilePath | None = None
-    """The run directory that the encoder comes from. Where left out, the one that it lies in, if any."""
+    """Directory of the run that trained the encoder. By default, the run directory that contains the encoder."""
     title: str | None = attrs.field(default=None, validator=optional(min_len(1)))
-    """The model's name; that of the run if omitted, or that of the backbone's model and the pooler."""
+    """The model's name. By default the run's name; without a run, the backbone's model with the pooler."""
     license: str | None = attrs.field(default=None, validator=_is_license)
-    """The hub's word for the licence, such as `apache-2.0`. Where left out, the card says that one is to be
-    chosen: the weights below and the data have terms of their own."""
+    """The hub's word for the licence, such as `apache-2.0`. Without it, the card says that a licence is still to
+    be chosen, since the base model's weights and the data have terms of their own."""
     language: str | tuple[str, ...] = attrs.field(
         default=(), converter=_languages, validator=_are_languages
     )
-    """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`; not stated if omitted."""
+    """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`. By default, the card names none."""
 
     def write(self, encoder: Encoder, directory: Path) -> Iterable[str]:
-        """Write layout, `recipe.toml` and `README.md`; returns how the encoder differs there.
+        """Write the encoder, `recipe.toml` and `README.md`; return notes on what differs from the encoder.
 
         Raises:
-            ModelError: if the run has another encoder, or the vectors would differ.
+            ModelError: if the run did not train this encoder, or if the vectors would differ.
             RunError: if the run cannot be read.
         """
         import tomli_w
         from sentbed.helpers import write_atomic
 
-        from sentbed_interop.model_card import Stated, recipe_table, render
+        from sentbed_interop.model_card import ExportFacts, recipe_table, render
         from sentbed_interop.source_run import record_of
 
         record = record_of(encoder, self.run)
-        refused, differences = _write_layout(encoder, directory)
-        write_atomic(
-            directory / "recipe.toml", tomli_w.dumps(recipe_table(encoder, record))
-        )
-        stated = Stated(
+        refused, differences = _write_encoder(encoder, directory)
+        recipe = tomli_w.dumps(recipe_table(encoder, record))
+        write_atomic(directory / "recipe.toml", recipe)
+        facts = ExportFacts(
             self.title, self.license, tuple(self.language), refused, differences
         )
-        write_atomic(directory / README, render(encoder, record, stated))
+        write_atomic(directory / README, render(encoder, record, facts))
+
         if refused is not None:
             return (f"sentence-transformers cannot load it: {refused}",)
         return differences
 
 
-def _write_layout(
+def _write_encoder(
     encoder: Encoder, directory: Path
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Write the encoder.
+    """Write the encoder in sentence-transformers' format, or else in sentbed's.
 
-    Returns why it is not in sentence-transformers' format, or None, and its differences in that format.
+    Return why it is not in sentence-transformers' format (None if it is), and notes on how it differs there.
     """
     from sentbed_interop.other_vectors_error import OtherVectorsError
     from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
@@ -106,7 +106,7 @@ def _write_layout(
     try:
         return None, tuple(ToSentenceTransformers().write(encoder, directory))
     except OtherVectorsError:
-        # The library supports the encoder, so this is a fault of a part or of the export.
+        # The library supports the encoder: this is a fault of a component or of the export.
         raise
     except ModelError as error:
         for path in directory.iterdir():

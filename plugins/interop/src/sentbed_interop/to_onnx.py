@@ -1,4 +1,4 @@
-"""The exporter `onnx`."""
+"""The exporter `onnx`, for onnxruntime."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 
 @attrs.frozen
 class ToONNX(Exporter):
-    """A graph for onnxruntime, in any of its languages, without torch and sentbed.
+    """An ONNX graph that onnxruntime runs in any of its languages, without torch and sentbed.
 
     `model.onnx` takes `input_ids` and `attention_mask`, int64 `(batch, length)`, padded on the right, and
-    gives `sentence_embedding`, fp32 `(batch, width)`: backbone, pooler and head, adapters merged. Both axes
-    are open. Weights of more than 2 GB lie beside it, in `model.onnx.data`. With it come the tokenizer, a
-    `README.md` with the code that encodes texts, and `sentbed_onnx.json` with the length and the prompt.
+    gives `sentence_embedding`, fp32 `(batch, width)`. It computes backbone, pooler and head, with adapters
+    merged, for batches of any size and length. Weights of more than 2 GB are in `model.onnx.data`, beside the
+    graph. The folder also has the tokenizer, a `README.md` with code that encodes texts, and
+    `sentbed_onnx.json` with the length and the prompt.
 
-    The graph is run by onnxruntime on batches of many shapes and compared with the encoder: a difference of
-    more than 1e-4 of the largest value is an error.
+    onnxruntime runs the graph on batches of many shapes, and its vectors are compared with the encoder's: a
+    difference of more than 1e-4 of the largest value is an error.
     """
 
     name: ClassVar[str] = "onnx"
 
     opset: int = attrs.field(default=20, validator=and_(ge(18), le(23)))
-    """The version of ONNX's operators, 18 to 23, which the runtime that reads the graph must know."""
+    """Version of ONNX's operators, 18 to 23. The runtime that reads the graph must support it."""
 
     def check(self) -> Iterator[str]:
-        """Yield the missing packages."""
+        """Yield a message if packages are missing."""
         missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
         if missing:
             yield (
@@ -52,8 +53,8 @@ class ToONNX(Exporter):
         """Write graph, tokenizer, `README.md` and `sentbed_onnx.json` into `directory`.
 
         Raises:
-            ModelError: if the backbone is held below fp32, if a part cannot be traced, or if the graph
-                gives other vectors.
+            ModelError: if packages are missing, if the backbone's weights are below fp32, if a part cannot be
+                traced, or if the graph gives other vectors.
         """
         for problem in self.check():
             raise ModelError(problem)

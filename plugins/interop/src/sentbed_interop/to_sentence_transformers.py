@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class ToSentenceTransformers(Exporter):
     """A folder of stock modules that sentence-transformers 5 and 6 load, with the same vectors.
 
-    Adapters are merged. A prompt goes into the tokenizer, since the prompts of sentence-transformers have no
-    suffix: then texts that are cut, that are empty, or that hold the name of a special token have other
-    vectors. What differs is printed, and stands in the folder's `README.md`.
+    Adapters are merged. A prompt becomes a part of the tokenizer, since prompts of sentence-transformers have no
+    suffix. With it, texts that are truncated, that are empty, or that contain the name of a special token have
+    other vectors. The differences are printed, and are listed in the folder's `README.md`.
 
     Source: the folder layout of sentence-transformers 5.
     """
@@ -29,15 +29,15 @@ class ToSentenceTransformers(Exporter):
     name: ClassVar[str] = "sentence-transformers"
 
     verify: bool = True
-    """Load what was written and compare its vectors with the encoder's; takes the memory of the model once
-    more. Token ids are always compared."""
+    """Whether to load the folder and compare its vectors with the encoder's, which takes the memory of the model
+    once more. Token ids are always compared."""
 
     def write(self, encoder: Encoder, directory: Path) -> Iterable[str]:
-        """Write the folder, and return its differences from the encoder.
+        """Write the folder, and return notes on how it differs from the encoder.
 
         Raises:
             ModelError: if stock modules cannot give the encoder's vectors.
-            OtherVectorsError: if they should but do not.
+            OtherVectorsError: if stock modules should give these vectors, but do not.
         """
         require_exportable(encoder)
         from sentbed_interop._torch.sentence_transformers_folder import write_folder

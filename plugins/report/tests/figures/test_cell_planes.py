@@ -50,7 +50,7 @@ def test_many_points_have_no_names():
         study(axes, seeds=(1,), baseline="mean, c", several=True, expected={})
     )
     assert "16 points" in plot.caption
-    assert "Points are named where there are no more than 12." in plot.caption
+    assert "Points have names if there are at most 12." in plot.caption
     assert plot.figure(6).axes[0].texts[:] == []
 
 

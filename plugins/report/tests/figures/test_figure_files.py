@@ -80,7 +80,7 @@ def test_letters_that_no_font_has_are_one_sentence(plot, tmp_path, suffix):
     figure.axes[0].set_xlabel("rate \U0010fff0\U0010fff1\U0010fff1")
     remark = write_figure(figure, tmp_path / f"b.{suffix}")
     assert remark.startswith(
-        "no installed font has the letters '\\U0010fff0\\U0010fff1' of `"
+        "no installed font has the characters '\\U0010fff0\\U0010fff1' of `"
     )
     assert "install one" in remark
     assert (tmp_path / f"b.{suffix}").stat().st_size > 1000
@@ -95,7 +95,7 @@ def test_letters_that_no_font_has_are_one_sentence(plot, tmp_path, suffix):
         ((float("nan"), None), r"width is nan inches"),
         (
             (0.5, 0.5),
-            r"0.5 by 0.5 inches have no room for the figure's labels; make it larger",
+            r"0.5 by 0.5 inches have no room for the figure's labels; make the figure larger",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_size_that_no_figure_can_have_is_refused(plot, size, message):
 def test_a_format_that_is_none_is_refused_before_anything_is_written(
     plot, tmp_path, name
 ):
-    with pytest.raises(RunError, match=r"end it in `\.pdf`, `\.svg`, `\.png`"):
+    with pytest.raises(RunError, match=r"use one of `\.pdf`, `\.svg`, `\.png`"):
         write_figure(plot.figure(3.3), tmp_path / name)
     assert [*tmp_path.iterdir()] == []
 
@@ -166,7 +166,7 @@ def test_letters_beyond_the_font_are_taken_from_an_installed_one(
         return write_figure(letter.figure(3.3), tmp_path / name)
 
     monkeypatch.setattr(plot_module, "_FALLBACKS", ())
-    assert f"the letters {LETTER!r}" in said("without.pdf")
+    assert f"the characters {LETTER!r}" in said("without.pdf")
     # A font of matplotlib's own, which has the letter.
     monkeypatch.setattr(plot_module, "_FALLBACKS", ("Not Installed", "STIXGeneral"))
     assert said("with.pdf") == ""

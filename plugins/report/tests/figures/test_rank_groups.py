@@ -75,9 +75,7 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
         "both": {50.0, 110.0},
         "one": {50.0},
     }[clipped]
-    assert ("An arrow: the line goes on beyond the plot." in plot.caption) is bool(
-        heads
-    )
+    assert ("Arrow: the line goes on beyond the plot." in plot.caption) is bool(heads)
 
 
 def test_the_plot_of_cells_without_a_difference_has_their_intervals(study_of):

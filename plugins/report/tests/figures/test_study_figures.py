@@ -133,5 +133,5 @@ def test_a_study_of_which_nothing_has_finished_has_no_figures():
     data = attrs.evolve(done, cells=with_runs(done.cells, waiting))
     figures = study_figures(data, summarise(data))
     assert figures == {}
-    with pytest.raises(RunError, match="nothing of it can be drawn yet"):
+    with pytest.raises(RunError, match="no figure of it can be drawn yet"):
         figure_named(figures, "effects")

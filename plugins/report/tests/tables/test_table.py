@@ -31,7 +31,7 @@ def table(*estimates):
         ((MARKED,), ["† p < 0.05, ‡ p < 0.01, against base."]),
         (
             (RANKED,),
-            ["Superscripts: the rank in a column; equal numbers have the same."],
+            ["Superscripts: the rank in a column; equal numbers share a rank."],
         ),
         (
             (BAD, PLAIN, BAD),
@@ -51,7 +51,7 @@ def test_the_legend_says_among_what_the_best_is_and_ranks_are():
     within = attrs.evolve(table(RANKED), ranked_within=("model", "loss"))
     assert list(legend(within, "*")) == [
         "Superscripts: the rank in a column, among rows of the same model and loss; "
-        "equal numbers have the same."
+        "equal numbers share a rank."
     ]
 
 
@@ -59,7 +59,7 @@ def test_marks_of_one_score_under_several_labels_are_among_all_numbers():
     pivoted = attrs.evolve(table(BEST, SECOND, RANKED), is_one_score=True)
     assert list(legend(pivoted, "Bold", "italics")) == [
         "Bold: the best of the table; italics: the second best.",
-        "Superscripts: the rank in the table; equal numbers have the same.",
+        "Superscripts: the rank in the table; equal numbers share a rank.",
     ]
 
 

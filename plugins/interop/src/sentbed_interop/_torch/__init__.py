@@ -1,1 +1,1 @@
-"""Modules that need torch; imported when an encoder is written or read."""
+"""Modules that need torch. They are imported only when an encoder is exported or imported."""

@@ -1,4 +1,4 @@
-"""Code shared by the importers: reading of settings and weights, building of an encoder."""
+"""Code that importers share: reading of settings and weights, and building of encoders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed.helpers import foreign, read_file
 T = TypeVar("T")
 
 LARGEST_JSON = 1 << 26
-"""Largest size of a file of settings, in bytes."""
+"""Largest size in bytes of a JSON file that is read."""
 
 T5 = ("t5", "mt5", "umt5")
 KINDS: Mapping[type, str] = {
@@ -25,16 +25,17 @@ KINDS: Mapping[type, str] = {
     list: "a list",
     str: "a text",
 }
-"""Descriptions of types, for messages."""
+"""Type -> its description in messages."""
 
 
 def read_json(file: Path, kind: type = dict) -> Any:
-    """Return the content of a JSON file, an object or a list according to `kind`. Raises `ModelError`."""
+    """Return the content of a JSON file of the type `kind`. Raises `ModelError` if it is missing or damaged."""
     if not file.exists():
         raise ModelError(
             f"`{file.parent}` has no `{file.name}`, so it is not what this importer reads; "
             "check the path and `--from`, or fetch the model again"
         )
+
     with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
         content = json.loads(read_file(file, LARGEST_JSON))
     if not isinstance(content, kind):
@@ -51,10 +52,11 @@ def read_setting(
     file: Path,
     default: T | None = None,
 ) -> T | None:
-    """Return a setting of a file, or `default` if it is missing or null. Raises `ModelError`."""
+    """Return a setting of a file, or `default` if it is missing or null. Raises `ModelError` for another type."""
     value = table.get(key)
     if value is None:
         return default
+    # In Python, truth values are whole numbers.
     is_bool_for_int = kind is int and isinstance(value, bool)
     if is_bool_for_int or not isinstance(value, kind):
         raise ModelError(
@@ -66,22 +68,22 @@ def read_setting(
 def require_supported(
     table: Mapping[str, Any], supported: Collection[str], file: Path
 ) -> None:
-    """Raise `ModelError` if a table has settings that are not supported, as they may change vectors."""
+    """Raise `ModelError` if a table has settings that are not supported, since they may change vectors."""
     for key in sorted(table):
         value = table[key]
         is_off = value in (None, False, {}, [])
         if key not in supported and not is_off:
             raise ModelError(
                 f"`{file}` has `{key}` = {value!r}, by which vectors may change and which no "
-                "encoder has; take it out if they stay the same"
+                "encoder supports; remove it if the vectors stay the same"
             )
 
 
 def backbone_for(config: Mapping[str, Any], place: object) -> str:
-    """Return the name of the backbone that reads a model with this `config.json`.
+    """Return the name of the backbone that reads a model with this configuration (`config.json`).
 
     Raises:
-        ModelError: if the configuration names no known model.
+        ModelError: if the configuration has no type of model, or if no backbone is installed.
     """
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
@@ -107,7 +109,7 @@ def backbone_for(config: Mapping[str, Any], place: object) -> str:
 
 
 def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
-    """Build an encoder from a table like `[encoder]` of a recipe. Raises `ModelError`, naming `source`."""
+    """Build an encoder from a table such as `[encoder]` of a recipe. Raises `ModelError` that names `source`."""
     try:
         return Encoder.of(table)
     except RecipeError as error:
@@ -116,7 +118,7 @@ def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
 
 
 def read_weights(file: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of a safetensors file. Raises `ModelError`."""
+    """Return the tensors of a safetensors file. Raises `ModelError` if it cannot be read."""
     with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
         return load_file(file)
 
@@ -124,16 +126,17 @@ def read_weights(file: Path) -> dict[str, torch.Tensor]:
 def set_linear(
     layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file: Path
 ) -> None:
-    """Set the weights of a linear layer to `weight` and `bias`; the bias is 0 if it is missing.
+    """Set the weights of a linear layer to `weight` and `bias` of `weights`; a missing bias is 0.
 
     Raises:
-        ModelError: if a shape differs, or values are not finite.
+        ModelError: if a weight is missing, has another shape, or has values that are not finite.
     """
     values = dict(weights)
     if layer.bias is not None:
         values.setdefault("bias", torch.zeros_like(layer.bias))
     for name, parameter in layer.named_parameters():
         _require_fitting(name, values.get(name), parameter, file)
+
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
             parameter.copy_(values[name])
@@ -142,6 +145,7 @@ def set_linear(
 def _require_fitting(
     name: str, value: torch.Tensor | None, parameter: torch.Tensor, file: Path
 ) -> None:
+    """Raise `ModelError` if a value is missing, has another shape than the parameter, or is not finite."""
     shape: object = "nothing"
     if value is not None:
         shape = tuple(value.shape)
@@ -152,5 +156,5 @@ def _require_fitting(
         )
     if not torch.isfinite(value.float()).all():
         raise ModelError(
-            f"`{file}` has NaN or infinite values as the {name} of a layer; take another"
+            f"`{file}` has NaN or infinite values as the {name} of a layer; use another model"
         )

@@ -1,4 +1,4 @@
-"""Comparison of an ONNX graph with its encoder."""
+"""Comparison of an ONNX graph's vectors with its encoder's."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ TEXTS = (
     "Two small birds sing in the old tree behind the house, and nobody hears them!",
     "Is a vector of 384 numbers enough for it? 7, 8 and 9 are; 10 (ten) is not.",
 )
-"""Texts for the token ids of the comparison."""
+"""Texts from which the token ids for the comparison are drawn."""
+
 MIXED = 64
-"""Length of the longest text in batches of many lengths, in tokens."""
+"""Length in tokens of the longest text in batches of texts with different lengths."""
 
 
 def open_session(path: Path) -> Any:
@@ -34,9 +35,9 @@ def open_session(path: Path) -> Any:
 
 
 def difference(encoder: Encoder, session: Any) -> float:
-    """Return the largest difference of the graph's vectors, over batches of many shapes.
+    """Return the largest difference of the graph's vectors from the encoder's, over batches of many shapes.
 
-    It is relative to the largest value of the encoder's vectors in the batch; NaN if a vector has one.
+    It is relative to the largest value of the encoder's vectors in the batch, and NaN if a vector has NaN.
     """
     differences = [0.0]
     for tokens in _batches(encoder):
@@ -54,7 +55,7 @@ def difference(encoder: Encoder, session: Any) -> float:
 
 
 def longest_input(encoder: Encoder) -> int:
-    """Return the length of the longest input in tokens: a text of `max_length` in its template."""
+    """Return the number of tokens of the longest input: a text of `max_length` tokens in its template."""
     around = 0
     if encoder.recipe.resolved_prompt is not None:
         around = int(encoder.tokenizer().encode([""], 1).lengths[0])
@@ -62,12 +63,12 @@ def longest_input(encoder: Encoder) -> int:
 
 
 def _batches(encoder: Encoder) -> Iterator[TokenIds]:
-    """Yield batches of random ids: one text, several of a length, of many lengths, and the longest."""
+    """Yield batches of random token ids, of different sizes and lengths, including the longest input."""
     longest = longest_input(encoder)
     ids = encoder.backbone.tokenizer.encode(TEXTS, MIXED).ids
-    draw = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     longest_mixed = min(longest, MIXED)
-    batches = (
+    lengths_of_batches = (
         [1],
         [min(2, longest)],
         [1, 1, 1],
@@ -75,7 +76,7 @@ def _batches(encoder: Encoder) -> Iterator[TokenIds]:
         np.linspace(longest_mixed, 1, 12),
         [longest, 1],
     )
-    for lengths in batches:
+    for lengths in lengths_of_batches:
         ends = np.cumsum(np.asarray(lengths, np.int64))
         offsets = np.concatenate([[0], ends])
-        yield TokenIds(draw.choice(ids, offsets[-1]), offsets)
+        yield TokenIds(generator.choice(ids, offsets[-1]), offsets)

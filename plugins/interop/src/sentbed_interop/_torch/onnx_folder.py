@@ -1,4 +1,4 @@
-"""Export of an encoder as an ONNX graph, with the files needed to use it."""
+"""Export of an encoder as an ONNX graph, with the files that are needed to use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from sentbed_interop._torch.prompt_limits import (
 )
 
 TOLERANCE = 1e-4
-"""Largest difference from the encoder's vectors, relative to their largest value."""
+"""Largest allowed difference from the encoder's vectors, relative to their largest value."""
+
 GRAPH = "model.onnx"
 
 
@@ -37,7 +38,7 @@ def export(encoder: Encoder, directory: Path, opset: int) -> None:
             "`--to sentence-transformers`"
         )
 
-    # Settings of the encoder's last call do not belong to the tokenizer.
+    # The encoder's last call has set truncation and padding, which must not be saved.
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(directory)
@@ -46,14 +47,16 @@ def export(encoder: Encoder, directory: Path, opset: int) -> None:
 
 
 def _require_fp32(encoder: Encoder) -> None:
+    """Raise `ModelError` if the backbone's weights have less precision than fp32."""
     backbone: Any = encoder.recipe.backbone
     if getattr(backbone, "quantization", None) is not None:
         raise ModelError(
-            f"the backbone is held in 4 bits (`quantization = {backbone.quantization!r}`), which the graph "
-            "cannot be; write plain weights with `sentbed export ENCODER PLAIN`, set "
+            f"the backbone is held in 4 bits (`quantization = {backbone.quantization!r}`), which a graph "
+            "does not support; write plain weights with `sentbed export ENCODER PLAIN`, set "
             '`dtype = "fp32"` in `PLAIN/encoder.toml`, delete `PLAIN/checksums.json`, and export PLAIN'
         )
-    if (dtype := getattr(backbone, "dtype", "fp32")) != "fp32":
+    dtype = getattr(backbone, "dtype", "fp32")
+    if dtype != "fp32":
         raise ModelError(
             f"the backbone is held in {dtype}, in which it also computes, and the graph computes in fp32: "
             'vectors would differ in the third digit; set `dtype = "fp32"` in the encoder\'s `encoder.toml`, '
@@ -62,10 +65,11 @@ def _require_fp32(encoder: Encoder) -> None:
 
 
 def _tokenizer(encoder: Encoder) -> Any:
+    """Return the encoder's tokenizer of transformers. Raises `ModelError` if it has another tokenizer."""
     original = getattr(encoder.backbone.tokenizer, "original", None)
     if not hasattr(original, "backend_tokenizer"):
         raise ModelError(
             f"the tokenizer of the backbone `{encoder.recipe.backbone.name}` has no `tokenizer.json`, which "
-            "whoever uses the graph would need; take a backbone whose tokenizer is one of transformers"
+            "users of the graph would need; use a backbone with a tokenizer of transformers"
         )
     return original

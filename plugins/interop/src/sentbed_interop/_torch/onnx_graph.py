@@ -16,30 +16,33 @@ from torch.export import Dim
 from torch.nn import functional
 
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
+
 AXES = ("batch", "length")
+"""Names of the axes of the inputs, whose sizes are free."""
+
 ONE_FILE = 2_000_000_000
-"""Largest size of weights, in bytes, inside the graph's own file: protobuf is limited to 2 GiB."""
+"""Largest size in bytes of weights in the graph's own file: protobuf is limited to 2 GiB."""
+
 LOUD = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
-"""Loggers that report missing libraries, and problems that an error reports as well."""
+"""Loggers that are silenced: they report missing libraries, and problems that an error reports as well."""
 
 
-class Whole(torch.nn.Module):
-    """Backbone, pooler and head, made of operations that a compiler knows."""
+class ExportedEncoder(torch.nn.Module):
+    """Backbone, pooler and head as one module, made of operations that the exporter can trace."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         module: Any = encoder.placed.module
         module.eval()
-        # A copy, in which an adapter is merged.
+        # It is a copy, with adapters merged.
         self.backbone = encoder.backbone.inference(
             module.backbone, torch.float32, traceable=True
         )
-        self.pooler, self.projection, self.normalize = (
-            module.pooler,
-            module.projection,
-            module.normalize,
-        )
-        self.transform, self.dimensions = module.transform, module.dimensions
+        self.pooler = module.pooler
+        self.projection = module.projection
+        self.transform = module.transform
+        self.dimensions = module.dimensions
+        self.normalize = module.normalize
         for part in self.backbone.modules():
             if hasattr(part, "set_attn_implementation"):
                 part.set_attn_implementation("eager")
@@ -47,7 +50,7 @@ class Whole(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> torch.Tensor:
-        """Encode one batch."""
+        """Return the vectors of a batch, `(batch, width)`."""
         states = self.backbone(input_ids, attention_mask)
         projected = self.projection(self.pooler(states))
         vectors: torch.Tensor = self.transform(projected)[:, : self.dimensions]
@@ -57,18 +60,18 @@ class Whole(torch.nn.Module):
 
 
 def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
-    """Write the graph of an encoder, traced with two texts, the longer one of `length` tokens.
+    """Write the graph of an encoder. It is traced with two texts, of which the longer has `length` tokens.
 
     Raises:
-        ModelError: if a part cannot be traced, or holds for the traced shape only.
+        ModelError: if a part cannot be traced, or if the graph is valid only for the traced shape.
     """
-    whole = Whole(encoder)
+    exported = ExportedEncoder(encoder)
     parts = f"the backbone `{encoder.recipe.backbone.name}` or the pooler `{encoder.recipe.pooler.name}`"
-    axes = {place: Dim(name) for place, name in enumerate(AXES)}
+    axes = {index: Dim(name) for index, name in enumerate(AXES)}
     with _quiet():
         try:
             program: Any = torch.onnx.export(
-                whole,
+                exported,
                 _example(encoder, length),
                 dynamo=True,
                 verbose=False,
@@ -80,7 +83,7 @@ def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
         except torch.onnx.OnnxExporterError as error:
             cause = error.__cause__ or error
             raise ModelError(
-                f"{parts} cannot be traced into a graph: {str(cause).splitlines()[0]}; take another, or "
+                f"{parts} cannot be traced into a graph: {str(cause).splitlines()[0]}; use another, or "
                 "export `--to sentence-transformers`"
             ) from error
 
@@ -90,13 +93,13 @@ def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
         node.metadata_props.clear()
 
     size = 0
-    for tensor in whole.state_dict().values():
+    for tensor in exported.state_dict().values():
         size += tensor.nbytes
     program.save(path, external_data=size > ONE_FILE)
 
 
 def _example(encoder: Encoder, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ids and mask `(2, length)` of two texts, the second one padded to about twice its length."""
+    """Return ids and mask `(2, length)` of two texts; the second has half the length and is padded."""
     ids = torch.tensor(
         encoder.backbone.tokenizer.encode(["a text"], length).ids, dtype=torch.long
     )
@@ -107,21 +110,22 @@ def _example(encoder: Encoder, length: int) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def _require_open_axes(program: Any, parts: str) -> None:
+    """Raise `ModelError` if the graph takes only one size of batch, or only one length."""
     for value in program.model.graph.inputs:
         for name, size in zip(AXES, value.shape, strict=True):
             if isinstance(size, int):
                 raise ModelError(
-                    f"the graph would take a {name} of {size} only: {parts} computes with it as a number, as "
-                    "`len(tensor)` gives; write `tensor.shape[0]` there"
+                    f"the graph would take a {name} of {size} only: {parts} takes it for a constant, as from "
+                    "`len(tensor)`; write `tensor.shape[0]` there"
                 )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the warnings of torch and its exporter, and put back what a trace that fails leaves behind.
+    """Silence the warnings of torch and its exporter within a `with` block, and restore autocast's cache.
 
-    That is the cache of autocast, which the exporter switches off, and without which training in bf16 keeps a
-    copy of the weights for each pass.
+    A trace that fails leaves the cache switched off. Without it, training in bf16 keeps a copy of the weights for
+    each pass.
     """
     caches_casts = torch.is_autocast_cache_enabled()
     loggers = [logging.getLogger(name) for name in LOUD]
@@ -129,7 +133,7 @@ def _quiet() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        # For a module that cannot be traced, torch prints everything that could be.
+        # If a module cannot be traced, torch prints all of it that can be.
         with (
             warnings.catch_warnings(),
             redirect_stdout(io.StringIO()),

@@ -1,4 +1,4 @@
-"""Documentation beside a graph: its use in words, in code and for programs."""
+"""Documentation of a graph: a README with code that encodes texts, and the same facts as JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sentbed.helpers import write_atomic
 from sentbed.tools import MASK
 
 from sentbed_interop._torch.onnx_graph import INPUTS, OUTPUT
+from sentbed_interop.similarity_names import COSINE
 
 FACTS = "sentbed_onnx.json"
 
@@ -59,18 +60,20 @@ RULES = {
         text = text[:-1] + "."
 """,
 }
-"""The text rules as code for users without sentbed."""
+"""Text rule -> its code for users without sentbed, in the function `prompt` of the README."""
 
 
 def write_facts(
     encoder: Encoder, directory: Path, opset: int, difference: float
 ) -> None:
-    """Write the facts for programs."""
+    """Write the facts about a graph as JSON, for programs."""
     template = None
     text_rules = "none"
-    if (prompt := encoder.recipe.resolved_prompt) is not None:
+    prompt = encoder.recipe.resolved_prompt
+    if prompt is not None:
         template = str(prompt.template)
         text_rules = prompt.normalizer
+
     facts = {
         "sentbed": __version__,
         "opset": opset,
@@ -90,7 +93,7 @@ def write_facts(
 
 
 def write_readme(encoder: Encoder, directory: Path) -> None:
-    """Write the README on encoding texts."""
+    """Write the README with code that encodes texts."""
     recipe, tokenizer = encoder.recipe, encoder.backbone.tokenizer
     resolved = recipe.resolved_prompt
     padding = f"enable_padding(pad_id={tokenizer.pad_id})"
@@ -106,10 +109,11 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
             prefix=resolved.template.prefix,
             suffix=resolved.template.suffix.replace(MASK, tokenizer.mask_token or MASK),
         )
-        # A sentence is cut, its template never.
+        # The function `prompt` truncates the sentence. The tokenizer must not truncate its template.
         truncation = padding
         texts = "[prompt(text) for text in texts]"
         empty = ""
+
     norm = "Vectors are not normalised."
     if recipe.head.normalize:
         norm = "Vectors have length 1."
@@ -131,20 +135,21 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
 def _similarity(encoder: Encoder) -> str:
     """Return the name of the similarity by which the encoder's texts are compared."""
     if encoder.similarity is None:
-        return "cosine"
+        return COSINE
     return encoder.similarity.name
 
 
 def _beside(directory: Path) -> str:
+    """Return a sentence on the file with the weights; empty if they are in the graph's own file."""
     if not (directory / "model.onnx.data").is_file():
         return ""
-    return " The weights are in\n`model.onnx.data`, which has to stay beside it."
+    return " The weights are in\n`model.onnx.data`, which must stay beside it."
 
 
 def _empty(encoder: Encoder) -> str:
-    """Return a sentence on empty texts if the tokenizer gives them no token, like GPT-2's."""
+    """Return a sentence on empty texts if the tokenizer gives them no token, as GPT-2's does; otherwise empty."""
     tokenizer: Any = encoder.backbone.tokenizer
     if tokenizer.original.backend_tokenizer.encode("").ids:
         return ""
-    taken = tokenizer.encode([""], 1).ids[0]
-    return f"\nAn empty text has no token and no vector here; sentbed takes it for the id {taken}.\n"
+    token = tokenizer.encode([""], 1).ids[0]
+    return f"\nAn empty text has no token and no vector here; sentbed encodes it as the token id {token}.\n"

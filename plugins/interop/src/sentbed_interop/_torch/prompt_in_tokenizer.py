@@ -1,4 +1,4 @@
-"""A tokenizer that adds the prompt itself: partly by normalizers, partly as ids around the text."""
+"""A tokenizer that adds the prompt to each text: partly by normalizers, partly as ids around the text."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tokenizers.processors import TemplateProcessing
 from sentbed_interop._torch.sentence_transformers_names import PREFIX, SUFFIX
 
 WHITE = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
-"""The characters that `str.strip` removes, which differ slightly from white space in regular expressions."""
+"""The characters that `str.strip` removes. They differ slightly from white space in regular expressions."""
 
 RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "none": (),
     "prompt-eol": ((r"(?<=[^.?\"'])\z", "."), ('"', "'"), (r"\?\z", ".")),
 }
-"""The text rules of a recipe's prompt, as successive replacements."""
+"""Text rule of a prompt -> the replacements that it makes in turn: pattern and new text."""
 
 BEFORE_A_WORD = re.compile(r"(?<=\S)\s(?=\S)")
-"""Places where a template may be cut: byte-level and SentencePiece vocabularies start a new token at a space."""
+"""Places where a template may be cut, since most vocabularies start a new token at a space."""
 
 
 @attrs.frozen
@@ -35,23 +35,23 @@ class Cut:
     prefix: str
     suffix: str
     first: int
-    """`prefix[:first]` is added as ids, the rest is tokenised with the sentence."""
+    """`prefix[:first]` is added as ids; the rest of `prefix` is tokenised with the sentence."""
     last: int
-    """`suffix[last:]` is added as ids, the rest is tokenised with the sentence."""
+    """`suffix[last:]` is added as ids; the rest of `suffix` is tokenised with the sentence."""
 
     @property
     def seam(self) -> str:
-        """The text after the sentence that is truncated with it."""
+        """The text after the sentence that is tokenised, and truncated, with it."""
         return self.suffix[: self.last]
 
     @property
-    def cuts_question(self) -> bool:
-        """Whether a truncated sentence would lose all text after it."""
+    def loses_suffix(self) -> bool:
+        """Whether a truncated sentence would lose the whole suffix."""
         return bool(self.suffix) and self.last == len(self.suffix)
 
 
 def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
-    """Yield the ways to cut a template, from the one with the most ids to the one without ids."""
+    """Yield the ways to cut a template. The first adds most of it as ids; the last adds nothing as ids."""
     template = prompt.template
     prefix = template.prefix.lstrip()
     suffix = template.suffix.replace(MASK, mask_token or MASK).rstrip()
@@ -59,6 +59,7 @@ def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
     behind = [space.start() for space in BEFORE_A_WORD.finditer(suffix)]
     if suffix[:1].isspace():
         behind.insert(0, 0)
+
     for last in dict.fromkeys([*behind[:1], len(suffix)]):
         for first in dict.fromkeys([*before[-1:], 0]):
             yield Cut(prefix, suffix, first, last)
@@ -68,12 +69,16 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
     """Return a copy of the tokenizer that puts the prompt around each text.
 
     The prompt's ids are never truncated, since the post-processor adds them after truncation.
+
+    Raises:
+        ModelError: if the prompt's text rules, or special tokens within a text, do not allow it.
     """
     if prompt.normalizer not in RULES:
         raise ModelError(
             f"the text rules `{prompt.normalizer}` cannot be written into a tokenizer; "
             "use `prompt-eol` or `none`, or take `--to onnx`"
         )
+
     copy = Tokenizer.from_str(tokenizer.to_str())
     copy.no_truncation()
     copy.no_padding()
@@ -100,7 +105,7 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
 
 
 def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
-    """Yield the normalizers for a text: text rules, white space, and the template's text around it."""
+    """Yield the normalizers of a text: text rules, removal of white space, and the template's text around it."""
     for pattern, content in RULES[text_rules]:
         yield normalizers.Replace(Regex(pattern), content)
     if not cut.prefix:
@@ -117,13 +122,13 @@ def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
 def _special_token(
     name: str, ids: Sequence[int], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Return the description of a named sequence of ids for `TemplateProcessing`."""
+    """Return a named sequence of ids in the form that `TemplateProcessing` takes."""
     tokens = [tokenizer.id_to_token(token) for token in ids]
     return {"id": name, "ids": ids, "tokens": tokens}
 
 
 def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:
-    """Return the ids to add before and after the sentence: special tokens, and the template's outer parts."""
+    """Return the ids to add before and after a sentence: special tokens, and the outer parts of the template."""
     text = "a"
     whole = cut.prefix + text + cut.suffix
     bare = tokenizer.encode(whole, add_special_tokens=False)
@@ -142,7 +147,11 @@ def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:
 
 
 def _around(full: Sequence[int], bare: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the ids that the tokenizer puts before and after those of a text."""
+    """Return the ids of `full` before and after `bare`, the ids of the text without special tokens.
+
+    Raises:
+        ModelError: if special tokens stand between the tokens of the text.
+    """
     for start in range(len(full) - len(bare) + 1):
         if full[start : start + len(bare)] == bare:
             return list(full[:start]), list(full[start + len(bare) :])

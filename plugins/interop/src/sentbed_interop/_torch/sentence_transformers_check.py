@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 TOLERANCE = {"float32": 1e-5}
-"""Precision of the weights -> largest difference, relative to the largest value."""
+"""Precision of the weights -> largest allowed difference, relative to the largest value."""
+
 ROUGH = 0.1
-"""The same for other precisions, in which the encoder also computes."""
+"""Largest allowed difference for all other precisions, in which the encoder also computes."""
 
 
 def require_same_vectors(
@@ -35,7 +36,7 @@ def require_same_vectors(
 ) -> None:
     """Raise `OtherVectorsError` if the model in `directory` does not give the encoder's vectors.
 
-    `layers` are those after pooling, and `length` is the longest text in tokens.
+    `layers` are the linear layers after pooling; `length` is the largest number of tokens of a text.
     """
     texts = encoder.backbone.tokenizer.truncate(SENTENCES, encoder.recipe.max_length)
     expected = encoder.encode(texts)
@@ -45,7 +46,7 @@ def require_same_vectors(
     vectors = encoded.numpy()
 
     if expected.shape != vectors.shape:
-        fault = f"vectors {vectors.shape[1]} wide in the place of {expected.shape[1]}"
+        fault = f"vectors of width {vectors.shape[1]} instead of {expected.shape[1]}"
     else:
         difference = float(np.abs(expected - vectors).max() / np.abs(expected).max())
         if difference <= TOLERANCE.get(dtype, ROUGH):
@@ -53,7 +54,7 @@ def require_same_vectors(
         fault = f"vectors that are {difference:.2g} apart"
     raise OtherVectorsError(
         f"the folder would give {fault}: either the backbone `{encoder.recipe.backbone.name}` computes "
-        "something else than transformers does with the same files, or the pooler "
+        "something else than transformers with the same files, or the pooler "
         f"`{encoder.recipe.pooler.name}` is not what it says (`pooling = {pooling!r}`); take `--to onnx`"
     )
 
@@ -66,6 +67,7 @@ def _encode(
     layers: torch.nn.Module,
     length: int,
 ) -> torch.Tensor:
+    """Return the vectors of texts as sentence-transformers computes them from a folder, before normalisation."""
     tokenizer = load_tokenizer(directory, length)
     model = _model(directory)
     batch = tokenizer(
@@ -82,6 +84,7 @@ def _encode(
 
 
 def _model(directory: Path) -> Any:
+    """Load the model in a directory with transformers, without messages. Raises `OtherVectorsError`."""
     logging: Any = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -90,7 +93,7 @@ def _model(directory: Path) -> Any:
         config = transformers.AutoConfig.from_pretrained(directory)
         loader: Any = transformers.AutoModel
         if type(config) in transformers.MODEL_FOR_TEXT_ENCODING_MAPPING:
-            # For T5 and its relatives, sentence-transformers loads the encoder only.
+            # Of T5 and similar models, sentence-transformers loads only the encoder.
             loader = transformers.AutoModelForTextEncoding
         return loader.from_pretrained(
             directory, config=config, dtype=torch.float32

@@ -1,4 +1,4 @@
-"""Export of an encoder to a folder of sentence-transformers: modules, their files, a README."""
+"""Export of an encoder to a folder of sentence-transformers: its modules, their files and a README."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ REASONS = {
 
 @attrs.frozen(eq=False)
 class Dense:
-    """A linear layer of the folder, and the activation after it."""
+    """A module `Dense` of the folder: a linear layer and the activation after it."""
 
     linear: torch.nn.Linear
     activation: torch.nn.Module
 
 
 def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, ...]:
-    """Write the folder, and return its differences from the encoder.
+    """Write the folder, and return notes on how it differs from the encoder.
 
     Raises:
         ModelError: if stock modules cannot give the encoder's vectors.
@@ -76,8 +76,9 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     shutil.rmtree(directory / "encoder")
     if holds_table(directory):
         return _write_static(encoder, directory, pooling, layers, prompts, verify)
+
     dtype = _dtype(encoder, directory)
-    _add_unused(directory)
+    _add_unused_pooler(directory)
 
     if encoder.recipe.resolved_prompt is not None:
         _write_prompt_record(encoder, directory)
@@ -85,7 +86,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     notes = written.notes
     if dtype != "float32":
         notes += (
-            f"The weights were held in {dtype} and are computed in float32 here: digits differ.",
+            f"The weights were in {dtype} and are used in float32 here: vectors differ in the last digits.",
         )
 
     _write_modules(directory, ["Transformer", "Pooling"], layers, encoder)
@@ -108,10 +109,10 @@ def _write_static(
     prompts: Mapping[str, str],
     verify: bool,
 ) -> tuple[str, ...]:
-    """Complete the folder of a static encoder, which already has the table; there are no differences.
+    """Complete the folder of a static encoder, which already has the table of vectors; return no notes.
 
     Raises:
-        ModelError: as `write_folder`.
+        ModelError: if stock modules cannot give the encoder's vectors.
     """
     require_static(encoder, pooling)
     set_longest_text(directory, encoder.recipe.max_length)
@@ -124,6 +125,7 @@ def _write_static(
 
 
 def _joined(layers: Sequence[Dense]) -> torch.nn.Sequential:
+    """Return the layers as one module."""
     joined = torch.nn.Sequential()
     for layer in layers:
         joined.extend([layer.linear, layer.activation])
@@ -133,7 +135,7 @@ def _joined(layers: Sequence[Dense]) -> torch.nn.Sequential:
 def _write_modules(
     directory: Path, first: Sequence[str], layers: Sequence[Dense], encoder: Encoder
 ) -> None:
-    """Write the list of modules, `first` and those of the head, and the files of the linear layers."""
+    """Write `modules.json` (the modules `first`, then `layers` and the norm), and the files of `layers`."""
     types = [*first, *["Dense"] * len(layers)]
     if encoder.recipe.head.normalize:
         types.append("Normalize")
@@ -143,7 +145,7 @@ def _write_modules(
         path = f"{number}_{name}"
         if number == 0:
             path = ""
-        # Release 6 has moved the classes, but still accepts these names.
+        # Release 6 moved the classes, but still accepts these names.
         kind = f"sentence_transformers.models.{name}"
         entry = {"idx": number, "name": str(number), "path": path, "type": kind}
         entries.append(entry)
@@ -169,7 +171,7 @@ def _write_settings(directory: Path, max_seq_length: int, dtype: str) -> None:
         "do_lower_case": False,
     }
     if dtype != "float32":
-        # Dense layers are in fp32 and accept nothing else.
+        # The dense layers are in fp32 and do not accept another precision.
         transformer["model_args"] = {"torch_dtype": "float32"}
     _write_json(directory / "sentence_bert_config.json", transformer)
 
@@ -187,15 +189,16 @@ def _write_prompts(
 
 
 def pooling_of(encoder: Encoder) -> str:
-    """Return the encoder's mode of pooling, by sentence-transformers' name.
+    """Return the name of the encoder's mode of pooling in sentence-transformers.
 
     Raises:
-        ModelError: if there is none.
+        ModelError: if sentence-transformers has no such mode.
     """
     pooler = encoder.recipe.pooler
     pooling = pooler.traits.pooling
     if pooling in POOLING:
         return str(pooling)
+
     reason = f"it says `pooling = {pooling!r}`"
     if pooling is None:
         reason = "it has layers of its own"
@@ -212,15 +215,21 @@ def pooling_of(encoder: Encoder) -> str:
 
 
 def layers_of(encoder: Encoder) -> list[Dense]:
-    """Return the linear layers after pooling: the pooler's own, and those of the head."""
+    """Return the linear layers after pooling: the layer of the pooler, then the layers of the head.
+
+    Raises:
+        ModelError: if the encoder is not loaded with PyTorch.
+    """
     module = encoder.placed.module
     if module is None:
         raise ModelError(
             "the encoder's engine is not one of PyTorch; load the encoder on the runtime `cpu` and export it"
         )
+
     head = encoder.recipe.head
     layers = []
-    if name := encoder.recipe.pooler.traits.dense:
+    name = encoder.recipe.pooler.traits.dense
+    if name:
         layers.append(Dense(getattr(module.pooler, name), torch.nn.Tanh()))
 
     parts: Iterable[torch.nn.Module] = ()
@@ -237,15 +246,15 @@ def layers_of(encoder: Encoder) -> list[Dense]:
     if isinstance(module.transform, torch.nn.Linear):
         layers.append(Dense(module.transform, torch.nn.Identity()))
     if head.dimensions is not None:
-        layers = _cut(layers, encoder)
+        layers = _with_first_dimensions(layers, encoder)
     return layers
 
 
-def _cut(layers: Sequence[Dense], encoder: Encoder) -> list[Dense]:
-    """Return layers whose last one has the first dimensions of its output alone.
+def _with_first_dimensions(layers: Sequence[Dense], encoder: Encoder) -> list[Dense]:
+    """Return layers whose output has only the first `encoder.width` dimensions.
 
-    sentence-transformers cuts vectors only if the code that loads the folder asks for it; this way the folder
-    decides. A layer with an activation stays, and another selects what is kept.
+    sentence-transformers shortens vectors only if the code that loads the folder asks for it, so the last linear
+    layer does it. If the last layer has an activation, it stays, and one more layer selects the dimensions.
     """
     width = encoder.width
     bias = None
@@ -268,6 +277,7 @@ def _cut(layers: Sequence[Dense], encoder: Encoder) -> list[Dense]:
 
 
 def _require_last_layer(encoder: Encoder) -> None:
+    """Raise `ModelError` if the backbone averages layers instead of returning the last one."""
     read = encoder.backbone.protocol.get("layers")
     if read is not None:
         raise ModelError(
@@ -282,6 +292,7 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
     file = directory / "config.json"
     if file.is_file():
         config = json.loads(file.read_text("utf-8"))
+
     name = encoder.recipe.backbone.name
     if "model_type" not in config:
         raise ModelError(
@@ -297,7 +308,10 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
 
 
 def _write_prompt_record(encoder: Encoder, directory: Path) -> None:
-    """Write the prompt for the importer, which cannot recover it from the tokenizer's ids and rules."""
+    """Write pooler, prompt and `max_length`, and the tokenizer without the prompt, for the importer.
+
+    It could not recover them from the tokenizer that contains the prompt.
+    """
     recipe = unstructure(encoder.recipe)
     record = {}
     for key in ("pooler", "prompt", "max_length"):
@@ -309,10 +323,10 @@ def _write_prompt_record(encoder: Encoder, directory: Path) -> None:
             shutil.copy(directory / name, directory / OWN)
 
 
-def _add_unused(directory: Path) -> None:
-    """Add zeros for the layer after [CLS] that transformers builds with a BERT and the encoder does not have.
+def _add_unused_pooler(directory: Path) -> None:
+    """Add zeros for BERT's own pooler, a layer that transformers builds and the encoder does not have.
 
-    No vector depends on it; without it, transformers reports missing weights whenever it loads the folder.
+    No vector depends on it. Without it, transformers reports missing weights whenever it loads the folder.
     """
     file = directory / "model.safetensors"
     config = json.loads((directory / "config.json").read_bytes())
@@ -321,8 +335,9 @@ def _add_unused(directory: Path) -> None:
         or config.get("model_type") not in MODEL_MAPPING_NAMES
         or "auto_map" in config
     ):
-        # Weights in several files are those of large models, which have no such layer.
+        # Only large models have their weights in several files, and they have no such layer.
         return
+
     with torch.device("meta"):
         model = AutoModel.from_config(AutoConfig.for_model(**config))  # type: ignore[no-untyped-call]
     weights = load_file(file)
@@ -331,12 +346,12 @@ def _add_unused(directory: Path) -> None:
     for name, parameter in model.named_parameters():
         if name.startswith("pooler.") and name not in weights:
             unused[name] = torch.zeros(parameter.shape, dtype=dtype)
-
     if unused:
         save_file(weights | unused, file, {"format": "pt"})
 
 
 def _write_dense(directory: Path, layer: Dense) -> None:
+    """Write settings and weights of a module `Dense`."""
     linear, activation = layer.linear, type(layer.activation)
     config = {
         "in_features": linear.in_features,
@@ -358,6 +373,7 @@ def _write_json(file: Path, content: Any) -> None:
 
 
 def _readme(encoder: Encoder, notes: Sequence[str]) -> str:
+    """Return the folder's README, with how to load it and the notes on differences."""
     recipe, prompt = encoder.recipe, encoder.recipe.resolved_prompt
     parts = f"backbone `{recipe.backbone.name}`, pooler `{recipe.pooler.name}`, width {encoder.width}"
     if prompt is not None:
@@ -372,7 +388,7 @@ def _readme(encoder: Encoder, notes: Sequence[str]) -> str:
         'vectors = SentenceTransformer("this directory").encode(["a sentence"])',
         "```",
         "",
-        "Where transformers reports missing weights of a `pooler`, as for BERT, nothing reads them.",
+        "If transformers reports missing weights of a `pooler`, as for BERT: vectors do not depend on them.",
         "",
     ]
     if notes:

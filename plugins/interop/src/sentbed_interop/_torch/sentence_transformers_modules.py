@@ -1,4 +1,4 @@
-"""The modules of a sentence-transformers folder that an encoder supports."""
+"""Reading of the modules of a sentence-transformers folder, as far as an encoder supports them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,25 @@ from sentbed_interop._torch.importer_common import (
     read_weights,
     require_supported,
 )
-from sentbed_interop._torch.sentence_transformers_names import OWN as OWN_DIRECTORY
-from sentbed_interop._torch.sentence_transformers_names import POOLING
+from sentbed_interop._torch.sentence_transformers_names import OWN, POOLING
 from sentbed_interop._torch.static_embedding import STATIC_EMBEDDING
 
-OWN = "sentence_transformers."
+LIBRARY = "sentence_transformers."
+"""Beginning of the names of the library's classes."""
+
 IDENTITY, TANH = "Identity", "Tanh"
 ACTIVATIONS = {IDENTITY: "none", TANH: "tanh", "GELU": "gelu", "ReLU": "relu"}
-"""Activation after a `Dense` -> that of a head's hidden layers."""
+"""Class of the activation after a `Dense` -> name of the activation in a head."""
+
 VECTOR = "sentence_embedding"
+"""Name of a text's vector between modules."""
+
 MOST_MODULES = 20
-"""Modules of a folder; four are common."""
+"""Largest number of modules that are read; most folders have two to four."""
+
 ORDER = "`Transformer`, `Pooling` (or `StaticEmbedding`), `Dense`, `Normalize`"
+"""The modules of an encoder in their order, for messages."""
+
 SETTINGS = (
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
@@ -43,49 +50,56 @@ SETTINGS = (
     "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json",
 )
-"""Names that versions of the library have given to the settings of `Transformer`."""
+"""Names of the file with the settings of `Transformer`, in different versions of the library."""
+
 SUPPORTED = (
     *("transformer_task", "modality_config", "module_output_name", "unpad_inputs"),
     *("max_seq_length", "do_lower_case", "model_args", "model_kwargs"),
 )
-"""Settings of `Transformer` that are read, or that change no vector."""
+"""Settings of `Transformer` that are read, or that do not change vectors."""
 
 
 @attrs.frozen
 class Dense:
-    """A linear layer."""
+    """A module `Dense`: a linear layer with an activation."""
 
     directory: Path
     input_width: int
     width: int
     bias: bool
     activation: str
-    """The class of the activation after it, such as `Tanh`."""
+    """Class of the activation after the layer, such as `Tanh`."""
+
+    @property
+    def is_square_tanh(self) -> bool:
+        """Whether the layer keeps the width and has a tanh, as in the pooler `cls-mlp`."""
+        return self.width == self.input_width and self.activation == TANH
 
 
 @attrs.frozen
 class Modules:
-    """The modules of a folder."""
+    """The modules of a folder, with the corresponding parts of an encoder."""
 
     transformer: Path
-    """Directory of the transformer, or of the table of a static encoder."""
+    """Directory of the transformer, or of a static encoder's table of token vectors."""
     static: bool
-    """Whether it is a table of token vectors, `StaticEmbedding`."""
-    mode: str
+    """Whether the encoder is static: a table of token vectors, in the module `StaticEmbedding`."""
     pooler: str
-    """Name of the equivalent pooler."""
+    """Name of the pooler that pools in the same way."""
     include_prompt: bool
+    """Whether a prompt's tokens are pooled together with the text's."""
     mlp: Dense | None
+    """The MLP of the pooler `cls-mlp`; None with another pooler."""
     dense: tuple[Dense, ...]
-    """Layers of the head: the hidden ones, and the projection."""
+    """Layers of the head: the hidden layers, then the projection."""
     activation: str
-    """What follows each hidden layer, by the head's name."""
+    """Activation after each hidden layer, by its name in a head."""
     normalize: bool
 
 
 def read_modules(source: Path) -> Modules:
     """Return the modules of a folder. Raises `ModelError` if an encoder does not support them."""
-    require_files_inside(source, [source, source / OWN_DIRECTORY])
+    require_files_inside(source, [source, source / OWN])
     entries = read_json(source / "modules.json", list)
     if len(entries) > MOST_MODULES:
         _refuse(
@@ -102,7 +116,7 @@ def read_modules(source: Path) -> Modules:
     require_files_inside(source, directories)
     static = names[:1] == [STATIC_EMBEDDING]
     if static:
-        # Its module takes the mean itself.
+        # `StaticEmbedding` takes the mean itself.
         transformer, *after_pooling = directories
         pooling_file = source / "modules.json"
         pooling_config: Mapping[str, Any] = {"pooling_mode": "mean"}
@@ -115,12 +129,12 @@ def read_modules(source: Path) -> Modules:
             source,
             f"it has {listed(names) or 'no module'}, and an encoder is {ORDER}, in this order",
         )
+
     mode, pooler = _mode(pooling_config, pooling_file)
     include_prompt = bool(
         read_setting(pooling_config, "include_prompt", bool, pooling_file, True)
     )
 
-    mlp = None
     layers: list[Dense] = []
     normalize = False
     names_after = names[len(names) - len(after_pooling) :]
@@ -129,29 +143,21 @@ def read_modules(source: Path) -> Modules:
             _require_on_vectors(read_config(directory), name, source)
             normalize = True
         elif name == "Dense" and not normalize:
-            layer = _dense(directory, source)
-            is_first = mlp is None and not layers
-            if (
-                is_first
-                and mode == "cls"
-                and layer.activation == TANH
-                and layer.width == layer.input_width
-            ):
-                mlp = layer
-                pooler = "cls-mlp"
-            else:
-                layers.append(layer)
+            layers.append(_dense(directory, source))
         else:
             _refuse(
                 source,
                 f"it has {listed(names)}, and an encoder is {ORDER}, in this order",
             )
 
+    mlp = None
+    if mode == "cls" and layers and layers[0].is_square_tanh:
+        mlp, *layers = layers
+        pooler = "cls-mlp"
     activation = _hidden_activation(layers, source)
     return Modules(
         transformer,
         static,
-        mode,
         pooler,
         include_prompt,
         mlp,
@@ -162,13 +168,14 @@ def read_modules(source: Path) -> Modules:
 
 
 def _hidden_activation(layers: Sequence[Dense], source: Path) -> str:
-    """Return the activation of the hidden layers of a head, by the head's name.
+    """Return the activation after the hidden layers of a head, by its name in the head.
 
     Raises:
-        ModelError: if no head has layers like these.
+        ModelError: if a head cannot have these layers.
     """
     if not layers:
         return ACTIVATIONS[IDENTITY]
+
     activations = [layer.activation for layer in layers]
     hidden = set(activations[:-1])
     if (
@@ -179,19 +186,19 @@ def _hidden_activation(layers: Sequence[Dense], source: Path) -> str:
         _refuse(
             source,
             f"its `Dense` layers have the activations {listed(activations)}; a head has one of "
-            f"{listed(ACTIVATIONS)} after all layers but the last, which has "
-            "`Identity`, and a tanh behind `cls`, as wide as the model, is that of the pooler `cls-mlp`",
+            f"{listed(ACTIVATIONS)} after all layers but the last, which has `Identity`; a square layer with "
+            "tanh after `cls` is that of the pooler `cls-mlp`",
         )
     if len({layer.bias for layer in layers}) > 1:
         _refuse(
             source,
-            "some of its `Dense` layers have a bias, and of a head all have one or none has",
+            "some of its `Dense` layers have a bias; in a head, all layers have one or none has",
         )
     return ACTIVATIONS[next(iter(hidden), IDENTITY)]
 
 
 def settings_of(model: Path) -> Mapping[str, Any]:
-    """Return the settings of `Transformer`. Raises `ModelError` if a backbone does not support them."""
+    """Return the settings of `Transformer`. Raises `ModelError` if backbones do not support them."""
     if (model / "adapter_config.json").is_file():
         raise ModelError(
             f"`{model}` holds an adapter on a model that lies elsewhere; import it with `--from peft` and "
@@ -200,6 +207,7 @@ def settings_of(model: Path) -> Mapping[str, Any]:
     file = _settings_file(model)
     if file is None:
         return {}
+
     settings: Mapping[str, Any] = read_json(file)
     task = read_setting(settings, "transformer_task", str, file, "feature-extraction")
     modalities = read_setting(settings, "modality_config", dict, file) or {"text": {}}
@@ -221,6 +229,7 @@ def settings_of(model: Path) -> Mapping[str, Any]:
 
 
 def _settings_file(model: Path) -> Path | None:
+    """Return the file with the settings of `Transformer`; None if there is none."""
     for name in SETTINGS:
         if (model / name).is_file():
             return model / name
@@ -228,7 +237,7 @@ def _settings_file(model: Path) -> Path | None:
 
 
 def read_config(directory: Path) -> Mapping[str, Any]:
-    """Return a module's settings; versions before 6 write none for `Normalize`."""
+    """Return the settings of a module; empty without a file, as for `Normalize` before version 6."""
     file = directory / "config.json"
     if not file.is_file():
         return {}
@@ -237,27 +246,27 @@ def read_config(directory: Path) -> Mapping[str, Any]:
 
 
 def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
-    """Return weight and bias of a `Dense`, and their file. Raises `ModelError`."""
+    """Return weight and bias of a `Dense`, and their file. Raises `ModelError` if there is none."""
     converted, _ = in_safetensors(directory, may_convert=True)
     file = converted / "model.safetensors"
     if not file.is_file():
         raise ModelError(
             f"`{directory}` holds neither `model.safetensors` nor `pytorch_model.bin`; fetch the model again"
         )
-    weights = read_weights(file)
-    return {
-        name.removeprefix("linear."): value for name, value in weights.items()
-    }, file
+    weights = {}
+    for name, value in read_weights(file).items():
+        weights[name.removeprefix("linear.")] = value
+    return weights, file
 
 
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
-    """Return the class and the directory of a module."""
+    """Return the class and the directory of a module. Raises `ModelError` if the library has no such class."""
     if not isinstance(entry, dict) or not {"type", "path"} <= entry.keys():
         raise ModelError(
             f"`{source}/modules.json` holds {entry!r:.200}, expected a module; fetch the model again"
         )
     kind = str(entry["type"])
-    if not kind.startswith(OWN):
+    if not kind.startswith(LIBRARY):
         _refuse(source, f"its module `{kind}` is code of its own")
     return kind.rpartition(".")[2], _module_directory(str(entry["path"]), source)
 
@@ -276,7 +285,7 @@ def _module_directory(path: str, source: Path) -> Path:
 
 
 def _resolved(path: Path) -> Path:
-    """Return where a path leads. Raises `ModelError` for links in a circle and names that no file has."""
+    """Return the path to which links lead. Raises `ModelError` for a circle of links or an impossible name."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -286,14 +295,15 @@ def _resolved(path: Path) -> Path:
 
 
 def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
-    """Raise `ModelError` if a file in one of these directories of a folder is a link out of it, or no file.
+    """Raise `ModelError` if a file in these directories is a link out of the folder `source`, or is no file.
 
-    Files in the hub's cache are links to its `blobs`, which are taken.
+    In the hub's cache, files are links to its `blobs`. Such links are accepted.
     """
     root = source.resolve()
     blobs = root
     if root.parent.name == "snapshots":
         blobs = root.parent.parent / "blobs"
+
     for directory in filter(Path.is_dir, directories):
         for file in sorted(directory.iterdir()):
             target = _resolved(file)
@@ -309,7 +319,7 @@ def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
 
 
 def poolers(plugins: Plugins) -> dict[str, str]:
-    """Return, for each mode of pooling, an installed pooler that does only that; ours first."""
+    """Return mode of pooling -> an installed pooler that does nothing else, preferably one of sentbed-poolers."""
     by_mode: dict[str, str] = {}
     infos = plugins.importable("pooler")
     for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):
@@ -324,18 +334,17 @@ def poolers(plugins: Plugins) -> dict[str, str]:
             continue
         if traits.pooling in POOLING:
             by_mode.setdefault(traits.pooling, info.name)
-
     return by_mode
 
 
 def _mode(config: Mapping[str, Any], file: Path) -> tuple[str, str]:
-    """Return the mode of pooling, and the pooler for it."""
+    """Return the mode of pooling, and the pooler for it. Raises `ModelError` if there is no such pooler."""
     modes = _modes(config, file)
     pooler_of_mode = poolers(load_plugins())
     if len(modes) != 1 or modes[0] not in list(pooler_of_mode):
         in_file = " and ".join(f"`{mode}`" for mode in modes) or "nothing"
         raise ModelError(
-            f"`{file}` pools by {in_file}, and the poolers here know one of "
+            f"`{file}` pools by {in_file}, and the installed poolers support one of "
             f"{listed(sorted(pooler_of_mode))}; a pooler plugin with "
             "this `pooling` would (`sentbed new plugin pooler NAME`)"
         )
@@ -343,7 +352,7 @@ def _mode(config: Mapping[str, Any], file: Path) -> tuple[str, str]:
 
 
 def _modes(config: Mapping[str, Any], file: Path) -> list[Any]:
-    """Return the modes of pooling, as releases from 6 and earlier ones write them."""
+    """Return the modes of pooling in the settings of release 6, or of earlier releases."""
     if "pooling_mode" not in config:
         return [mode for mode, key in POOLING.items() if config.get(key)] or ["mean"]
     modes = config["pooling_mode"]
@@ -353,6 +362,7 @@ def _modes(config: Mapping[str, Any], file: Path) -> list[Any]:
 
 
 def _dense(directory: Path, source: Path) -> Dense:
+    """Return the module `Dense` in a directory. Raises `ModelError` if a head cannot have such a layer."""
     config = read_json(directory / "config.json")
     if config.get("use_residual"):
         _refuse(source, "it has a `Dense` that is added to its input (`use_residual`)")
@@ -363,7 +373,6 @@ def _dense(directory: Path, source: Path) -> Dense:
         raise ModelError(
             f"`{directory}/config.json` does not say how wide the layer is; fetch the model again"
         ) from error
-
     activation = str(config.get("activation_function", TANH)).rpartition(".")[2]
     return Dense(
         directory, input_width, width, bool(config.get("bias", True)), activation
@@ -371,6 +380,7 @@ def _dense(directory: Path, source: Path) -> Dense:
 
 
 def _require_on_vectors(config: Mapping[str, Any], name: str, source: Path) -> None:
+    """Raise `ModelError` if a module reads or writes something else than the text's vector."""
     input_name = config.get("module_input_name") or VECTOR
     output_name = config.get("module_output_name") or VECTOR
     if (input_name, output_name) != (VECTOR, VECTOR):

@@ -1,4 +1,4 @@
-"""Names in sentence-transformers folders, for the exporter and the importer."""
+"""Names in folders of sentence-transformers that the exporter writes and the importer reads."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ POOLING = {
     "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
     "weightedmean": "pooling_mode_weightedmean_tokens",
 }
-"""Modes of pooling, with their names in release 5, which release 6 reads as well."""
+"""Mode of pooling -> its key in the settings of release 5, which release 6 reads as well."""
 
 OWN = "sentbed"
-"""Directory that only sentbed reads: an encoder's prompt, and the tokenizer without it."""
+"""Directory that only sentbed reads, with an encoder's prompt and the tokenizer without the prompt."""
+
 OWN_FILE = "encoder.json"
-"""Pooler, prompt and `max_length`, as in a recipe."""
+"""File in this directory with pooler, prompt and `max_length`, as in a recipe."""
+
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+"""Files of a tokenizer."""
+
 PREFIX, SUFFIX = "prompt-prefix", "prompt-suffix"
-"""Names of a prompt's ids in the tokenizer of a folder."""
+"""Names of the prompt's ids in the post-processor of a folder's tokenizer."""

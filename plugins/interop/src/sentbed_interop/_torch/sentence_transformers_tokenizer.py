@@ -1,4 +1,4 @@
-"""The tokenizer of an exported folder, and the check that its ids equal the encoder's."""
+"""The tokenizer of an exported folder, and the check that it gives the encoder's token ids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIGNS = (
     "\u00a0",
     "\t",
 )
-"""First and last characters of test texts, with which a template's punctuation may merge into one token."""
+"""First and last characters of test texts. A template's punctuation may merge with them into one token."""
 
 ENDS = tuple(".?!\"'),")
 
@@ -52,7 +52,7 @@ SENTENCES = (
 
 
 def _battery() -> Iterator[str]:
-    """Yield texts that tokenizers may treat in different ways."""
+    """Yield test texts, which tokenizers may treat in different ways."""
     yield from SENTENCES
     yield from SIGNS
     for sign in SIGNS:
@@ -66,7 +66,7 @@ def _battery() -> Iterator[str]:
 
 
 BATTERY = tuple(_battery())
-"""Texts whose ids are compared."""
+"""Test texts, whose token ids are compared."""
 
 LONG = (" ".join(SENTENCES) + " ") * 40
 """A text longer than most `max_length`."""
@@ -75,20 +75,20 @@ BLANK = ("", "   ")
 
 
 @attrs.frozen
-class Written:
+class WrittenTokenizer:
     """The result of writing a tokenizer."""
 
     max_seq_length: int
-    """Largest number of tokens, of a text with its prompt and special tokens."""
+    """Largest number of tokens of a text, with its prompt and special tokens."""
     notes: tuple[str, ...]
-    """Differences from the encoder, for the README."""
+    """Notes on differences from the encoder, for the README."""
 
 
-def write_tokenizer(encoder: Encoder, directory: Path) -> Written:
-    """Change the tokenizer in `directory` so that it gives the encoder's ids.
+def write_tokenizer(encoder: Encoder, directory: Path) -> WrittenTokenizer:
+    """Change the tokenizer in `directory` so that it gives the encoder's token ids, with the prompt.
 
     Raises:
-        ModelError: if it cannot.
+        ModelError: if it cannot be changed to give them.
     """
     file = directory / "tokenizer.json"
     if not file.is_file():
@@ -96,44 +96,54 @@ def write_tokenizer(encoder: Encoder, directory: Path) -> Written:
             "the encoder's tokenizer has no fast form (`tokenizer.json`); "
             "convert it with transformers and save it beside the weights"
         )
+
     notes: list[str] = []
     texts = [*BATTERY, LONG]
     length = encoder.recipe.max_length
     has_prompt = encoder.recipe.resolved_prompt is not None
     if has_prompt:
-        texts = _uncut_texts(encoder)
-        tokenizer, cut, length = _with_template(encoder, Tokenizer.from_file(str(file)))
+        texts = _whole_texts(encoder)
+        bare = Tokenizer.from_file(str(file))
+        tokenizer, cut, length = _with_template(encoder, bare, texts)
         tokenizer.save(str(file))
         notes += _about_template(encoder, cut)
+
     _write_config(directory, length, has_prompt)
     loaded = load_tokenizer(directory, length)
     _require_same(encoder, loaded, length, texts)
     notes += _about_edges(encoder, loaded, length)
-    return Written(length, tuple(notes))
+    return WrittenTokenizer(length, tuple(notes))
 
 
 def _with_template(
-    encoder: Encoder, tokenizer: Tokenizer
+    encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str]
 ) -> tuple[Tokenizer, Cut, int]:
-    """Return the tokenizer with the prompt in it, how the template was cut, and the length for it."""
+    """Return the tokenizer with the prompt in it, how the template was cut, and the largest number of tokens.
+
+    `texts` are test texts that the encoder does not truncate.
+
+    Raises:
+        ModelError: if no cut gives the encoder's ids for the texts.
+    """
     prompt, max_length = encoder.recipe.resolved_prompt, encoder.recipe.max_length
     assert prompt is not None
-    texts = _uncut_texts(encoder)
     if not set(texts) & set(SENTENCES):
         raise ModelError(
-            f"at `max_length = {max_length}` hardly a sentence is left whole, and a tokenizer "
-            "with the prompt in it cuts others than the encoder; set a larger one, or take `--to onnx`"
+            f"at `max_length = {max_length}`, even short sentences are truncated, and a tokenizer with the "
+            "prompt in it truncates others than the encoder; set a larger one, or take `--to onnx`"
         )
-    expected = _rows(encoder.tokenizer().encode(texts, max_length))
+
+    expected = token_rows(encoder.tokenizer().encode(texts, max_length))
     for cut in cuts(prompt, encoder.backbone.tokenizer.mask_token):
         changed = with_prompt(tokenizer, prompt, cut)
         if _ids(changed, texts) != expected:
             continue
-        if cut.cuts_question:
+        if cut.loses_suffix:
             raise ModelError(
-                f"the prompt {str(prompt.template)!r} has no space behind the sentence, and a sentence that "
-                "is cut would lose what stands there; train with one, or take `--to onnx`"
+                f"the prompt {str(prompt.template)!r} has no space behind the sentence, so that a truncated "
+                "sentence would lose the text behind it; train with a space, or take `--to onnx`"
             )
+
         around = 0
         bare = _ids(tokenizer, texts, add_special_tokens=False)
         for row, bare_row in zip(expected, bare, strict=True):
@@ -153,8 +163,8 @@ def _ids(
     return [encoding.ids for encoding in encodings]
 
 
-def _uncut_texts(encoder: Encoder) -> list[str]:
-    """Return the test texts that are not truncated."""
+def _whole_texts(encoder: Encoder) -> list[str]:
+    """Return the test texts that the encoder does not truncate."""
     truncated = encoder.backbone.tokenizer.truncate(BATTERY, encoder.recipe.max_length)
     texts = []
     for text, kept in zip(BATTERY, truncated, strict=True):
@@ -164,19 +174,26 @@ def _uncut_texts(encoder: Encoder) -> list[str]:
 
 
 def _write_config(directory: Path, length: int, prompted: bool) -> None:
+    """Change the tokenizer's settings: its class, padding, truncation and largest number of tokens.
+
+    Raises:
+        ModelError: if it has no token for padding.
+    """
     file = directory / "tokenizer_config.json"
     config: dict[str, Any] = {}
     if file.is_file():
         config = json.loads(file.read_text("utf-8"))
-    # Classes of an architecture build normalizer and post-processor anew; this one reads `tokenizer.json`.
-    # transformers 4 does not know what transformers 5 calls it.
+
+    # The class of an architecture would build normalizer and post-processor anew; this class reads them from
+    # `tokenizer.json`. transformers 4 does not know its name in transformers 5, `TokenizersBackend`.
     if prompted or config.get("tokenizer_class") in (None, "TokenizersBackend"):
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
     if prompted:
         for key in ("add_bos_token", "add_eos_token", "add_prefix_space"):
             config.pop(key, None)
+
     if config.get("pad_token") is None:
-        # sentence-transformers pads batches with it, masked out; LLaMA and GPT-2 have none.
+        # sentence-transformers pads batches with this token, which is masked. LLaMA and GPT-2 have none.
         config["pad_token"] = (
             config.get("eos_token")
             or config.get("bos_token")
@@ -187,6 +204,7 @@ def _write_config(directory: Path, length: int, prompted: bool) -> None:
             "the tokenizer has no special token that could fill a batch; give it a `pad_token` with "
             "transformers, and save it beside the weights"
         )
+
     config |= {
         "padding_side": "right",
         "truncation_side": "right",
@@ -196,7 +214,7 @@ def _write_config(directory: Path, length: int, prompted: bool) -> None:
 
 
 def load_tokenizer(directory: Path, length: int) -> Any:
-    """Load the tokenizer as sentence-transformers does. Raises `ModelError`."""
+    """Load the tokenizer as sentence-transformers does. Raises `ModelError` if it cannot be loaded."""
     import transformers
 
     try:
@@ -210,13 +228,15 @@ def load_tokenizer(directory: Path, length: int) -> Any:
 
 
 def _encode(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:
+    """Return the token ids of each text from a tokenizer of transformers, truncated to `length`."""
     rows: list[list[int]] = tokenizer(
         list(texts), truncation="longest_first", max_length=length
     )["input_ids"]
     return rows
 
 
-def _rows(tokens: TokenIds) -> list[list[int]]:
+def token_rows(tokens: TokenIds) -> list[list[int]]:
+    """Return the token ids of each text."""
     bounds = tokens.offsets
     return [
         tokens.ids[bounds[row] : bounds[row + 1]].tolist() for row in range(len(tokens))
@@ -226,18 +246,20 @@ def _rows(tokens: TokenIds) -> list[list[int]]:
 def _require_same(
     encoder: Encoder, loaded: Any, length: int, texts: Sequence[str]
 ) -> None:
-    rows = _rows(encoder.tokenizer().encode(texts, encoder.recipe.max_length))
+    """Raise `ModelError` if the loaded tokenizer gives other ids than the encoder for a text."""
+    rows = token_rows(encoder.tokenizer().encode(texts, encoder.recipe.max_length))
     loaded_rows = _encode(loaded, texts, length)
     for text, expected, ids in zip(texts, rows, loaded_rows, strict=True):
         if expected != ids:
             raise ModelError(
                 f"transformers would tokenise {text[:40]!r} into {ids[:12]}, the encoder into "
-                f"{expected[:12]}: the tokenizer's class changes it when it is loaded; save the model with "
+                f"{expected[:12]}: the tokenizer's class changes it while loading; save the model with "
                 "a tokenizer of the class `PreTrainedTokenizerFast`, or take `--to onnx`"
             )
 
 
 def _about_template(encoder: Encoder, cut: Cut) -> list[str]:
+    """Return notes on texts that get other ids because the tokenizer adds a part of the prompt as text."""
     prompt, limit = encoder.recipe.resolved_prompt, encoder.recipe.max_length
     assert prompt is not None
     repeated = []
@@ -246,32 +268,33 @@ def _about_template(encoder: Encoder, cut: Cut) -> list[str]:
     for text in (cut.prefix[cut.first :], cut.seam):
         if text:
             repeated.append(f"`{text}`")
-
     if not repeated:
         return []
+
     cut_off = ""
     if cut.seam:
         cut_off = f", and `{cut.seam}` behind it is cut off with it"
     return [
-        "A text that holds the name of a special token has another vector: each part around the name is "
-        f"given {' and '.join(repeated)} anew.",
-        f"A text that is cut has another vector: sentbed cuts a text to {limit} tokens of its own. Here "
-        f"a longer one keeps a few more{cut_off}. The rest of the prompt is never cut.",
+        "A text that contains the name of a special token has another vector: each part around the name gets "
+        f"{' and '.join(repeated)} again.",
+        f"A text that is truncated has another vector: sentbed truncates a text to {limit} tokens without "
+        f"those of the prompt. Here, a longer text keeps a few more tokens{cut_off}. The rest of the prompt is "
+        "never truncated.",
     ]
 
 
 def _about_edges(encoder: Encoder, loaded: Any, length: int) -> list[str]:
-    """Return notes on the treatment of white space by the tokenizer and releases of the library."""
+    """Return notes on empty texts, and on texts that begin or end with white space."""
     notes = []
-    rows = _rows(encoder.tokenizer().encode(BLANK, encoder.recipe.max_length))
+    rows = token_rows(encoder.tokenizer().encode(BLANK, encoder.recipe.max_length))
     if rows != _encode(loaded, BLANK, length):
         notes.append(
-            "An empty text has another vector: nothing that the tokenizer could change is there."
+            "An empty text has another vector: normalizers do not change an empty text."
         )
     spaced, bare = _encode(loaded, [" word ", "word"], length)
     if spaced != bare:
         notes.append(
-            "The first releases of sentence-transformers 5 take white space off both ends of a text; "
-            "sentbed does not."
+            "The first releases of sentence-transformers 5 remove white space at both ends of a text; sentbed "
+            "does not."
         )
     return notes

@@ -1,4 +1,4 @@
-"""Static encoders, tables of token vectors, as the module `StaticEmbedding` of sentence-transformers."""
+"""Static encoders (tables of token vectors) as the module `StaticEmbedding` of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 STATIC_EMBEDDING = "StaticEmbedding"
-"""Name of the module."""
+"""Class of the module."""
+
 TABLE_FILE, TABLE = "model.safetensors", "embedding.weight"
-"""File of a module, and the table's name in it."""
+"""File of the module's weights, and the name of the table in it."""
+
 TOKENIZER_FILE = "tokenizer.json"
 
 TOLERANCE = 1e-5
-"""Largest difference of vectors, relative to the largest value."""
+"""Largest allowed difference of vectors, relative to the largest value."""
 
 
 def holds_table(directory: Path) -> bool:
-    """Whether a backbone's directory is one of `StaticEmbedding`: a table and a tokenizer."""
+    """Whether a backbone's directory is that of a `StaticEmbedding`, with only a table and a tokenizer."""
     file = directory / TABLE_FILE
     if not file.is_file() or not (directory / TOKENIZER_FILE).is_file():
         return False
@@ -40,7 +42,7 @@ def holds_table(directory: Path) -> bool:
 
 
 def require_static(encoder: Encoder, pooling: str) -> None:
-    """Raise `ModelError` for a pooling that `StaticEmbedding` does not have, or for a prompt."""
+    """Raise `ModelError` if `StaticEmbedding` does not have the pooling, or if the encoder has a prompt."""
     if pooling != "mean":
         raise ModelError(
             f"the pooler `{encoder.recipe.pooler.name}` cannot be exported with a table of token vectors: "
@@ -49,12 +51,12 @@ def require_static(encoder: Encoder, pooling: str) -> None:
     if encoder.recipe.resolved_prompt is not None:
         raise ModelError(
             "the encoder has a prompt, and `StaticEmbedding` of sentence-transformers has no place for one; "
-            "train without it, as it adds the same to all vectors"
+            "train without it, since it adds the same to all vectors"
         )
 
 
 def set_longest_text(directory: Path, max_length: int) -> None:
-    """Set the tokenizer's truncation, since the module itself has no limit."""
+    """Let the tokenizer truncate texts to `max_length` tokens, since the module itself has no limit."""
     file = str(directory / TOKENIZER_FILE)
     tokenizer = tokenizers.Tokenizer.from_file(file)
     tokenizer.enable_truncation(max_length)
@@ -62,7 +64,7 @@ def set_longest_text(directory: Path, max_length: int) -> None:
 
 
 def longest_text(directory: Path, default: int) -> int:
-    """Return the length to which a module's tokenizer truncates texts, at most the default."""
+    """Return the number of tokens to which a module's tokenizer truncates texts, at most `default`."""
     file = directory / TOKENIZER_FILE
     truncation = json.loads(read_file(file, LARGEST_JSON)).get("truncation")
     if not isinstance(truncation, dict):
@@ -77,18 +79,20 @@ def longest_text(directory: Path, default: int) -> int:
 def require_same_static_vectors(
     encoder: Encoder, directory: Path, layers: torch.nn.Module
 ) -> None:
-    """Raise `OtherVectorsError` if the module and `layers` behind it do not give the encoder's vectors."""
+    """Raise `OtherVectorsError` if the module, with `layers` after it, gives other vectors than the encoder."""
     texts = [*BATTERY, LONG, "", "   "]
     with safe_open(directory / TABLE_FILE, "pt") as weights:
         table = weights.get_tensor(TABLE)
     tokenizer = tokenizers.Tokenizer.from_file(str(directory / TOKENIZER_FILE))
     tokenizer.no_padding()
+
     rows = []
     for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
         mean = torch.zeros(table.shape[1])
         if encoding.ids:
             mean = table[encoding.ids].mean(dim=0)
         rows.append(mean)
+
     vectors = layers(torch.stack(rows))
     if encoder.recipe.head.normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=-1)

@@ -1,4 +1,4 @@
-"""Figure of a study's axes: the scores of the cells with each label, and the label's mean."""
+"""Figure of axis effects: for each label of each axis, the scores of its cells and their mean."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 
 def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
-    """Draw the cells of each label and the label's mean, with all axes of the study on one scale."""
+    """Draw one panel per axis of the study, with the cells and the mean of each label; all share one scale.
+
+    Return None if no axis has two labels that can be compared.
+    """
     effects = [effect for effect in main_effects(data, summary) if effect.compared]
     if not effects:
         return None
+
     drawn = drawn_rows(data, summary)
     heights = [len(effect.labels) + 0.6 for effect in effects]
 
@@ -46,7 +50,9 @@ def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
 
 
 def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) -> None:
+    """Draw the labels of one axis as rows: a dot for each cell, a diamond for the mean."""
     labels = [label.label for label in effect.labels]
+
     for rows, hollow, alpha in (
         (drawn.sound, False, 0.35),
         (drawn.degenerate, True, 1),
@@ -55,9 +61,11 @@ def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) ->
         draw_points(
             axes, rows["value"], places, tone, size=5, hollow=hollow, alpha=alpha
         )
+
     for place, label in enumerate(effect.labels):
         if label.mean is not None:
             draw_points(axes, label.mean, place, tone, effect.axis, marker="D")
+
     name_rows(axes, labels)
     axes.set_title(
         label_text(effect.axis), loc="left", fontsize="medium", color=colour("muted")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 _TICKS = 8
-"""Largest number of labels along an axis; more would overlap."""
+"""Largest number of labels along an axis; more labels would overlap."""
 
 
 def step_axis(axes: Axes) -> None:
@@ -27,14 +27,17 @@ def step_axis(axes: Axes) -> None:
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Put names at 0, 1, 2 ... on the vertical axis, the first at the top."""
+    """Label the positions 0, 1, 2 ... of the vertical axis with names; 0 is at the top."""
     axes.set_yticks(range(len(names)), [short_name(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
 
 def label_numbers(axes: Axes, numbers: Sequence[float], labels: Sequence[str]) -> None:
-    """Label the numbers of the horizontal axis if they are few; use a logarithmic scale if `spans_powers`."""
+    """Put ticks with these labels at the numbers on the horizontal axis, unless there are too many.
+
+    The axis is logarithmic if `spans_powers(numbers)`.
+    """
     from matplotlib.ticker import NullLocator
 
     if spans_powers(numbers):
@@ -45,7 +48,10 @@ def label_numbers(axes: Axes, numbers: Sequence[float], labels: Sequence[str]) -
 
 
 def plain_logarithms(axis: Axis) -> None:
-    """Use plain numbers on a logarithmic axis instead of mathematical markup, which SVG text cannot show."""
+    """Label a logarithmic axis with plain numbers.
+
+    By default, matplotlib labels it with mathematical markup, which SVG text cannot show.
+    """
     from matplotlib.ticker import NullLocator
 
     axis.set_major_formatter("{x:,g}")
@@ -55,13 +61,14 @@ def plain_logarithms(axis: Axis) -> None:
 def spans_powers(numbers: Sequence[float]) -> bool:
     """Whether numbers are better shown on a logarithmic scale.
 
-    They are if all are positive and they either span more than a power of ten, or are each a multiple of the
-    one before.
+    All of them must be positive. Also, the largest must be at least 20 times the smallest, or each of three or
+    more numbers must be about the same multiple, at least 1.9, of the number before it.
     """
     ordered = sorted(set(numbers))
     if len(ordered) < 2 or ordered[0] <= 0:
         return False
     if ordered[-1] / ordered[0] >= 20:
         return True
+
     ratios = [larger / smaller for smaller, larger in pairwise(ordered)]
     return len(ratios) > 1 and min(ratios) >= 1.9 and max(ratios) <= min(ratios) * 1.1

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sentbed_report.figures.cell_scores import mean_over_runs, scores_after_training
+from sentbed_report.figures.cell_scores import (
+    mean_over_runs,
+    names_of_encoders,
+    scores_after_training,
+)
 from sentbed_report.figures.cell_styles import (
     MOST_LINES,
     CellMarkers,
@@ -24,29 +28,27 @@ if TYPE_CHECKING:
 
 
 def geometry_plots(data: StudyData) -> list[Plot]:
-    """Draw each plane of two scores with one point per cell: the mean over its prompts and seeds."""
+    """Draw one plot per plane of two scores. Each point is the mean of a cell over its prompts and seeds."""
     scores = []
     for cell, run, score in scores_after_training(data):
         scores.append(
             PlaneScore(score, cell=cell.name, prompt=run.prompt, seed=run.seed)
         )
     shades = _scores_of_task(data, data.colour)
+
     plots = []
     for plane in score_planes(scores):
-        points = mean_over_runs(plane.points, ["cell", "encoder"]).merge(
-            shades, how="left"
-        )
-        points["name"] = points["cell"]
-        if points["encoder"].nunique() > 1:
-            points["name"] += ": " + points["encoder"]
+        means = mean_over_runs(plane.points, ["cell", "encoder"])
+        points = means.merge(shades, how="left")
+        points["name"] = names_of_encoders(points)
         plots.append(_plot(data, plane, points))
     return plots
 
 
 def _scores_of_task(data: StudyData, task: str) -> pandas.DataFrame:
-    """Return the score of a task for the colours of points: columns `cell`, `encoder` and `shade`.
+    """Return the scores in a task that give points their colours: columns `cell`, `encoder` and `shade`.
 
-    `shade` is the mean over prompts and seeds in the task's first metric.
+    `shade` is the score in the task's first metric, averaged over prompts and seeds.
     """
     import numpy as np
     import pandas
@@ -91,7 +93,7 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
     if coloured:
         captions.append(f"Colour: the score of {data.colour}.")
     if not named:
-        captions.append(f"Points are named where there are no more than {MOST_LINES}.")
+        captions.append(f"Points have names if there are at most {MOST_LINES}.")
     captions.append(sentence_on_missing(data, set(points["cell"]), "scores"))
     return Plot(plane.title, captions, height, paint)
 
@@ -99,12 +101,12 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
 def _draw_colourbar(
     figure: Figure, scores: pandas.Series, task: str
 ) -> list[str | None]:
-    """Draw a colour bar for a task's scores, and return the colour of each score; None without one."""
+    """Draw a colour bar for a task's scores, and return the colour of each score; None for a missing score."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize, to_hex
 
-    # Few steps, since each is an element of the page.
+    # Only 24 colours, since each colour of the bar is an element of the page.
     scale = ScalarMappable(
         Normalize(scores.min(), scores.max()), colormaps["viridis"].resampled(24)
     )
@@ -112,6 +114,7 @@ def _draw_colourbar(
         scale, ax=figure.axes[0], label=label_text(task), use_gridspec=False
     )
     bar.outline.set_visible(False)
+
     tones: list[str | None] = []
     for score in scores:
         tone = None

@@ -1,4 +1,4 @@
-"""Scores and training curves that the runs of a study recorded, for figures that are not of a table."""
+"""Scores and training records of a study's runs, for figures that are not made from a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def scores_after_training(data: StudyData) -> Iterator[tuple[CellInfo, CellRun, Score]]:
-    """Yield the scores of a study, without those from before training."""
+    """Yield each score of a study with its cell and run, except scores from before training."""
     for cell in data.cells:
         for run in cell.runs:
             for score in run.scores:
@@ -24,7 +24,7 @@ def scores_after_training(data: StudyData) -> Iterator[tuple[CellInfo, CellRun, 
 
 
 def stages(data: StudyData) -> Iterator[tuple[CellRun, Mapping[str, Any]]]:
-    """Yield the record of each stage of each run."""
+    """Yield each run with the record of each of its stages."""
     for cell in data.cells:
         for run in cell.runs:
             for stage in mappings(run.record.get("stages")):
@@ -32,7 +32,7 @@ def stages(data: StudyData) -> Iterator[tuple[CellRun, Mapping[str, Any]]]:
 
 
 def mappings(value: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the mappings in `value` if it is a list; other values, as of damaged records, are skipped."""
+    """Yield the mappings in a list of a record. Anything else is skipped, since records may be damaged."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         yield from (item for item in value if isinstance(item, Mapping))
 
@@ -49,8 +49,8 @@ def is_number(value: object) -> bool:
 def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.DataFrame:
     """Return the mean of each line over its prompts and seeds, at the steps that all of its runs reached.
 
-    `curves` has one row per run and step, with the columns `lines`, `prompt`, `seed`, `step`, and columns of
-    numbers.
+    `lines` names the columns that identify a line, such as `cell`. `curves` has one row per run and step: these
+    columns, then `prompt`, `seed`, `step`, and the columns to average.
     """
     with_runs = curves.assign(run=curves.groupby(["prompt", "seed"]).ngroup())
     runs = with_runs.groupby([*lines])["run"].transform("nunique")
@@ -60,8 +60,15 @@ def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.Dat
     return means.reset_index()
 
 
+def names_of_encoders(points: pandas.DataFrame) -> pandas.Series:
+    """Return a name for each row: its cell, and also its encoder if the rows have several encoders."""
+    if points["encoder"].nunique() > 1:
+        return points["cell"] + ": " + points["encoder"]
+    return points["cell"]
+
+
 def sentence_on_mean(curves: pandas.DataFrame) -> str:
-    """Return a sentence on the runs that `mean_over_runs` averages; empty if each line has a single run."""
+    """Return a sentence on the runs that `mean_over_runs` averages; it is empty if each line has one run."""
     if curves["prompt"].nunique() > 1:
         return "Mean over the prompts and seeds, at the steps that all of the runs reached."
     if curves["seed"].nunique() > 1:

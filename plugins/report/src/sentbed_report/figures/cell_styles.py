@@ -20,64 +20,75 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_LINES = 12
-"""Largest number of lines, or of named points, in a readable figure."""
+"""Largest number of lines, or of points with names, that a figure can show readably."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Return colour, marker and dashes of line number `index`, for `plot`; all colours are used first."""
-    turn = index // SERIES
-    return {
+    """Return colour, marker and dashes of line number `index`, as keywords of `Axes.plot`.
+
+    The first `SERIES` lines differ in colour; later lines repeat the colours with other markers and dashes.
+    """
+    repetition = index // SERIES
+    style: dict[str, Any] = {
         "color": series_colour(index),
-        "marker": _MARKERS[turn % len(_MARKERS)],
-        "linestyle": (0, (4, 2)) if turn % 2 else "solid",
+        "marker": _MARKERS[repetition % len(_MARKERS)],
+        "linestyle": "solid",
     }
+    if repetition % 2:
+        style["linestyle"] = (0, (4, 2))
+    return style
 
 
 @attrs.frozen
 class CellMarkers:
-    """Markers of cells: the colour stands for the label of one axis of the study, the shape for another's."""
+    """Markers of a study's cells: the colour shows the label on one axis, the shape that on a second axis."""
 
     data: StudyData
 
     @property
     def axes(self) -> Sequence[AxisInfo]:
-        """The first two axes that have several labels, and no more labels than there are colours or shapes."""
+        """The axes that colour and shape show: the first two that have 2 to `SERIES` labels."""
         return [axis for axis in self.data.axes if 1 < len(axis.labels) <= SERIES][:2]
 
     @property
     def entries(self) -> int:
-        """Number of entries of the legend."""
+        """Number of entries in the legend."""
         return sum(len(axis.labels) for axis in self.axes)
 
     def draw(self, axes: Axes, points: pandas.DataFrame) -> None:
         """Draw a point for each row of `points`.
 
-        The columns are `cell`, `name`, `x`, `y`, and `degenerate`, for which the point is hollow. Optional are
-        `alpha` (opacity), `tone` (colour) and `text` (a label beside the point).
+        The columns are `cell`, `name`, `x`, `y`, and `degenerate`: a degenerate point is hollow. Optional
+        columns are `alpha` (opacity), `tone` (colour) and `text` (a label beside the point).
         """
-        places = {}
+        styles = {}
         for cell in self.data.cells:
-            of_cell = [axis.labels.index(cell.labels[axis.name]) for axis in self.axes]
-            places[cell.name] = (*of_cell, 0, 0)
+            places = [axis.labels.index(cell.labels[axis.name]) for axis in self.axes]
+            # Without two axes, all cells have the first colour or the first shape.
+            styles[cell.name] = (*places, 0, 0)
+
         middle = (points["x"].min() + points["x"].max()) / 2
         for point in points.to_dict("records"):
-            first, second, *_ = places[point["cell"]]
+            colour_index, shape_index, *_ = styles[point["cell"]]
             label = "" if point["degenerate"] else point["name"]
             draw_points(
                 axes,
                 point["x"],
                 point["y"],
-                point.get("tone") or series_colour(first),
+                point.get("tone") or series_colour(colour_index),
                 label,
-                marker=_MARKERS[second],
+                marker=_MARKERS[shape_index],
                 hollow=bool(point["degenerate"]),
                 ringed=point["cell"] == self.data.baseline,
                 alpha=point.get("alpha", 1),
             )
             if point.get("text"):
-                side, alignment = (-1, "right") if point["x"] > middle else (1, "left")
+                # Beside the point, on the side where the plot has more room.
+                side, alignment = 1, "left"
+                if point["x"] > middle:
+                    side, alignment = -1, "right"
                 axes.annotate(
                     short_name(point["text"]),
                     (point["x"], point["y"]),
@@ -87,14 +98,15 @@ class CellMarkers:
                 ).set_in_layout(False)
 
     def draw_legend(self, figure: Figure, columns: int) -> None:
-        """Draw a legend with the labels above a figure, if the study has such axes."""
+        """Draw a legend above a figure, with the labels that colours and shapes show, if there are any."""
         from matplotlib.lines import Line2D
 
         handles = []
         for number, axis in enumerate(self.axes):
             for place, label in enumerate(axis.labels):
-                tone = series_colour(place) if number == 0 else colour("muted")
-                marker = _MARKERS[number * place]
+                tone, marker = series_colour(place), _MARKERS[0]
+                if number == 1:
+                    tone, marker = colour("muted"), _MARKERS[place]
                 name = short_name(f"{axis.name} {label}")
                 handles.append(
                     Line2D([], [], linestyle="", marker=marker, color=tone, label=name)
@@ -103,7 +115,7 @@ class CellMarkers:
             legend_above(figure, columns, handles)
 
     def sentences(self, points: pandas.DataFrame) -> str:
-        """Return sentences that explain rings and hollow points; empty if there are none."""
+        """Return sentences that explain rings and hollow points; the text is empty without such points."""
         sentences = []
         if self.data.baseline in set(points["cell"]):
             sentences.append("Ringed: the baseline.")
@@ -118,7 +130,7 @@ def best_cells(
     baseline: str | None,
     limit: int = MOST_LINES,
 ) -> tuple[str, ...]:
-    """Return up to `limit` cells: the baseline, and those with the highest `worth`, in its order."""
+    """Return up to `limit` cells in the order of `worth`: the baseline, and the cells with the highest worth."""
 
     def rank(cell: str) -> tuple[bool, float]:
         value = worth[cell]
@@ -129,14 +141,20 @@ def best_cells(
 
 
 def sentence_on_choice(drawn: int, cells: int, what: str) -> str:
-    """Return a sentence on the number of cells that `best_cells` left out; empty if it left out none."""
+    """Return a sentence on the number of cells that are drawn; it is empty if all are.
+
+    `what` names the number by which `best_cells` chose the cells.
+    """
     if drawn >= cells:
         return ""
     return f"Of {cells:,} cells {drawn} are drawn: the baseline and those with the highest {what}."
 
 
 def sentence_on_missing(data: StudyData, cells: Collection[str], what: str) -> str:
-    """Return a sentence with the names of a study's cells that are not among `cells`; empty if all are."""
+    """Return a sentence with the names of the study's cells that are not in `cells`; empty if all are.
+
+    `what` says what those cells lack, such as "scores".
+    """
     missing = [cell.name for cell in data.cells if cell.name not in cells]
     if not missing:
         return ""

@@ -1,4 +1,4 @@
-"""Figures of the cells' trajectories in a plane of two scores that were watched during training."""
+"""Figures of cells during training: their trajectories in planes of two watched scores."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sentbed.protocols import Watched
 from sentbed_report.figures.cell_scores import (
     mappings,
     mean_over_runs,
+    names_of_encoders,
     sentence_on_mean,
     stages,
 )
@@ -25,7 +26,7 @@ from sentbed_report.study.study_data import StudyData
 
 
 def trajectory_plots(data: StudyData) -> list[Plot]:
-    """Draw each plane of two watched scores with one line per cell: the mean of its runs at each step."""
+    """Draw one plot per plane of two watched scores. Each line is the mean of a cell's runs at each step."""
     scores: list[PlaneScore] = []
     for run, stage in stages(data):
         name = str(stage.get("name", ""))
@@ -35,6 +36,7 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
             if watch is not None:
                 watched.append(watch)
         scores += watched_scores(watched, name, run.cell, run.prompt, run.seed)
+
     plots = []
     for plane in score_planes(scores):
         plot = _plot(data, plane)
@@ -44,28 +46,37 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
 
 
 def _watched(entry: Mapping[str, Any]) -> Watched | None:
-    """Return an entry of `watched` in `report.json`; None if it is damaged."""
+    """Return the watched evaluation in an entry of `watched` in `report.json`; None if it is damaged."""
     try:
-        measured = {
+        common = {
             "encoder": entry["encoder"],
             "evaluator": entry["evaluator"],
             "value": None,
         }
         steps = [int(step) for step in entry["steps"]]
         scores = []
-        columns = []
+        values_of_scores = []
         for series in entry["series"]:
-            scores.append(read_score({**series, **measured}))
+            scores.append(read_score({**series, **common}))
             values = []
             for value in series["values"]:
                 number = math.nan if value is None else float(value)
                 values.append(number)
-            columns.append(values)
-        looks = [list(of_step) for _, *of_step in zip(steps, *columns, strict=True)]
+            values_of_scores.append(values)
+
+        # `strict` also makes sure that each score has a value at each step.
+        values_at_steps = []
+        for _, *values in zip(steps, *values_of_scores, strict=True):
+            values_at_steps.append(values)
     except (KeyError, TypeError, ValueError):
         return None
     return Watched(
-        entry["encoder"], entry["evaluator"], tuple(scores), steps, [], looks
+        entry["encoder"],
+        entry["evaluator"],
+        tuple(scores),
+        steps,
+        [],
+        values_at_steps,
     )
 
 
@@ -75,14 +86,12 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
         return None
     cells = means["cell"].unique()
     lines = len(means[["cell", "encoder"]].drop_duplicates())
-    # No more cells than there are colours for their encoders.
-    shown = best_cells(
-        dict.fromkeys(cells, 0.0), data.baseline, max(1, SERIES * len(cells) // lines)
-    )
-    names = means["cell"]
-    if means["encoder"].nunique() > 1:
-        names = means["cell"] + ": " + means["encoder"]
-    points = means.assign(encoder=names)[means["cell"].isin(shown)]
+    # Few enough cells for each of their lines to have its own colour.
+    limit = max(1, SERIES * len(cells) // lines)
+    shown = best_cells(dict.fromkeys(cells, 0.0), data.baseline, limit)
+    named = means.assign(encoder=names_of_encoders(means))
+    points = named[means["cell"].isin(shown)]
+
     plot = trajectory_plot(attrs.evolve(plane, points=points))
     captions = [plot.caption, sentence_on_mean(plane.points)]
     if len(shown) < len(cells):

@@ -1,4 +1,4 @@
-"""Colours of figures: variables of the style sheet in a page, the colours of a theme in a file."""
+"""Colours of figures: CSS variables in a page, or the colours of a theme in a file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def series_colour(index: int) -> str:
 
 @contextmanager
 def use_colours(colours: Mapping[str, str]) -> Iterator[None]:
-    """Let `colour` return these colours."""
+    """Let `colour` return these colours within a `with` block."""
     token = _current.set(colours)
     try:
         yield
@@ -49,12 +49,13 @@ def use_colours(colours: Mapping[str, str]) -> Iterator[None]:
 
 
 def theme_colours(theme: Theme) -> dict[str, str]:
-    """Return the colours of a theme of the page; the light theme is on white, as paper is."""
+    """Return a theme's colours, from the page's style sheet; in the light theme, `page` is white, like paper."""
     style = resource("sentbed_report.page", "style.css")
     block = re.search(
         rf"^{re.escape(_RULES[theme])} {{(.*?)}}", style, re.DOTALL | re.MULTILINE
     )
     assert block is not None
+
     variables = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block[1]))
     colours = {name: variables[name] for name in _NAMES}
     if theme == "light":

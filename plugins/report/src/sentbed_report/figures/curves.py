@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Points: TypeAlias = NDArray[np.float64]
-    """Points `(points, 2)`: x and y of each."""
+    """Array `(points, 2)` with x and y of each point."""
 
 BUCKETS = 500
-"""Number of buckets of a long curve, which is drawn as the extremes of each bucket, so that spikes remain."""
+"""Number of buckets of a long curve. Only the extremes of each bucket are drawn, so that spikes remain."""
 
 MOST_MARKED = 60
-"""Largest number of points for which a curve has markers."""
+"""Largest number of points of a curve that is drawn with markers."""
 
 
 def curves_plot(
@@ -38,9 +38,9 @@ def curves_plot(
     thick: str | None = None,
     best: tuple[float, float] | None = None,
 ) -> Plot:
-    """Draw curves over steps; `axis` is the label of the vertical axis.
+    """Draw curves over optimiser steps; `axis` is the label of the vertical axis.
 
-    The curve named `thick` is drawn with a thick line, and the point `best` with a ring.
+    The curve with the name `thick` has a thick line. The point `best` has a ring.
     """
 
     def paint(figure: Figure) -> None:
@@ -48,6 +48,7 @@ def curves_plot(
         for index, (curve, points) in enumerate(curves.items()):
             width = 2.4 if curve == thick else 1.4
             draw_curve(axes, points, index, curve, width=width)
+
         if best is not None:
             axes.axvline(
                 best[0], color=colour("muted"), linewidth=0.8, linestyle=(0, (3, 3))
@@ -60,6 +61,7 @@ def curves_plot(
                 textcoords="offset points",
                 ha="center",
             )
+
         axes.set_ylabel(label_text(axis))
         axes.margins(y=0.12)
         step_axis(axes)
@@ -70,7 +72,7 @@ def curves_plot(
 
 
 def finite_points(x: Sequence[float], y: Sequence[float]) -> Points:
-    """Return the points `(points, 2)` with finite coordinates; the longer sequence is truncated."""
+    """Return the points `(points, 2)` with two finite coordinates; the longer of `x` and `y` is truncated."""
     import numpy as np
 
     points = np.array([*zip(x, y, strict=False)], float).reshape(-1, 2)
@@ -91,7 +93,10 @@ def smoothed(points: Points, reach: int) -> Points:
 
 
 def thinned(points: Points) -> Points:
-    """Return the points, reduced to the minimum and maximum of y in each of `BUCKETS` buckets."""
+    """Return a curve with at most `2 * BUCKETS` points.
+
+    A longer curve is cut into `BUCKETS` buckets. Of each bucket, the minimum and the maximum of y are kept.
+    """
     import numpy as np
     import pandas
 

@@ -1,4 +1,4 @@
-"""Figures of the scores of all demonstrations that a search tried, for a run and for a study's cells."""
+"""Figures of the scores of all demonstrations that a search tried, in one run or in a study's cells."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MARKS = "A dot a candidate, grey where it harms; bar: their median; dotted: without a demonstration."
+_MARKS = "Each dot is a candidate, grey if it harms; bar: the median; dotted: without a demonstration."
 
 
 def candidates_plot(ranking: Ranking) -> Plot | None:
-    """Draw the distribution of the scores of a run's candidates; None without a finite score."""
-    scores = [
-        candidate.score
-        for candidate in ranking.candidates
-        if math.isfinite(candidate.score)
-    ]
+    """Draw the scores of the candidates of a run's search; None if no score is finite."""
+    scores = []
+    for candidate in ranking.candidates:
+        if math.isfinite(candidate.score):
+            scores.append(candidate.score)
     if not scores:
         return None
+
     numbers = f"Best: {number(scores[0], ranking.digits)}"
     baselines = {}
     if math.isfinite(ranking.baseline.score):
         baselines[""] = [ranking.baseline.score]
-        numbers += f"; without a demonstration: {number(ranking.baseline.score, ranking.digits)}"
+        baseline = number(ranking.baseline.score, ranking.digits)
+        numbers += f"; without a demonstration: {baseline}"
     captions = [_MARKS, f"{numbers}."]
     missing = len(ranking.candidates) - len(scores)
     if missing:
@@ -52,7 +53,7 @@ def candidates_plot(ranking: Ranking) -> Plot | None:
 
 
 def ranking_plot(data: StudyData) -> Plot | None:
-    """Draw the distribution of the scores of all candidates, with one row per cell, over all seeds."""
+    """Draw the scores of the candidates of all searches in a study, one row per cell; None without a search."""
     scores: dict[str, list[float]] = {}
     baselines: dict[str, list[float]] = {}
     evaluators: dict[str, None] = {}
@@ -68,9 +69,9 @@ def ranking_plot(data: StudyData) -> Plot | None:
                 evaluators[search.evaluator] = None
     if not scores:
         return None
-    cells = best_cells(
-        {cell: max(of_cell) for cell, of_cell in scores.items()}, data.baseline
-    )
+
+    best_scores = {cell: max(of_cell) for cell, of_cell in scores.items()}
+    cells = best_cells(best_scores, data.baseline)
     captions = [
         _MARKS,
         sentence_on_choice(len(cells), len(scores), "score of a candidate"),
@@ -89,7 +90,7 @@ def _plot(
     baselines: Mapping[str, Sequence[float]],
     captions: Sequence[str],
 ) -> Plot:
-    """Draw the scores of each cell in a row, and its scores without a demonstration."""
+    """Draw one row per cell: the scores of its candidates, and its mean score without a demonstration."""
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
@@ -107,7 +108,7 @@ def _draw_row(
     import numpy as np
 
     scores = np.array(of_cell)
-    # Jitter by position and not by chance, so that the figure is reproducible.
+    # Heights vary with the position, not at random, so that the figure is reproducible.
     heights = row + 0.22 * np.sin(2.4 * np.arange(len(scores)))
     harmful = np.zeros(len(scores), bool)
     if baselines:
@@ -121,6 +122,7 @@ def _draw_row(
             linewidth=1.4,
             linestyle="dotted",
         )
+
     for tone, part in ((series_colour(row), ~harmful), (colour("muted"), harmful)):
         axes.plot(
             scores[part],
@@ -131,6 +133,7 @@ def _draw_row(
             alpha=0.45,
             markeredgewidth=0,
         )
+
     axes.plot(
         median(of_cell),
         row,

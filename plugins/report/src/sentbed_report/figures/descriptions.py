@@ -1,4 +1,4 @@
-"""Text descriptions of figures for screen readers: the numbers of lines and points."""
+"""Descriptions of figures as text for screen readers: the numbers of lines and points."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _FEW = 8
-"""Largest number of points of a line that are all described; of longer lines, only the ends are."""
+"""Largest number of points that are described; of a line with more, only the first and the last point are."""
 
 
 def describe(figure: Figure) -> str:
-    """Return a description of a figure: its axes, and the numbers of each named line and point."""
+    """Return a description of a figure: titles and labels of its axes, and the points of each named line."""
     sentences = []
     for axes in figure.axes:
         sentences.append(axes.get_title(loc="left"))
-        sentences.append(
-            " over ".join(filter(None, [axes.get_ylabel(), axes.get_xlabel()]))
-        )
-        # Default names of matplotlib begin with an underscore.
-        named = [
-            line for line in axes.lines if not str(line.get_label()).startswith("_")
-        ]
-        sentences += [_describe_line(axes, line) for line in named]
+        labels = filter(None, [axes.get_ylabel(), axes.get_xlabel()])
+        sentences.append(" over ".join(labels))
+        for line in axes.lines:
+            # matplotlib gives lines without a name one that begins with an underscore.
+            if not str(line.get_label()).startswith("_"):
+                sentences.append(_describe_line(axes, line))
     return ". ".join(filter(None, sentences))
 
 
@@ -34,15 +32,18 @@ def _describe_line(axes: Axes, line: Line2D) -> str:
 
     name = str(line.get_label())
     if line.get_transform() != axes.transData:
-        # A horizontal or vertical line across the whole plot.
+        # It is a horizontal or vertical line across the whole plot, without points.
         return name
     points = np.asarray(line.get_xydata(), float)
     if len(points) <= _FEW:
-        return f"{name}: {', '.join(_place(axes, *point) for point in points)}"
-    return f"{name}: from {_place(axes, *points[0])} to {_place(axes, *points[-1])}"
+        return f"{name}: {', '.join(_describe_point(axes, *point) for point in points)}"
+    first = _describe_point(axes, *points[0])
+    last = _describe_point(axes, *points[-1])
+    return f"{name}: from {first} to {last}"
 
 
-def _place(axes: Axes, x: float, y: float) -> str:
+def _describe_point(axes: Axes, x: float, y: float) -> str:
+    """Return a point as text, such as `0.8 at 100`: y, then x."""
     across = axes.xaxis.get_major_formatter().format_data_short(x).strip()
     above = axes.yaxis.get_major_formatter().format_data_short(y).strip()
     return f"{above} at {across}"

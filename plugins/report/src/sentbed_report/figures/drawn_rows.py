@@ -1,4 +1,4 @@
-"""Selection of a table's rows that a figure of its last column can show."""
+"""Rows of a table that a figure of its last column can draw, and the reasons against drawing the others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class DrawnRows:
-    """Rows of a table that a figure can show, and those that it cannot."""
+    """Rows of a table that a figure can draw, and the rows that it cannot."""
 
     rows: pandas.DataFrame
-    """Finished rows, with the columns `name`, `cell`, `row` (the `SummaryRow`), `value` and `std` over the
-    seeds, and `degenerate` (whether the value says nothing about the encoder: such points are hollow)."""
+    """Rows that can be drawn. Their columns are `name`, `cell`, `row` (the `SummaryRow`), `value` and `std` (over
+    the seeds), and `degenerate`: whether the value says nothing about the encoder and is drawn hollow."""
+
     undrawn: tuple[tuple[str, str], ...]
-    """Names of rows that cannot be shown, with the reason."""
+    """Name of each row that cannot be drawn, with the reason."""
 
     @property
     def sound(self) -> pandas.DataFrame:
@@ -38,7 +39,7 @@ class DrawnRows:
 
     @property
     def caption(self) -> str:
-        """Sentences on degenerate rows, and on rows that are not shown; empty if there are none."""
+        """Sentences on degenerate rows and on rows that are not drawn; empty if there are none."""
         sentences = []
         if len(self.degenerate):
             sentences.append(
@@ -51,14 +52,18 @@ class DrawnRows:
 
 
 def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
-    """Return the rows of a table that a figure of its last column can show, and the others.
+    """Return the rows of a table that a figure of its last column can draw, and the rows that it cannot.
 
-    Cells of the study without a row count as rows without a score.
+    A cell of the study that has no row in the table counts as a row without a score.
     """
     import pandas
 
     cells = {row.cell for row in summary.rows}
-    undrawn = [(cell.name, "no score") for cell in data.cells if cell.name not in cells]
+    undrawn = []
+    for cell in data.cells:
+        if cell.name not in cells:
+            undrawn.append((cell.name, "no score"))
+
     drawn = []
     for row in summary.rows:
         measured = row.cells[-1]
@@ -71,16 +76,9 @@ def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
             reason = "degenerate, not finite" if degenerate else "not finite"
             undrawn.append((row.name, reason))
         else:
-            drawn.append(
-                (
-                    row.name,
-                    row.cell,
-                    row,
-                    measured.value,
-                    measured.std or 0.0,
-                    degenerate,
-                )
-            )
+            std = measured.std or 0.0
+            drawn.append((row.name, row.cell, row, measured.value, std, degenerate))
+
     rows = pandas.DataFrame(
         drawn, columns=["name", "cell", "row", "value", "std", "degenerate"]
     )
@@ -90,7 +88,7 @@ def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
 def score_label(summary: Summary) -> str:
     """Return the axis label of a table's last column: task and metric, such as `STSB (spearman)`."""
     heading, metric = summary.headings[-1], summary.columns[-1].metric
-    # An average over several metrics has no metric; with several metrics, headings contain them already.
+    # `mean` is the metric of an average over several metrics. A heading may contain the metric already.
     if metric == "mean" or heading.endswith(f"({metric})"):
         return heading
     return task_and_metric(heading, metric)

@@ -1,4 +1,4 @@
-"""Writing of figures into files for papers: PDF with embedded fonts, SVG, PNG."""
+"""Writing of figures to files for papers: PDF with embedded fonts, SVG, PNG."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 3.3
-"""Default width in inches: a column of a two-column paper."""
+"""Default width in inches: that of a column in a two-column paper."""
+
 DPI = 300
+"""Default resolution of PNG files."""
 
 _UNDATED: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
     "png": {},
 }
-"""Format -> metadata to leave out, such as dates, so that a figure always gives the same bytes."""
+"""Format -> metadata to leave out, such as the date, so that the same figure gives the same bytes."""
 
 _SETTINGS: dict[Any, Any] = {
-    # TrueType, so that text remains text; many publishers refuse the default, Type 3.
+    # Fonts are embedded as TrueType (42); many publishers refuse the default, Type 3.
     "pdf.fonttype": 42,
-    # Text as paths, so that readers do not need the font.
+    # Text is written as paths, so that readers do not need the font.
     "svg.fonttype": "path",
     "svg.hashsalt": "sentbed",
 }
 
 
 def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) -> str:
-    """Write a figure in the format of the file's suffix, in the size of the figure.
+    """Write a figure to a file, in the format that the file's suffix names.
 
     `title` is written into the file's metadata; `dpi` is the resolution of PNG. The same figure gives the same
-    bytes. Return a sentence on characters that no font has, which are drawn as boxes; empty if there are none.
+    bytes. Return a sentence on characters that no installed font has, which are drawn as boxes; it is empty if
+    there are none.
 
     Raises:
         RunError: if the suffix is not `.pdf`, `.svg` or `.png`, or if the file cannot be written.
@@ -48,8 +51,9 @@ def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) ->
     if suffix not in _UNDATED:
         choices = ", ".join(f"`.{choice}`" for choice in _UNDATED)
         raise RunError(
-            f"`{path}` ends in {path.suffix!r}, which is no format of figures; end it in {choices}"
+            f"`{path}` ends in {path.suffix!r}, which is no figure format; use one of {choices}"
         )
+
     metadata = {"Title": title, **_UNDATED[suffix]}
     with (
         matplotlib.rc_context(),
@@ -60,17 +64,18 @@ def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) ->
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
         figure.savefig(stream, format=suffix, dpi=dpi, metadata=metadata)
+
     letters = _missing_letters(caught)
     if not letters:
         return ""
     return (
-        f"no installed font has the letters {letters!r} of `{path}`; install one that has, "
+        f"no installed font has the characters {letters!r} of `{path}`; install one that has, "
         "such as Noto Sans SC, as a .ttf file"
     )
 
 
 def _missing_letters(caught: list[warnings.WarningMessage]) -> str:
-    """Return the characters of matplotlib's warnings on missing glyphs; issue the other warnings again."""
+    """Return the characters for which matplotlib warned of missing glyphs; issue all other warnings again."""
     letters = ""
     for warning in caught:
         glyph = re.match(r"Glyph (\d+) .*missing from", str(warning.message))

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEGEND_LENGTH = 28
-"""Largest number of characters of a name in a legend, beside a point or beside a row."""
+"""Largest number of characters of a name in a legend, or beside a point or a row."""
 
 
 def label_text(text: str, longest: int = 40) -> str:
-    """Return text in one line of at most `longest` characters, without characters that XML forbids."""
+    """Return a text as one line of at most `longest` characters, without characters that XML forbids."""
     unprintable = {letter for letter in text if not letter.isprintable()}
     for letter in unprintable:
         text = text.replace(letter, " ")
@@ -25,7 +25,7 @@ def label_text(text: str, longest: int = 40) -> str:
 
 
 def short_name(name: str) -> str:
-    """Return a name for a legend, a point or a row."""
+    """Return a name, truncated to the length that fits a legend, a point or a row."""
     return label_text(name, LEGEND_LENGTH)
 
 
@@ -37,14 +37,15 @@ def task_and_metric(task: str, metric: str) -> str:
 
 
 def primary_score(evaluator: str) -> str:
-    """Return the axis label of an evaluator's primary score, for which it chooses task and metric."""
+    """Return the axis label of an evaluator's primary score, whose task and metric the evaluator chooses."""
     return task_and_metric(evaluator or "evaluator", "primary score")
 
 
 def legend_above(figure: Figure, columns: int, handles: Sequence[Artist] = ()) -> None:
-    """Draw a legend above a figure, in `columns` columns, or as many as fit into its width.
+    """Draw a legend above a figure, in up to `columns` columns, as many as fit into the figure's width.
 
-    By default it has the named lines of all plots, and is left out if there is only one.
+    The legend shows `handles`. By default, these are the named lines of all axes; if only one line has a name,
+    there is no legend.
     """
     if not handles:
         lines: dict[str, Artist] = {}
@@ -54,6 +55,7 @@ def legend_above(figure: Figure, columns: int, handles: Sequence[Artist] = ()) -
         handles = [*lines.values()]
         if len(handles) < 2:
             return
+
     for number in range(columns, 0, -1):
         legend = figure.legend(
             handles=handles, loc="outside upper left", frameon=False, ncols=number

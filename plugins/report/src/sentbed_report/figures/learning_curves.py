@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def learning_curves(data: StudyData) -> list[Plot]:
-    """Draw the validation scores of each stage with one line per cell: the mean over its prompts and seeds."""
+    """Draw one plot per stage and metric: validation scores over steps, with one line per cell.
+
+    A line is the mean over the cell's prompts and seeds.
+    """
     import pandas
 
     rows = []
@@ -34,6 +37,7 @@ def learning_curves(data: StudyData) -> list[Plot]:
         panel = (str(stage.get("name", "")), str(stage.get("metric", "validation")))
         for step, score in _validations(stage):
             rows.append((*panel, run.cell, run.prompt, run.seed, step, score))
+
     columns = ["stage", "metric", "cell", "prompt", "seed", "step", "score"]
     curves = pandas.DataFrame(rows, columns=columns)
     plots = []
@@ -62,6 +66,7 @@ def _plot(
     means = mean_over_runs(curves, ["cell"])
     if means.empty:
         return None
+
     of_cells = means.groupby("cell", sort=False)
     cells = best_cells(of_cells["score"].max().to_dict(), data.baseline)
     captions = [sentence_on_mean(curves)]
@@ -69,6 +74,7 @@ def _plot(
         captions.append("Thick: the baseline.")
     captions.append(sentence_on_choice(len(cells), len(of_cells), "validation score"))
     captions.append(sentence_on_missing(data, set(means["cell"]), "validations"))
+
     points = {}
     for cell in cells:
         points[cell] = of_cells.get_group(cell)[["step", "score"]].to_numpy()

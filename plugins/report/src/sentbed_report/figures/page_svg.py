@@ -1,4 +1,4 @@
-"""Conversion of matplotlib's SVG into a page element with the page's theme colours and unique ids."""
+"""Conversion of matplotlib's SVG files into `<svg>` elements with a page's theme colours and unique ids."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _VARIABLES = {stand_in: f"var(--{name})" for name, stand_in in PAGE_COLOURS.item
 
 
 _GROUP_NAME = re.compile(r'^<g id="[^"]*"')
-"""Name of a group, which is the same in every figure."""
+"""Beginning of a group with its id, which matplotlib makes the same in every figure."""
 
 _ID = re.compile(r'( id="|href="#|url\(#)')
-"""Text before an id, or before a reference to one."""
+"""Text before an id, or before a reference to an id."""
 
 _PLACEHOLDER = re.compile(r"#0101[0-9a-f]{2}")
 """Placeholder of a theme colour; see `PAGE_COLOURS`."""
@@ -25,11 +25,11 @@ _POINT = r"<use (?:(?!style=)[^>])*"
 """Regular expression for the beginning of a point, up to its style."""
 
 _ALIKE = rf'(<g[^>]*)>({_POINT}style="([^"]*)"/>(?:{_POINT}style="\3"/>)+)</g>'
-"""Regular expression for a group of points with the same style."""
+"""Regular expression for a group whose points all have the same style."""
 
 
 def _with_shared_style(match: re.Match[str]) -> str:
-    """Return a group of points with their common style in the group's tag instead of in each point."""
+    """Return a group of points with the style in the group's tag, instead of in each point."""
     group, points, style = match.groups()
     of_point = f' style="{style}"'
     return f"{group}{of_point}>{points.replace(of_point, '')}</g>"
@@ -47,8 +47,8 @@ def _short_number(number: re.Match[str]) -> str:
 def page_svg(text: str, label: str, prefix: str) -> str:
     """Return an `<svg>` element for a page.
 
-    `text` is an SVG file of matplotlib, `label` the description for screen readers. Ids get the prefix
-    `prefix`, so that they differ between the figures of a page.
+    `text` is the content of an SVG file of matplotlib, and `label` the description for screen readers. All ids
+    begin with `prefix`, so that the figures of a page have different ids.
     """
 
     def page_tag(match: re.Match[str]) -> str:
@@ -67,7 +67,7 @@ def page_svg(text: str, label: str, prefix: str) -> str:
     content = re.sub(r"<[^>]+>", page_tag, content)
     content = re.sub(r">\s*\n\s*<", "><", content)
     content = re.sub(_ALIKE, _with_shared_style, content)
-    # The zero-length lines of scatter plots in half the characters.
+    # A shorter notation for the zero-length lines of scatter plots.
     content = re.sub(r"M (\S+) (\S+) L \1 \2(?=[ \"])", r"M\1 \2h0", content)
     tag = f'<svg viewBox="{box}" role="img" aria-label="{html.escape(label)}">'
     # The content ends with the closing tag.

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGE_FONT_SIZE = 12
-"""Size of the font in a page, in units of the view box, which are CSS pixels at the original width."""
+"""Font size in a page, in units of the view box: CSS pixels, unless the page scales the figure."""
 
 FILE_FONT_SIZE = 8
-"""Size of the font of a separate figure, in points, as in captions of two-column papers."""
+"""Font size of a separate figure in points, as in captions of two-column papers."""
 
 SMALLEST, LARGEST = 0.5, 50.0
 """Smallest and largest width and height of a separate figure, in inches."""
 
 _LONGEST_LABEL = 800
-"""Largest number of characters of a description for screen readers: title, then numbers."""
+"""Largest number of characters of the description for screen readers."""
 
 _FALLBACKS = (
     "Noto Sans SC",
@@ -48,7 +48,7 @@ _FALLBACKS = (
     "NanumGothic",
     "Droid Sans Fallback",
 )
-"""Fonts for characters that DejaVu Sans lacks, in particular Chinese, Japanese and Korean ones."""
+"""Fonts for characters that DejaVu Sans lacks, in particular Chinese, Japanese and Korean characters."""
 
 
 def _joined(sentences: str | Sequence[str]) -> str:
@@ -63,15 +63,16 @@ class Plot:
 
     title: str
     caption: str = attrs.field(converter=_joined)
-    """Caption; a sequence of sentences is joined without the empty ones."""
+    """Caption. A sequence of sentences is joined; empty sentences are left out."""
     height: int
     """Height in a page, in CSS pixels."""
     paint: Callable[[Figure], None]
-    """Function that draws into an empty figure, with the colours that `colour` returns."""
+    """Function that draws into an empty figure. It takes its colours from the function `colour`."""
     width: int = 440
+    """Width in a page, in CSS pixels."""
 
     def element(self, prefix: str) -> str:
-        """Return an `<svg>` element for a page, as safe markup, whose ids begin with `prefix`.
+        """Return an `<svg>` element for a page, in safe markup; all ids begin with `prefix`.
 
         The same figure always gives the same text.
         """
@@ -84,7 +85,7 @@ class Plot:
         ):
             figure = Figure(figsize=(self.width / 72, self.height / 72))
             self.paint(figure)
-            # With a layout engine, saving would compute the layout, and draw the figure, twice.
+            # If the figure itself had a layout engine, saving would draw it twice.
             ConstrainedLayoutEngine().execute(figure)
             undated = {"Date": None, "Creator": None}
             figure.savefig(buffer, format="svg", transparent=True, metadata=undated)
@@ -94,10 +95,10 @@ class Plot:
     def figure(
         self, width: float, height: float | None = None, theme: Theme = "light"
     ) -> Figure:
-        """Return a separate figure of a size in inches; by default it has the proportions of the one in a page.
+        """Return a separate figure of `width` by `height` inches; its default proportions are those in a page.
 
         Raises:
-            RunError: if width or height is not from `SMALLEST` to `LARGEST`, or leaves no room for labels.
+            RunError: if width or height is not from `SMALLEST` to `LARGEST`, or if the labels have no room.
         """
         from matplotlib.figure import Figure
 
@@ -105,6 +106,7 @@ class Plot:
             height = width * self.height / self.width
         _check_inches("width", width)
         _check_inches("height", height)
+
         narrow = {
             "legend.columnspacing": 1.0,
             "legend.handlelength": 1.5,
@@ -118,11 +120,11 @@ class Plot:
                 "error", message="constrained_layout not applied", category=UserWarning
             )
             try:
-                # Ticks are created here, with these settings, and not later with the settings of the caller.
+                # This creates the ticks with these settings; later, the caller's settings would apply.
                 figure.draw_without_rendering()
             except UserWarning as error:
                 raise RunError(
-                    f"{width:g} by {height:g} inches have no room for the figure's labels; make it larger"
+                    f"{width:g} by {height:g} inches have no room for the figure's labels; make the figure larger"
                 ) from error
         return figure
 
@@ -131,7 +133,7 @@ def _check_inches(side: str, inches: float) -> None:
     if not SMALLEST <= inches <= LARGEST:
         raise RunError(
             f"the figure's {side} is {inches:g} inches, and must be {SMALLEST:g} to {LARGEST:g}; "
-            "set `width` and `height` so that it is"
+            "set `width` and `height` within these limits"
         )
 
 
@@ -149,11 +151,11 @@ def _installed_fallbacks() -> list[str]:
 def _matplotlib_settings(
     colours: Mapping[str, str], size: float, more: Mapping[Any, Any]
 ) -> Iterator[None]:
-    """Draw with these colours and this font size, independent of the user's matplotlib settings."""
+    """Set colours, font size and more settings within a `with` block, independent of the user's settings."""
     import matplotlib
 
     with use_colours(colours), matplotlib.rc_context(), warnings.catch_warnings():
-        # Text of a page is shown in the page's font, which has the glyphs that matplotlib's font lacks.
+        # Pages show text in the page's font, which has the glyphs that matplotlib's font lacks.
         warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_settings(colours, size))
@@ -166,10 +168,10 @@ def _settings(colours: Mapping[str, str], size: float) -> dict[Any, Any]:
         "axes.formatter.useoffset": False,
         "svg.hashsalt": "sentbed",
         "text.usetex": False,
-        # No mathematical markup: a `$` in a label is a dollar sign.
+        # Labels have no mathematical markup: `$` is a dollar sign.
         "text.parse_math": False,
         "axes.unicode_minus": True,
-        # Wider than the fonts of pages, so that texts which fit here fit there.
+        # This font is wider than those of pages: a text that fits with it fits in a page, too.
         "font.family": "DejaVu Sans",
         "font.size": size,
         "axes.labelsize": size,

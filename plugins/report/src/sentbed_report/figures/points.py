@@ -1,4 +1,4 @@
-"""Drawing of points that are filled or hollow, with or without a ring."""
+"""Drawing of points: filled or hollow, with or without a ring."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def draw_points(  # noqa: PLR0913 - keywords
     ringed: bool = False,
     alpha: float = 1,
 ) -> None:
-    """Draw points of one colour; degenerate points and those before training are hollow, baselines ringed.
+    """Draw points of one colour; `label` is their name for screen readers and legends.
 
-    `label` is their name for screen readers and legends.
+    In all figures, a hollow point is degenerate or from before training, and a ringed point is the baseline.
     """
     edge, width = tone, 0.8
     if ringed:

@@ -1,20 +1,20 @@
-"""Figure of rank groups: means with intervals, and bars over cells that cannot be told apart."""
+"""Figure of rank groups: means with intervals, and a bar for each group of cells that cannot be told apart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.axis_formats import name_rows
 from sentbed_report.figures.colours import colour
-from sentbed_report.figures.drawn_rows import drawn_rows, score_label
+from sentbed_report.figures.drawn_rows import DrawnRows, drawn_rows, score_label
 from sentbed_report.figures.labels import label_text
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import first_names
 from sentbed_report.statistics.letter_groups import letters_of
-from sentbed_report.study.rank_groups import GroupedRow
+from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ROWS = 40
-"""Largest number of cells in a readable figure; only the best are drawn."""
+"""Largest number of cells in a figure; of more cells, only the best are drawn."""
 
 
 def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
-    """Draw the cells of a table, the best at the top, with intervals and groups; None without groups."""
+    """Draw the cells of a table, the best at the top, with intervals and rank groups; None without groups."""
     groups = summary.groups
     if groups is None or not groups.rows:
         return None
+
     intervals = _intervals(groups.rows[:MOST_ROWS])
     drawn = drawn_rows(data, summary)
     hollow = drawn.degenerate[: MOST_ROWS - len(intervals)]
@@ -42,11 +43,13 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
         if len(bars):
             share = min(1.0, 0.09 * len(bars) + 0.03)
             left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, share])
-            _draw_bars(
-                right, {letters_of([int(group)]): [*rows.index] for group, rows in bars}
-            )
+            places = {}
+            for group, rows in bars:
+                places[letters_of([int(group)])] = [*rows.index]
+            _draw_bars(right, places)
         else:
             left = figure.subplots()
+
         name_rows(left, [*intervals["name"], *hollow["name"]])
         _draw_intervals(left, intervals, first, last)
         for row in intervals.itertuples():
@@ -64,6 +67,7 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
             draw_points(
                 left, value, place, colour("muted"), "degenerate", size=7, hollow=True
             )
+
         # The same margin that matplotlib leaves at the end of a line.
         room = 0.05 * (last - first) or 0.5
         left.set_xlim(first - room, last + room)
@@ -74,44 +78,63 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
         left.set_xlabel(label_text(score_label(summary)))
 
     captions = [
-        "Lines: the difference from the best cell, in an interval of 95 % for all pairs at once, around the "
-        "mean of the cell; dashed: the best."
+        *_captions(intervals, len(groups.rows), first, last, data.baseline),
+        _not_compared(drawn, groups),
+        drawn.caption,
     ]
-    if (intervals["low"] < first).any() or (intervals["high"] > last).any():
-        captions.append("An arrow: the line goes on beyond the plot.")
-    if len(bars):
-        captions.append(
-            "A bar, with its letter, joins cells that cannot be told apart."
-        )
-    if intervals["stopped"].any():
-        captions.append(
-            "Stopped cells: at their difference from the best over the seeds that both have."
-        )
-    if data.baseline in set(intervals["cell"]):
-        captions.append("Ringed: the baseline.")
-    if len(intervals) < len(groups.rows):
-        captions.append(
-            f"Of {len(groups.rows):,} cells the best {len(intervals)} are drawn."
-        )
-    reasons = dict(groups.left)
-    apart = [f"{row} ({reasons[row]})" for row in drawn.sound["name"] if row in reasons]
-    if apart:
-        captions.append(f"Not compared: {first_names(apart)}.")
-    captions.append(drawn.caption)
     height = 80 + 24 * (len(intervals) + len(hollow))
     title = f"Rank groups, {title_of(summary)}"
     return Plot(title, captions, height, paint)
 
 
+def _captions(
+    intervals: pandas.DataFrame,
+    rows: int,
+    first: float,
+    last: float,
+    baseline: str | None,
+) -> Iterator[str]:
+    """Yield sentences that explain the marks of the intervals; `rows` is the number of rows of the table."""
+    yield (
+        "Lines: the interval of 95 % of the difference from the best cell, for all pairs at once, drawn around "
+        "the mean of the cell; dashed: the mean of the best cell."
+    )
+    if (intervals["low"] < first).any() or (intervals["high"] > last).any():
+        yield "Arrow: the line goes on beyond the plot."
+    if intervals["groups"].any():
+        yield "A bar with a letter joins cells that cannot be told apart."
+    if intervals["stopped"].any():
+        yield "Stopped cells are drawn at their difference from the best cell, over the seeds that both have."
+    if baseline in set(intervals["cell"]):
+        yield "Ringed: the baseline."
+    if len(intervals) < rows:
+        yield f"Of {rows:,} cells the best {len(intervals)} are drawn."
+
+
+def _not_compared(drawn: DrawnRows, groups: RankGroups) -> str:
+    """Return a sentence on the rows with a score that have no group; empty if there are none."""
+    reasons = dict(groups.left)
+    left_out = []
+    for name in drawn.sound["name"]:
+        if name in reasons:
+            left_out.append(f"{name} ({reasons[name]})")
+    if not left_out:
+        return ""
+    return f"Not compared: {first_names(left_out)}."
+
+
 def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
-    """Return the mean of each row, with the interval of its difference from the best row around it."""
+    """Return the mean of each row, and around it the interval of its difference from the best row."""
     import pandas
 
     intervals = []
     for row in rows:
-        # The mean of a stopped cell is over other seeds and may be better than that of the best cell.
-        mean = rows[0].mean + row.from_best if row.stopped else row.mean
-        low, high = mean + row.low - row.from_best, mean + row.high - row.from_best
+        mean = row.mean
+        if row.stopped:
+            # A stopped cell's mean is over other seeds, and may be better than the best cell's.
+            mean = rows[0].mean + row.from_best
+        low = mean + row.low - row.from_best
+        high = mean + row.high - row.from_best
         ranks = f"ranks {row.ranks} {row.letters}".rstrip()
         intervals.append(
             (row.name, row.cell, row.stopped, ranks, row.groups, mean, low, high)
@@ -123,10 +146,10 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
 def _range(
     intervals: pandas.DataFrame, hollow: pandas.DataFrame
 ) -> tuple[float, float]:
-    """Return the limits of the axis: all intervals, but at most the range of means plus as much on each side.
+    """Return the limits of the horizontal axis, which shows all means, and the intervals as far as is readable.
 
-    An interval of two seeds can be a hundred times as wide as the range of means. If all means are equal, the
-    limits are those of the intervals.
+    On each side, the axis extends beyond the means by at most their range, since the interval of two seeds can be
+    a hundred times as wide. If all means are equal, it shows all intervals.
     """
     low, high = intervals["mean"].min(), intervals["mean"].max()
     span = high - low
@@ -146,7 +169,7 @@ def _range(
 def _draw_intervals(
     axes: Axes, intervals: pandas.DataFrame, first: float, last: float
 ) -> None:
-    """Draw each interval within the limits of the axis, with an arrow where it extends beyond them."""
+    """Draw each interval up to the limits `first` and `last` of the axis, with an arrow if it goes on."""
     from matplotlib.markers import CARETLEFT, CARETRIGHT
 
     low, high = intervals["low"], intervals["high"]
@@ -173,7 +196,7 @@ def _draw_intervals(
 
 
 def _draw_bars(axes: Axes, bars: dict[str, list[int]]) -> None:
-    """Draw the rows of each letter as a bar, which is thin across rows that are not in the group."""
+    """Draw a bar for each letter: thick at the rows of its group, thin at the rows between them."""
     tone = colour("c1")
     for index, (letter, places) in enumerate(bars.items()):
         axes.vlines(index, places[0], places[-1], color=tone, linewidth=1.2)

@@ -1,4 +1,4 @@
-"""Scatter plots of an evaluation, such as gold scores against cosines, with one panel per encoder."""
+"""Scatter plots of evaluations, such as gold scores against cosines, one for each task and encoder."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from sentbed_report.figures.curves import Points
 
 POINTS_PER_SCATTER = 1500
-"""Largest number of points per panel; more could not be distinguished."""
+"""Largest number of points per plot; more points could not be distinguished."""
 
 _POINTS_PER_PAGE = 30_000
-"""Largest number of points per page, which keeps pages with dozens of tasks below about a megabyte."""
+"""Largest number of points per page. With it, a page with dozens of tasks stays below about a megabyte."""
 
 _LAYERS = 10
-"""Number of SVG paths per panel: within a single path, overlapping points do not become darker."""
+"""Number of SVG paths per plot. Overlapping points look darker only if they are in different paths."""
 
 
 def scatter_plots(scatters: Sequence[tuple[str, Scatter]]) -> list[Plot]:
-    """Draw each task's points with one panel per encoder, before training next to after training.
+    """Draw one plot per task and encoder; an encoder's plots from before and after training are neighbours.
 
-    All panels of a task have the same limits.
+    `scatters` are pairs of an encoder's name and a scatter. All plots of a task have the same limits.
     """
     import numpy as np
 
@@ -45,10 +45,12 @@ def scatter_plots(scatters: Sequence[tuple[str, Scatter]]) -> list[Plot]:
         if len(points):
             labels = (scatter.title, scatter.x_label, scatter.y_label)
             tasks.setdefault(labels, []).append((encoder, points))
+
     plots: list[Plot] = []
     for labels, of_encoders in tasks.items():
         order = encoder_order(encoder for encoder, _ in of_encoders)
         of_encoders.sort(key=lambda entry: order.index(entry[0]))
+
         all_points = np.concatenate([points for _, points in of_encoders])
         corners = np.array([all_points.min(axis=0), all_points.max(axis=0)])
         for encoder, points in of_encoders:
@@ -63,6 +65,10 @@ def _scatter(
     corners: Points,
     limit: int,
 ) -> Plot:
+    """Draw one encoder's points in a task; `corners` `(2, 2)` are the lower and upper limits of x and y.
+
+    If there are more than `limit` points, only as many are drawn.
+    """
     import numpy as np
 
     title, x_label, y_label = labels
@@ -85,7 +91,7 @@ def _scatter(
 
 
 def _draw_dots(axes: Axes, points: Points, tone: str) -> None:
-    """Draw points as paths of zero-length lines, which need far less markup than markers."""
+    """Draw points as one path of zero-length lines, which needs far less markup than a marker per point."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -95,5 +101,5 @@ def _draw_dots(axes: Axes, points: Points, tone: str) -> None:
     dots = PathPatch(
         path, fill=False, edgecolor=tone, linewidth=3.2, alpha=0.4, capstyle="round"
     )
-    # Not by `add_patch`, which would compute limits that are set already.
+    # `add_patch` would also compute the limits of the axes, which are set already.
     axes.add_artist(dots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.axis_formats import plain_logarithms, spans_powers
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
-    """Draw the score of each cell over its cost, and the Pareto front as steps."""
+    """Draw the score of each cell over its cost, with the Pareto front as a stepped line."""
     markers = CellMarkers(data)
     points = _points(data, against)
     front = points[points["front"] > 0]
@@ -34,11 +35,13 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
         cost_label = task_and_metric(against.column.task, against.column.metric)
         axes.set_xlabel(label_text(cost_label))
         axes.set_ylabel(label_text(score_label(against.scores)))
+
         if spans_powers([*costs]):
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             plain_logarithms(axes.xaxis)
-        # Steps: for a cost between two points, the best score is that of the cheaper one.
+
+        # At a cost between two points of the front, the best score is that of the cheaper point.
         axes.step(
             front["x"],
             front["y"],
@@ -62,26 +65,32 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
         f"The Pareto front: {'; '.join(on_front)}.",
         markers.sentences(points),
     ]
-    undrawn: dict[str, None] = {}
-    cells_with_rows = set()
-    for row in against.scores.rows:
-        undrawn[row.name] = None
-        cells_with_rows.add(row.cell)
-    for cell in data.cells:
-        if cell.name not in cells_with_rows:
-            undrawn[cell.name] = None
-    for name in points["name"]:
-        undrawn.pop(name, None)
+    undrawn = _undrawn(data, against, set(points["name"]))
     if undrawn:
         captions.append(
-            f"Not drawn, since a number is missing: {first_names(list(undrawn))}."
+            f"Not drawn, since a number is missing: {first_names(undrawn)}."
         )
     height = 320 + 17 * math.ceil(markers.entries / 2)
     return Plot(title_of_both(against), captions, height, paint)
 
 
+def _undrawn(
+    data: StudyData, against: ScoreAgainstCost, drawn: Collection[str]
+) -> list[str]:
+    """Return the names of the rows that are not drawn, then of the cells that have no row."""
+    undrawn = [row.name for row in against.scores.rows if row.name not in drawn]
+    cells_with_rows = {row.cell for row in against.scores.rows}
+    for cell in data.cells:
+        if cell.name not in cells_with_rows:
+            undrawn.append(cell.name)
+    return undrawn
+
+
 def _points(data: StudyData, against: ScoreAgainstCost) -> pandas.DataFrame:
-    """Return a point for each row, in the order of the Pareto front; degenerate points come last."""
+    """Return a point for each row that has a score and a cost.
+
+    The points of the Pareto front come in its order after the other points; degenerate points come last.
+    """
     import pandas
 
     rows = []
@@ -95,6 +104,7 @@ def _points(data: StudyData, against: ScoreAgainstCost) -> pandas.DataFrame:
         cost = costs[drawn.row.key].cells[against.index].value
         if cost is not None and math.isfinite(cost):
             rows.append((drawn.name, drawn.cell, cost, drawn.value, True, 0))
+
     columns = ["name", "cell", "x", "y", "degenerate", "front"]
     points = pandas.DataFrame(rows, columns=columns)
     points = points.sort_values(["degenerate", "front"], kind="stable")

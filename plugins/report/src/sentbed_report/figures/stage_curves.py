@@ -33,11 +33,13 @@ _Subject: TypeAlias = tuple[str, str]
 
 
 def loss_plot(stage: StageCurve) -> Plot | None:
-    """Draw the training loss, raw and smoothed, above the learning rate; None without a finite loss."""
+    """Draw the training loss, raw and smoothed, above the learning rate; None if no loss is finite."""
     losses = finite_points(stage.steps, stage.losses)
     rates = finite_points(stage.steps, stage.learning_rates)
     if not len(losses):
         return None
+
+    # The mean is over a 25th of the logged steps.
     reach = len(losses) // 50
 
     def paint(figure: Figure) -> None:
@@ -82,28 +84,24 @@ def _draw_rates(axes: Axes, rates: Points) -> None:
 
 
 def metrics_plots(stage: StageCurve) -> list[Plot]:
-    """Draw each metric that the loss reports, if it has a finite number."""
+    """Draw one plot for each metric that the loss reports, if any of its values is finite."""
     plots = []
     for metric, values in stage.metrics.items():
         points = finite_points(stage.steps, values)
         if len(points):
-            plots.append(
-                curves_plot(
-                    f"Metric of the loss: {metric}", "", metric, {metric: points}
-                )
-            )
+            title = f"Metric of the loss: {metric}"
+            plots.append(curves_plot(title, "", metric, {metric: points}))
     return plots
 
 
 def validation_plot(stage: StageCurve) -> Plot | None:
-    """Draw the validation scores, with a ring at the step whose weights were kept; None without any."""
-    steps, scores = [], []
-    for step, score in stage.validations:
-        steps.append(step)
-        scores.append(score)
+    """Draw the validation scores, with a ring at the step whose weights were kept; None if no score is finite."""
+    steps = [step for step, _ in stage.validations]
+    scores = [score for _, score in stage.validations]
     points = finite_points(steps, scores)
     if not len(points):
         return None
+
     caption, best = "", None
     for step, score in points[points[:, 0] == stage.best_step]:
         best = (step, score)
@@ -113,33 +111,44 @@ def validation_plot(stage: StageCurve) -> Plot | None:
 
 
 def score_plots(watched: Iterable[Watched]) -> list[Plot]:
-    """Draw the watched scores that no plane shows, with one line per encoder."""
+    """Draw the watched scores that are not shown in a plane, with one line per encoder."""
     panels: dict[tuple[_Subject, int], dict[str, Points]] = {}
     lines: Counter[tuple[_Subject, str]] = Counter()
+
     for watch in watched:
-        for subject, values in _followed(watch):
+        for subject, values in _curves_outside_planes(watch):
             points = finite_points(watch.steps, values)
             if len(points):
-                # If an encoder is watched twice, each of its lines needs another plot.
-                number_of_line = lines[subject, watch.encoder]
-                panels.setdefault((subject, number_of_line), {})[watch.encoder] = points
+                # An encoder that is watched twice has two lines with one name, in different plots.
+                repetition = lines[subject, watch.encoder]
+                panels.setdefault((subject, repetition), {})[watch.encoder] = points
                 lines[subject, watch.encoder] += 1
+
     plots = []
     for (subject, _), curves in panels.items():
         title, axis = subject
-        plots.append(curves_plot(title, "Watched: chooses nothing.", axis, curves))
+        plots.append(
+            curves_plot(
+                title, "Watched only: no weights are chosen by it.", axis, curves
+            )
+        )
     return plots
 
 
-def _followed(watch: Watched) -> Iterator[tuple[_Subject, Sequence[float]]]:
-    """Yield the curves to draw: the primary score, or, if a plane shows that, the scores not in the plane."""
+def _curves_outside_planes(
+    watch: Watched,
+) -> Iterator[tuple[_Subject, Sequence[float]]]:
+    """Yield the curves of a watched evaluation, each with its subject.
+
+    There is one curve, of the primary score. If two scores are the coordinates of a plane, there is a curve for
+    each of the other scores instead.
+    """
     if not any(score.axis in ("x", "y") for score in watch.scores):
         tasks = ", ".join(dict.fromkeys(score.task for score in watch.scores))
-        yield (
-            (f"{watch.evaluator}: {tasks}", primary_score(watch.evaluator)),
-            watch.primary,
-        )
+        subject = (f"{watch.evaluator}: {tasks}", primary_score(watch.evaluator))
+        yield subject, watch.primary
         return
+
     for place, score in enumerate(watch.scores):
         if not score.axis:
             title = f"{watch.evaluator} {score.metric}: {score.task}"

@@ -1,8 +1,8 @@
-"""Registry of the kinds of figures that a study has, and the figures of a study by name."""
+"""The kinds of figures that a study can have, and the figures of a study by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -13,7 +13,7 @@ from sentbed_report.figures.cell_planes import geometry_plots
 from sentbed_report.figures.cell_trajectories import trajectory_plots
 from sentbed_report.figures.demonstration_scores import ranking_plot
 from sentbed_report.figures.learning_curves import learning_curves
-from sentbed_report.figures.number_lines import number_plots
+from sentbed_report.figures.numeric_axes import numeric_axis_plots
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.figures.score_cost import cost_plot
@@ -30,46 +30,71 @@ _Item = TypeVar("_Item")
 
 @attrs.frozen
 class FigureKind:
-    """A kind of figure; a study may have several of each kind."""
+    """A kind of figure; a study may have several figures of one kind."""
 
     what: str
-    """What it shows, in a few words."""
+    """What the figure shows, in a few words."""
     needs: str
-    """What a study must have for it."""
+    """What a study must have for such a figure, in a few words."""
     draw: Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]
-    """Function that makes the plots from a study and its tables of ranked scores."""
+    """Function that makes the plots from a study and its tables."""
     tables: bool = False
-    """Whether it shows the last column of a table, and can show any other column instead."""
+    """Whether the figure shows the scores of one column of a table: of the last one, or of a chosen task."""
+
+
+def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
+    """Return the tables whose last column ranks the cells."""
+    return [summary for summary in summaries if summary.columns[-1].ranked]
+
+
+def _effects_plots(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Iterator[Plot | None]:
+    for table in ranked_tables(summaries):
+        yield effects_plot(data, table)
+
+
+def _rank_groups_plots(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Iterator[Plot | None]:
+    for table in ranked_tables(summaries):
+        yield rank_groups_plot(data, table)
+
+
+def _numeric_axis_plots(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Iterator[Plot]:
+    for table in ranked_tables(summaries):
+        yield from numeric_axis_plots(data, table)
+
+
+def _cost_plots(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
+    for against in scores_against_cost(summaries, data.cost):
+        yield cost_plot(data, against)
 
 
 KINDS: Mapping[str, FigureKind] = {
     "effects": FigureKind(
         "cells and mean of each label, axis by axis",
         "an axis with two labels to compare",
-        lambda data, tables: [effects_plot(data, table) for table in _ranked(tables)],
+        _effects_plots,
         tables=True,
     ),
     "ranks": FigureKind(
         "cells that cannot be told apart",
         "two cells that have finished",
-        lambda data, tables: [
-            rank_groups_plot(data, table) for table in _ranked(tables)
-        ],
+        _rank_groups_plots,
     ),
     "numbers": FigureKind(
         "scores over an axis of numbers",
         "an axis of numbers",
-        lambda data, tables: [
-            plot for table in _ranked(tables) for plot in number_plots(data, table)
-        ],
+        _numeric_axis_plots,
         tables=True,
     ),
     "cost": FigureKind(
         "scores against a cost, with the Pareto front",
         "a cost that was measured",
-        lambda data, tables: [
-            cost_plot(data, pair) for pair in scores_against_cost(tables, data.cost)
-        ],
+        _cost_plots,
         tables=True,
     ),
     "sweep": FigureKind(
@@ -100,7 +125,7 @@ KINDS: Mapping[str, FigureKind] = {
 }
 """Kinds of figures by name, in the order of the report."""
 
-NOTHING = "nothing of it can be drawn yet"
+NOTHING = "no figure of it can be drawn yet"
 
 
 def plots_of(
@@ -113,22 +138,26 @@ def plots_of(
 def study_figures(
     data: StudyData, summaries: Sequence[Summary], task: str = ""
 ) -> dict[str, Plot]:
-    """Return the figures of a study by name: `cost`, `cost-2` for the second of this kind, and so on.
+    """Return the figures of a study by name: `cost`, `cost-2` for the second figure of this kind, and so on.
 
-    Figures of tables show the last column, which is the average if there is one. With `task`, they show the
-    column of this task, and figures that are not of a table are left out.
+    Figures of a table show its last column, which is the average if there is one. With `task`, they show the
+    column of this task, and figures that are not made from a table are left out.
 
     Raises:
         RunError: if no table has the task.
     """
     if task:
         summaries = _tables_of_task(summaries, task, data.cost)
+
     figures: dict[str, Plot] = {}
     for name, kind in KINDS.items():
         if task and not kind.tables:
             continue
         for number, plot in enumerate(plots_of(kind, data, summaries), start=1):
-            figures[name if number == 1 else f"{name}-{number}"] = plot
+            if number == 1:
+                figures[name] = plot
+            else:
+                figures[f"{name}-{number}"] = plot
     return figures
 
 
@@ -138,52 +167,52 @@ def figure_named(
     task: str = "",
     summaries: Sequence[Summary] = (),
 ) -> Plot:
-    """Return a figure of `study_figures` by name; `summaries` are the tables that the figures were made from.
+    """Return the figure called `name` from `figures`, which `study_figures` made from `summaries` and `task`.
 
     Raises:
-        RunError: if there is no figure of that name; the message lists the names.
+        RunError: if no figure has this name; the message lists the names.
     """
     if name in figures:
         return figures[name]
+
     choices = NOTHING
     if figures:
         choices = f"its figures are {listed(figures)}"
     kind = KINDS.get(name)
     if kind is None:
-        # Only close names are suggested, as the message lists all names.
+        # Without a close name, `suggest` would list all names once more.
         suggestion = suggest(name, (*figures, *KINDS))
         close = f".{suggestion}" if "mean" in suggestion else ""
         raise RunError(f"the study has no figure `{name}`; {choices}{close}")
     if task and not kind.tables:
         raise RunError(f"the figure `{name}` is not of one task; leave the task out")
+
     costs = ", ".join(names_of_costs(summaries))
     if name == "cost" and costs:
         choices = f"set `cost` in `[study]` to one of {costs} and run `sentbed study` again; {choices}"
     raise RunError(f"the figure `{name}` ({kind.what}) needs {kind.needs}; {choices}")
 
 
-def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
-    return [summary for summary in summaries if summary.columns[-1].ranked]
-
-
 def _tables_of_task(
     summaries: Sequence[Summary], task: str, cost: str
 ) -> list[Summary]:
-    """Return the tables with the column of a task moved to the end, where plots expect it.
+    """Return the tables that have a task, with the task's column moved to the end, where plots expect it.
 
-    A table without the task is kept if it has costs, and ends in its last cost, as plots use the first cost.
+    A table without the task is kept if it has costs, with its last cost at the end: plots of a score against a
+    cost need it.
 
     Raises:
         RunError: if no ranked table has the task.
     """
     tasks: dict[str, None] = {}
-    for summary in _ranked(summaries):
+    for summary in ranked_tables(summaries):
         tasks |= dict.fromkeys(column.task for column in summary.columns)
     if task not in tasks:
         choices = listed(tasks) or "none, since nothing has finished"
         raise RunError(
             f"the study has no scores of the task `{task}`; its tasks are: {choices}"
         )
+
     tables = []
     for summary in summaries:
         place = _place_of_task(summary, task, cost)
@@ -193,7 +222,7 @@ def _tables_of_task(
 
 
 def _place_of_task(summary: Summary, task: str, cost: str) -> int | None:
-    """Return the place of the first column of a task, or else of the last cost; None without both."""
+    """Return the index of a task's first column, or of the last cost if there is none; None without both."""
     place_of_cost = None
     for place, column in enumerate(summary.columns):
         if column.task == task:
@@ -204,14 +233,16 @@ def _place_of_task(summary: Summary, task: str, cost: str) -> int | None:
 
 
 def _with_last_column(summary: Summary, place: int) -> Summary:
-    """Return a table with one of its columns moved to the end."""
+    """Return a table with the column at index `place` moved to the end."""
     rows = []
     for row in summary.rows:
         rows.append(attrs.evolve(row, cells=_to_end(row.cells, place)))
+
     references = []
     for reference in summary.references:
         values = _to_end(reference.values, place)
         references.append(attrs.evolve(reference, values=values))
+
     return attrs.evolve(
         summary,
         columns=_to_end(summary.columns, place),

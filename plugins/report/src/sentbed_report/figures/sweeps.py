@@ -1,7 +1,7 @@
 """Figures of scores over coordinates, such as throughput by length, batch size, model size and platform.
 
-An evaluator that measures the same quantity at several points states them in the protocol of each score:
-`coordinates` lists the entries that are coordinates of the point, as in
+An evaluator may measure the same quantity at several points. The protocol of each score then states the point:
+`coordinates` lists the entries of the protocol that are its coordinates, as in
 `{"length": 64, "batch": 512, "coordinates": ["length", "batch"]}`.
 """
 
@@ -34,6 +34,7 @@ _MOST_PANELS = 6
 """Largest number of panels in a figure."""
 
 _COLUMNS = 2
+"""Number of panels beside each other."""
 
 
 @attrs.frozen
@@ -42,19 +43,22 @@ class _Variable:
 
     name: str
     places: Mapping[float | str, float]
-    """Value -> position on the horizontal axis."""
+    """Value of the variable -> its position on the horizontal axis."""
+
     coordinate: bool
-    """Whether it is a coordinate, whose values are numbers, not labels."""
+    """Whether it is a coordinate, whose values are numbers instead of labels."""
     numeric: bool
-    """Whether its values are numbers, or labels that stand for numbers, so lines can connect points."""
+    """Whether its values are numbers, or labels that stand for numbers. If so, lines connect the points."""
 
     def text(self, value: float | str) -> str:
         """Return a value as it is printed."""
-        return value if isinstance(value, str) else f"{value:g}"
+        if isinstance(value, str):
+            return value
+        return f"{value:g}"
 
 
 def sweep_plots(data: StudyData) -> list[Plot]:
-    """Draw scores with coordinates over each coordinate and axis, with one line per label of another axis."""
+    """Draw the scores that have coordinates: for each evaluator and metric, one plot over each variable."""
     import pandas
 
     rows = []
@@ -64,16 +68,16 @@ def sweep_plots(data: StudyData) -> list[Plot]:
         if coordinates and math.isfinite(score.value):
             evaluator = " · ".join(dict.fromkeys((score.evaluator, score.protocol_id)))
             labels = cell.labels or {"run": cell.name}
-            place = {**labels, "encoder": score.encoder, **coordinates}
+            point = {**labels, "encoder": score.encoder, **coordinates}
             rows.append(
-                (evaluator, score.metric, cell.name, place, score.value, protocol)
+                (evaluator, score.metric, cell.name, point, score.value, protocol)
             )
-    columns = ["evaluator", "metric", "cell", "place", "value", "protocol"]
+    columns = ["evaluator", "metric", "cell", "point", "value", "protocol"]
+    frame = pandas.DataFrame(rows, columns=columns)
+
     plots = []
-    for _, scores in pandas.DataFrame(rows, columns=columns).groupby(
-        ["evaluator", "metric"], sort=False
-    ):
-        variables = _variables(data, pandas.DataFrame([*scores["place"]]))
+    for _, scores in frame.groupby(["evaluator", "metric"], sort=False):
+        variables = _variables(data, pandas.DataFrame([*scores["point"]]))
         notes = [
             _different_protocols(scores["protocol"]),
             sentence_on_missing(data, set(scores["cell"]), "scores"),
@@ -85,7 +89,7 @@ def sweep_plots(data: StudyData) -> list[Plot]:
 
 
 def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
-    """Remove the numeric coordinates of a score from its protocol, and return them."""
+    """Remove the numeric coordinates from a score's protocol, and return them."""
     names = protocol.pop("coordinates", None)
     coordinates: dict[str, float] = {}
     if not isinstance(names, Sequence):
@@ -96,27 +100,29 @@ def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
     return coordinates
 
 
-def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
-    """Return the variables in which the scores differ: axes in their order, the encoder, coordinates."""
+def _variables(data: StudyData, points: pandas.DataFrame) -> list[_Variable]:
+    """Return the variables in which the scores differ: axes in their order, the encoder, coordinates.
+
+    `points` has one row per score, with a column for each variable.
+    """
     axes = {axis.name: axis for axis in data.axes}
     variables = []
-    for name, column in places.items():
+    for name, column in points.items():
         values = column.dropna().unique().tolist()
         if len(values) < 2:
             continue
+
         axis = axes.get(str(name), AxisInfo("", ()))
         coordinate = not any(isinstance(value, str) for value in values)
         numeric = coordinate or axis.numbers is not None
         if coordinate:
-            values.sort()
-            places = values
+            places = {value: value for value in sorted(values)}
         elif axis.numbers is not None:
             numbers = dict(zip(axis.labels, axis.numbers, strict=True))
-            places = [numbers[label] for label in values]
+            places = {label: numbers[label] for label in values}
         else:
-            places = range(len(values))
-        positions = dict(zip(values, places, strict=True))
-        variables.append(_Variable(str(name), positions, coordinate, numeric))
+            places = {label: place for place, label in enumerate(values)}
+        variables.append(_Variable(str(name), places, coordinate, numeric))
     return variables
 
 
@@ -126,33 +132,42 @@ def _plot(
     others: Sequence[_Variable],
     notes: Sequence[str],
 ) -> Plot:
-    # Lines are preferably the labels of an axis, or encoders; the other variables have panels.
-    lines = min(others, key=lambda variable: variable.coordinate, default=None)
-    beside = [variable for variable in others if variable is not lines]
-    frame = _points(scores, across, lines, beside)
+    """Draw scores over the variable `across`; lines and panels show the `others`."""
+    # Lines show an axis or the encoders rather than a coordinate; panels show the rest.
+    of_lines = min(others, key=lambda variable: variable.coordinate, default=None)
+    of_panels = [variable for variable in others if variable is not of_lines]
+    points = _points(scores, across, of_lines, of_panels)
     evaluator, metric = scores[["evaluator", "metric"]].iloc[0]
-    panels = [*frame["panel"].unique()]
+
+    panels = [*points["panel"].unique()]
     shown = panels[:_MOST_PANELS]
-    values: list[float | str] = [""]
-    if lines is not None:
-        values = [*lines.places]
     columns = min(_COLUMNS, len(shown))
     rows = math.ceil(len(shown) / columns)
-    drawn = frame[frame["panel"].isin(shown) & frame["line"].isin(values[:MOST_LINES])]
+
+    lines: list[float | str] = [""]
+    if of_lines is not None:
+        lines = [*of_lines.places]
+    drawn = points[
+        points["panel"].isin(shown) & points["line"].isin(lines[:MOST_LINES])
+    ]
 
     def paint(figure: Figure) -> None:
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         parts = grid.ravel()
         for part in parts[len(shown) :]:
             part.set_visible(False)
-        for (panel, line), points in drawn.groupby(["panel", "line"], sort=False):
+
+        for (panel, line), of_line in drawn.groupby(["panel", "line"], sort=False):
             axes = parts[shown.index(panel)]
             axes.set_title(panel, loc="left", fontsize="small")
-            # Mean of the scores at the same position, such as those of several seeds.
-            means = points.groupby("place")["value"].mean()
+            # Scores at the same place, such as those of several seeds, are averaged.
+            means = of_line.groupby("place")["value"].mean()
             curve = means.reset_index().to_numpy()
-            label = panel if lines is None else f"{lines.name} {lines.text(line)}"
-            draw_curve(axes, curve, values.index(line), label, across.numeric)
+            label = panel
+            if of_lines is not None:
+                label = f"{of_lines.name} {of_lines.text(line)}"
+            draw_curve(axes, curve, lines.index(line), label, across.numeric)
+
         positive = drawn["value"][drawn["value"] > 0]
         if spans_powers(positive.tolist()):
             parts[0].set_yscale("log")
@@ -160,6 +175,7 @@ def _plot(
         ticks = list(map(across.text, across.places))
         label_numbers(parts[0], [*across.places.values()], ticks)
         parts[0].margins(x=0.1, y=0.12)
+
         score = label_text(task_and_metric(evaluator, metric))
         figure.supxlabel(label_text(across.name), fontsize="medium")
         figure.supylabel(score, fontsize="medium")
@@ -170,43 +186,47 @@ def _plot(
         captions.append(
             f"The first {_MOST_PANELS} of {count(len(panels), 'panel')} are drawn."
         )
-    if len(values) > MOST_LINES:
-        captions.append(f"The first {MOST_LINES} of {len(values)} lines are drawn.")
+    if len(lines) > MOST_LINES:
+        captions.append(f"The first {MOST_LINES} of {len(lines)} lines are drawn.")
     title = f"{evaluator}, {metric} by {across.name}"
-    height = 60 + 170 * rows + 17 * math.ceil(min(len(values), MOST_LINES) / 4)
+    height = 60 + 170 * rows + 17 * math.ceil(min(len(lines), MOST_LINES) / 4)
     return Plot(title, [*captions, *notes], height, paint)
 
 
 def _points(
     scores: pandas.DataFrame,
     across: _Variable,
-    lines: _Variable | None,
-    beside: Sequence[_Variable],
+    of_lines: _Variable | None,
+    of_panels: Sequence[_Variable],
 ) -> pandas.DataFrame:
     """Return `panel`, `line`, `place` and `value` of the scores that can be drawn.
 
-    There is a panel for each combination of the variables `beside`, which are neither axis nor lines.
+    `place` is the position on the horizontal axis. There is a line for each value of the variable `of_lines`, and
+    a panel for each combination of the values of the variables `of_panels`.
     """
     import pandas
 
     rows = []
-    for place, value in zip(scores["place"], scores["value"], strict=True):
-        if across.name not in place:
+    for point, value in zip(scores["point"], scores["value"], strict=True):
+        if across.name not in point:
             continue
-        line = "" if lines is None else place.get(lines.name)
-        parts = []
-        for variable in beside:
-            text = variable.text(place.get(variable.name, ""))
+
+        line = ""
+        if of_lines is not None:
+            line = point.get(of_lines.name)
+        texts = []
+        for variable in of_panels:
+            text = variable.text(point.get(variable.name, ""))
             if variable.coordinate:
                 text = f"{variable.name} {text}"
-            parts.append(text)
-        panel = label_text(", ".join(parts), 34)
-        rows.append((panel, line, across.places[place[across.name]], value))
+            texts.append(text)
+        panel = label_text(", ".join(texts), 34)
+        rows.append((panel, line, across.places[point[across.name]], value))
     return pandas.DataFrame(rows, columns=["panel", "line", "place", "value"])
 
 
 def _different_protocols(protocols: pandas.Series) -> str:
-    """Return a sentence on the entries in which protocols differ; empty if they do not differ."""
+    """Return a sentence on the entries in which protocols differ; it is empty if none differ."""
     import pandas
 
     settings = pandas.DataFrame([*protocols]).map(repr).nunique()

@@ -1,4 +1,4 @@
-"""Figures of encoders in a plane of two scores: before and after training, or at each training step."""
+"""Figures of a run's encoders in planes of two scores: before and after training, or at each training step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ARROWS = 12
 
 
 def encoder_planes(scores: Sequence[Score]) -> list[ScorePlane]:
-    """Return the planes of a run's encoders, with step 0 before training and step 1 after it."""
+    """Return the planes of a run's scores, with step 0 before training and step 1 after training."""
     placed = []
     for score in scores:
         step = 0 if score.encoder.endswith(START) else 1
@@ -42,7 +42,7 @@ def encoder_planes(scores: Sequence[Score]) -> list[ScorePlane]:
 
 
 def watched_planes(watched: Sequence[Watched]) -> list[ScorePlane]:
-    """Return the planes of the scores that a stage has watched."""
+    """Return the planes of the scores that were watched during a stage."""
     return score_planes(watched_scores(watched))
 
 
@@ -53,7 +53,7 @@ def watched_scores(
     prompt: str = "",
     seed: int = 0,
 ) -> Iterator[PlaneScore]:
-    """Yield every watched score of a stage, at each step."""
+    """Yield every watched score of a stage at every step."""
     for number, watch in enumerate(watched):
         for step, values in zip(watch.steps, watch.values, strict=True):
             for score, value in zip(watch.scores, values, strict=True):
@@ -62,7 +62,7 @@ def watched_scores(
 
 
 def encoder_plot(plane: ScorePlane) -> Plot:
-    """Draw a plane with one point per encoder and arrows from before to after training."""
+    """Draw the points of each encoder in a plane, with an arrow from before to after training."""
     caption = plane.better
     if not plane.points["step"].all():
         caption += " Hollow: before training."
@@ -72,7 +72,7 @@ def encoder_plot(plane: ScorePlane) -> Plot:
 
 
 def trajectory_plot(plane: ScorePlane) -> Plot:
-    """Draw a plane with one line per encoder, and arrows in the direction of training."""
+    """Draw one line per encoder in a plane, with arrows in the direction of training."""
     steps = plane.points["step"]
     caption = (
         f"From step {steps.min():,} (hollow) to step {steps.max():,}, arrows in the direction of training. "
@@ -84,7 +84,7 @@ def trajectory_plot(plane: ScorePlane) -> Plot:
 
 
 def label_plane(axes: Axes, plane: ScorePlane) -> None:
-    """Name the axes of a plane after its scores."""
+    """Label the axes of a plane with the names of its two scores."""
     axes.set(
         xlabel=label_text(task_and_metric(plane.task, plane.x)),
         ylabel=label_text(task_and_metric(plane.task, plane.y)),
@@ -113,14 +113,17 @@ def _draw_path(axes: Axes, line: pandas.DataFrame, name: str, tone: str) -> None
         markersize=4,
         label=short_name(name),
     )
+
     points = [*line[["x", "y"]].itertuples(index=False, name=None)]
+    # The first point is hollow, unless the only one is after training.
     if len(line) > 1 or line["step"].iloc[0] == 0:
         axes.plot(
             *points[0], "o", color=colour("page"), markeredgecolor=tone, markersize=8
         )
+
     moves = [(before, after) for before, after in pairwise(points) if before != after]
     every = max(1, math.ceil(len(moves) / _ARROWS))
     arrow = {"arrowstyle": "->", "color": tone, "linewidth": 1.2}
-    # Counted from the end, so that the last segment has an arrow.
+    # Every n-th segment has an arrow, counted from the last segment, which thus always has one.
     for before, after in moves[::-1][::every]:
         axes.annotate("", after, xytext=before, arrowprops=arrow)

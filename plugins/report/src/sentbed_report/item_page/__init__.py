@@ -1,1 +1,1 @@
-"""Pages that show which items make the difference of two cells."""
+"""Pages that show which items make up the difference between two cells."""

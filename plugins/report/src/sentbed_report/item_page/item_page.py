@@ -1,7 +1,7 @@
-"""Pages of items, one per task: `pages/NAME.html` beside a study's report.
+"""Pages of the items of a study, one page per task: `pages/NAME.html` beside the study's report.
 
-A page has the predictions of the cells and the shares of their items, and shows two cells that the reader
-chooses. It is self-contained, and numbers of the report link to it.
+A page compares two cells, which the reader chooses, item by item: their predictions, and each item's share of
+the score. It is self-contained. The numbers of the report link to it.
 """
 
 from __future__ import annotations
@@ -28,26 +28,33 @@ if TYPE_CHECKING:
 
 DIRECTORY = "pages"
 """Name of the directory of item pages in the study's directory."""
+
 MOST_CELLS = 40
-"""Largest number of cells of a page: the baseline, then the best cells."""
+"""Largest number of cells on a page, which are the baseline and the best cells."""
+
 MOST_NUMBERS = 4_000_000
-"""Largest number of items times cells; a page with more items has fewer cells."""
+"""Largest product of the numbers of items and cells; a page with many items has fewer cells."""
+
 _DIGITS = 5
+"""Number of significant digits of a number on a page."""
 
 
 @attrs.frozen(eq=False)
 class ItemPage:
-    """The page of the items of one column of a table."""
+    """The page with the items behind the scores of one column of a table."""
 
     address: str
-    """Relative to the directory of the study."""
+    """Address relative to the directory of the study."""
     data: StudyData
     summary: Summary
     place: int
-    """Number of the column."""
+    """Index of the column in the table."""
 
     def html(self) -> str:
-        """Return the page. Its items are read only now, as those of all tasks may not fit into memory."""
+        """Return the page as HTML.
+
+        The items are read only now, since the items of all tasks may not fit into memory together.
+        """
         column = self.summary.columns[self.place]
         items = task_items(
             self.data,
@@ -56,11 +63,12 @@ class ItemPage:
             column.metric,
             column.protocol,
         )
+
         text = json.dumps(_content(self, items), ensure_ascii=False)
         script = Script(resource("sentbed_report.item_page", "items.js"))
         return _template().render(
             title=f"{self.data.name}: items of {column.task} ({column.metric})",
-            # Escaped, so that no text in it can end the script element.
+            # `<` is escaped, so that no text of an item can end the script element.
             content=text.replace("<", "\\u003c"),
             script=script.text,
             script_hash=script.hash,
@@ -70,9 +78,9 @@ class ItemPage:
 
 
 def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
-    """Return the pages of a study.
+    """Return the item pages of a study: one for each column of scores whose items were saved.
 
-    Further metrics, costs, averages, and scores without items have no page.
+    Tables of further metrics, costs and averages have no page.
     """
     pages = []
     taken: set[str] = set()
@@ -84,30 +92,30 @@ def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
                 data, column.task, summary.evaluator, column.metric, column.protocol
             ):
                 continue
-            name_of_page = unique_name(f"{name}-{reduced(column.task)}", taken, reduced)
-            pages.append(
-                ItemPage(f"{DIRECTORY}/{name_of_page}.html", data, summary, place)
-            )
+
+            page = unique_name(f"{name}-{reduced(column.task)}", taken, reduced)
+            address = f"{DIRECTORY}/{page}.html"
+            pages.append(ItemPage(address, data, summary, place))
     return pages
 
 
 def with_addresses(
     summaries: Sequence[Summary], pages: Sequence[ItemPage]
 ) -> list[Summary]:
-    """Return the tables with columns that link to their pages."""
+    """Return the tables; a column that has an item page gets the page's address."""
     addresses = {(id(page.summary), page.place): page.address for page in pages}
     linked = []
     for summary in summaries:
         columns = []
         for place, column in enumerate(summary.columns):
-            columns.append(
-                attrs.evolve(column, address=addresses.get((id(summary), place), ""))
-            )
+            address = addresses.get((id(summary), place), "")
+            columns.append(attrs.evolve(column, address=address))
         linked.append(attrs.evolve(summary, columns=tuple(columns)))
     return linked
 
 
 def _content(page: ItemPage, items: TaskItems) -> dict[str, Any]:
+    """Return the numbers of a page, for JSON."""
     summary = page.summary
     column = summary.columns[page.place]
     names = list(_shown_cells(page, items))
@@ -116,33 +124,37 @@ def _content(page: ItemPage, items: TaskItems) -> dict[str, Any]:
         of_cell = items.cells[name]
         predictions, shares = _rounded(of_cell.predictions), _rounded(of_cell.shares)
         cells.append({"name": name, "predictions": predictions, "shares": shares})
+
+    gold = None
+    if items.gold is not None:
+        gold = _rounded(items.gold)
+    groups = None
+    if items.groups is not None:
+        groups = list(map(int, items.groups))
     return {
         "task": column.task,
         "metric": column.metric,
         "digits": summary.digits,
         "baseline": page.data.baseline,
         "left": len(items.cells) - len(names),
-        "gold": None if items.gold is None else _rounded(items.gold),
-        "groups": None
-        if items.groups is None
-        else [int(group) for group in items.groups],
+        "gold": gold,
+        "groups": groups,
         "cells": cells,
     }
 
 
 def _shown_cells(page: ItemPage, items: TaskItems) -> Iterator[str]:
-    """Yield the cells of a page, in the order of the study."""
+    """Yield the names of a page's cells, in the order of the study."""
     baseline = page.data.baseline
     lower = page.summary.columns[page.place].lower
     worth = {}
     for row in page.summary.rows:
         estimate = row.cells[page.place]
-        if (
-            row.cell in items.cells
-            and estimate.value is not None
-            and estimate.is_finite
-        ):
+        if row.cell not in items.cells or estimate.value is None:
+            continue
+        if estimate.is_finite:
             worth[row.cell] = -estimate.value if lower else estimate.value
+
     size = next((len(of_cell.of_runs[0].x) for of_cell in items.cells.values()), 1)
     most = max(2, min(MOST_CELLS, MOST_NUMBERS // max(1, size)))
     best = sorted(worth, key=lambda cell: (cell != baseline, -worth[cell]))[:most]
@@ -152,7 +164,7 @@ def _shown_cells(page: ItemPage, items: TaskItems) -> Iterator[str]:
 
 
 def _rounded(values: Floats) -> list[float | None]:
-    """Return numbers with few digits; None for those that are not finite."""
+    """Return numbers rounded to `_DIGITS` digits; None in place of a number that is not finite."""
     numbers: list[float | None] = []
     for value in values:
         number = None

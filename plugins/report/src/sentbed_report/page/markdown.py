@@ -10,20 +10,18 @@ from sentbed_report.tables.markdown import escape, fenced, to_markdown
 
 
 def page_markdown(page: Page) -> str:
-    """Return the page as Markdown; sections that have only figures are left out."""
+    """Return a page as Markdown; sections that have only figures are left out."""
     blocks = [f"# {escape(page.title)}", escape(f"{page.status} {page.summary}")]
-    if page.answer:
-        blocks.append(
-            "\n".join(
-                f"- **{escape(a.question)}**: {escape(a.answer)}" for a in page.answer
-            )
-        )
-    if page.facts:
-        blocks.append(
-            "\n".join(
-                f"- {escape(name)}: {escape(value)}" for name, value in page.facts
-            )
-        )
+
+    answer = []
+    for line in page.answer:
+        answer.append(f"- **{escape(line.question)}**: {escape(line.answer)}")
+    facts = []
+    for name, value in page.facts:
+        facts.append(f"- {escape(name)}: {escape(value)}")
+    for lines in filter(None, (answer, facts)):
+        blocks.append("\n".join(lines))
+
     for section in page.sections:
         if section.sentences or section.tables or section.notes or section.texts:
             blocks += _blocks(section)
@@ -31,6 +29,7 @@ def page_markdown(page: Page) -> str:
 
 
 def _blocks(section: Section) -> Iterator[str]:
+    """Yield the Markdown of a section, block by block."""
     yield f"## {escape(section.title)}"
     if section.summary:
         yield f"{escape(section.summary[:1].upper() + section.summary[1:])}."

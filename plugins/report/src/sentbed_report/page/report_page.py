@@ -1,4 +1,4 @@
-"""Page of a report of a run or study, and its rendering as a self-contained `report.html`."""
+"""Page of the report of a run or study, and its rendering as a self-contained `report.html`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IDS = ("theme", "tip", "made-with")
 
 @attrs.frozen
 class AnswerLine:
-    """A line at the top of a page: a question, in a word or two, and its answer."""
+    """A line at the top of a page: a question of a word or two, and its answer."""
 
     question: str
     answer: str
@@ -35,7 +35,7 @@ class AnswerLine:
 
 @attrs.frozen(eq=False)
 class Page:
-    """Content of a report."""
+    """Content of the report of a run or study."""
 
     title: str
     status_class: str
@@ -45,7 +45,7 @@ class Page:
     summary: str
     """Line that sums up the run or study."""
     answer: tuple[AnswerLine, ...]
-    """Lines at the top of the page."""
+    """Lines at the top of the page, with what most readers want to know."""
     facts: tuple[Fact, ...]
     """Settings of the run or study, by name."""
     sections: tuple[Section, ...]
@@ -56,9 +56,9 @@ class Page:
 
     @property
     def anchored(self) -> list[tuple[str, Section]]:
-        """Each section with the id of its heading, which is unique on the page.
+        """Each section with an id for its heading, which is unique on the page.
 
-        Titles need not be unique, as plugins choose those of their sections.
+        Titles need not be unique, since plugins choose the titles of their sections.
         """
         taken = set(_IDS)
         anchored = []
@@ -69,22 +69,20 @@ class Page:
 
 
 def page_html(page: Page, script: str = "") -> str:
-    """Return the page as HTML; `script` is an additional script, for a page that a server serves."""
+    """Return a page as HTML. `script` is an additional script, for pages that a server serves."""
     numbers = count()
 
     def figure_html(plot: Plot) -> str:
-        # The prefix is unique, as two figures may be the same and ids must differ.
+        # Each figure gets its own prefix: ids must differ, even if two figures are equal.
         return plot.element(f"f{next(numbers)}-")
 
     scripts = [Script(resource("sentbed_report.page", "page.js"))]
     if script:
         scripts.append(Script(script))
+    labels = {cell: dict(of_cell) for cell, of_cell in page.labels.items()}
     return _template().render(
         page=page,
-        labels=json.dumps(
-            {cell: dict(labels) for cell, labels in page.labels.items()},
-            ensure_ascii=False,
-        ),
+        labels=json.dumps(labels, ensure_ascii=False),
         head_script=Script(resource("sentbed_report.page", "remember.js")),
         scripts=scripts,
         style=resource("sentbed_report.page", "style.css"),

@@ -1,4 +1,4 @@
-"""Sections of a report: sentences, tables, figures and texts, from which HTML and Markdown are rendered."""
+"""Sections of a report, with sentences, tables, figures and texts. They are rendered as HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Cell, Header, Row, Table
 
 OF_CELLS = "cell"
-"""Header of the column with names of cells, by which the page filters rows."""
+"""Header of a column with names of cells; the page filters rows by these names."""
 
 
 @attrs.frozen
@@ -27,17 +27,17 @@ class Text:
 
 @attrs.frozen(eq=False)
 class Section:
-    """A section of a report. The page shows title and summary, and the rest after a click."""
+    """A section of a report. The page shows its title and summary, and the rest after a click."""
 
     title: str
     summary: str = ""
-    """Its content in a few words."""
+    """What the section shows, in a few words."""
     sentences: Sequence[str] = ()
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
     """Sentences below the tables."""
     plots: Sequence[Plot] = ()
-    """Figures; Markdown has none."""
+    """Figures, which only HTML shows."""
     texts: Sequence[Text] = ()
     is_open: bool = False
     """Whether the page shows the whole section without a click."""
@@ -45,11 +45,11 @@ class Section:
 
 @runtime_checkable
 class CellRow(Protocol):
-    """A cell of a study, or one of its encoders, that identifies a row of a table."""
+    """A cell of a study, or an encoder of a cell, that names a row of a table."""
 
     @property
     def name(self) -> str:
-        """Text that is shown."""
+        """Text that the page shows."""
 
     @property
     def cell(self) -> str:
@@ -57,7 +57,7 @@ class CellRow(Protocol):
 
 
 Value: TypeAlias = Cell | float | CellRow
-"""Value that `table_of` accepts in a row."""
+"""Value in the rows of `table_of`: text or number of a cell of the table, or the cell of a study."""
 
 
 def table_of(
@@ -70,7 +70,7 @@ def table_of(
     """Return a table whose rows have a value for each header, then a value for each column.
 
     A header, or a column of texts, may be given by its heading alone. In a column of numbers, a value may be a
-    float, or None for an unknown number.
+    float, or None for an unknown number. Surplus values of a row are ignored.
     """
     columns = list(columns)
     table_rows = []
@@ -80,11 +80,12 @@ def table_of(
             name, cell = first.name, first.cell
         elif headers[0] == OF_CELLS:
             cell = name
-        ends = len(headers) - 1
-        texts = (name, *map(str, others[:ends]))
-        # Surplus values of a row are ignored.
-        cells = map(_cell, others[ends:], columns)
+
+        further = len(headers) - 1
+        texts = (name, *map(str, others[:further]))
+        cells = map(_cell, others[further:], columns)
         table_rows.append(Row(texts, tuple(cells), cell=cell))
+
     return Table(
         title,
         tuple(map(_header, headers)),
@@ -95,14 +96,20 @@ def table_of(
 
 
 def _header(header: Header | str) -> Header:
-    return Header(header) if isinstance(header, str) else header
+    if isinstance(header, str):
+        return Header(header)
+    return header
 
 
 def _column(column: Column | str) -> Column:
-    return Column(column) if isinstance(column, str) else column
+    if isinstance(column, str):
+        return Column(column)
+    return column
 
 
 def _cell(value: Value, column: Column | str) -> Cell:
     if isinstance(value, float | int) or (value is None and isinstance(column, Column)):
         return Estimate(value=value)
-    return value.name if isinstance(value, CellRow) else value
+    if isinstance(value, CellRow):
+        return value.name
+    return value

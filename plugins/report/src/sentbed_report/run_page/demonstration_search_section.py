@@ -1,4 +1,4 @@
-"""Section on the result of a demonstration search, in a run's report."""
+"""Section of a run's report on the result of its demonstration search."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from sentbed_report.tables.table import Table
 
 
 def search_section(ranking: Ranking | None) -> Section | None:
-    """Return the best candidate, as in PromptEOL's table 4, then all candidates; None without a search."""
+    """Return the section; None without a search.
+
+    It has the best candidate, as in PromptEOL's table 4, then all candidates.
+    """
     if ranking is None:
         return None
+
     plot = candidates_plot(ranking)
-    plots = [] if plot is None else [plot]
+    plots = []
+    if plot is not None:
+        plots.append(plot)
     return Section(
         "Search",
         sentences=[verdict(ranking)],
@@ -26,7 +32,7 @@ def search_section(ranking: Ranking | None) -> Section | None:
 
 
 def verdict(ranking: Ranking) -> str:
-    """Return the result of a search in a sentence."""
+    """Return a sentence with the result of a search."""
     best = ranking.winner
     demonstration = f"“{best.sentence}”"
     if best.word:
@@ -34,6 +40,7 @@ def verdict(ranking: Ranking) -> str:
     score = number(best.score, ranking.digits)
     baseline = number(ranking.baseline.score, ranking.digits)
     against = f"{score}, against {baseline} without a demonstration"
+
     if best.score <= ranking.baseline.score:
         return f"No demonstration is better than none: the best, {demonstration}, has {against}."
     return f"The best demonstration is {demonstration}: {against}."

@@ -1,4 +1,4 @@
-"""The report of a run: `report.html` and `report.md`."""
+"""The content of a run's report, from which `report.html` and `report.md` are rendered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sentbed_report.run_page.scores_section import (
     run_summaries,
     scores_section,
 )
-from sentbed_report.run_page.training_sections import training_section
+from sentbed_report.run_page.training_section import training_section
 from sentbed_report.run_report import RunReport
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.protocols_section import protocols_section
@@ -39,17 +39,18 @@ _STATUS = {
     "interrupted": "Interrupted: the numbers are those measured until then.",
     "failed": "Failed: the numbers are those measured until then.",
 }
-"""Status of a run -> what it means for the numbers in the report."""
+"""Status of a run -> sentence on the numbers in the report."""
 
 
 def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:
-    """Return the content of a run's report; `summaries` are computed from `data` by default."""
+    """Return the content of a run's report; `summaries` are its tables, by default computed from `data`."""
     if summaries is None:
         summaries = run_summaries(data)
     expected = None
     if data.expected:
         table = expected_table(data.expected, "expected")
         expected = Section("Expected", met_line(data.expected), tables=[table])
+
     sections = [
         _error(data),
         search_section(data.ranking),
@@ -75,7 +76,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
 
 
 def summary_line(data: RunReport) -> str:
-    """Return a line that sums up the run."""
+    """Return a line that sums up the run: what was measured, when, and for how long."""
     parts = []
     if data.stages:
         parts.append(count(len(data.stages), "stage"))
@@ -92,8 +93,10 @@ def summary_line(data: RunReport) -> str:
 
 
 def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLine]:
+    """Yield the lines at the top of the page: search, scores, missed numbers, warnings."""
     if data.ranking is not None:
         yield AnswerLine("Search", verdict(data.ranking))
+
     results = []
     for summary in summaries:
         if summary.metric or not summary.columns[-1].ranked or not summary.rows:
@@ -106,12 +109,14 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
         results.append(result)
     if results:
         yield AnswerLine("Scores", "; ".join(results))
+
     missed = []
     for row in data.expected:
         if row.met is False:
             missed.append(_missed(row))
     if missed:
         yield AnswerLine("Not met", "; ".join(missed))
+
     if data.warnings:
         yield AnswerLine("Mind", " ".join(data.warnings))
 
@@ -128,12 +133,12 @@ def _error(data: RunReport) -> Section | None:
 
 
 def _plugin_section(section: ReportSection) -> Section:
-    """Return the section of a plugin, as a table whose first column has the names of its rows."""
+    """Return the section of a plugin as a table, whose first column has the names of the rows."""
     heading, *columns = section.columns or ("",)
     rows = [map(_plugin_cell, row) for row in section.rows]
     table = table_of("", [heading], columns, rows)
-    notes = [section.note] if section.note else []
-    return Section(section.title, tables=[table], notes=notes)
+    notes = filter(None, [section.note])
+    return Section(section.title, tables=[table], notes=[*notes])
 
 
 def _plugin_cell(
@@ -141,7 +146,9 @@ def _plugin_cell(
 ) -> Value:
     if isinstance(value, tuple):
         return Bars(value)
-    return "–" if value is None else str(value)
+    if value is None:
+        return "–"
+    return str(value)
 
 
 def _similarity(data: RunReport) -> Section | None:

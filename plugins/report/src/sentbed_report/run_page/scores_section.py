@@ -1,4 +1,4 @@
-"""Sections with the scores of a run, whose tables are those of a study with one cell."""
+"""Sections with the scores of a run. Its tables are made as those of a study whose only cell is the run."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
 
+_INTERVAL_HEADERS = ("encoder", "task", "metric", "evaluator", "protocol")
+
 
 def run_summaries(data: RunReport) -> tuple[Summary, ...]:
-    """Return the tables of a run with one row per encoder, also for the encoders before training.
+    """Return the tables of a run with one row per encoder; an encoder before training has its own row.
 
-    Numbers after training have their change from before training.
+    A number after training also has its change since before training.
     """
     run = CellRun(data.name, 0, "finished", scores=data.scores)
-    study = StudyData(
-        data.name, (), (CellInfo(data.name, {}, (run,)),), None, (0,), groups=False
-    )
+    cell = CellInfo(data.name, {}, (run,))
+    study = StudyData(data.name, (), (cell,), None, (0,), groups=False)
     return tuple(map(_with_changes, summarise(study, start=True)))
 
 
 def _with_changes(summary: Summary) -> Summary:
+    """Return a table whose numbers after training have their change since before training."""
     by_encoder = {row.encoder: row for row in summary.rows}
     rows = []
     for row in summary.rows:
@@ -51,22 +53,24 @@ def _change(cell: Estimate, before: SummaryRow | None, place: int) -> float | No
     if before is None or cell.value is None:
         return None
     start = before.cells[place].value
-    return None if start is None else cell.value - start
+    if start is None:
+        return None
+    return cell.value - start
 
 
 def run_table(summary: Summary) -> Table:
-    """Return a table of a run, whose rows are encoders."""
+    """Return a table of a run for readers, with one row per encoder."""
     table = summary.table
     headers = []
     for header in table.headers:
         headers.append(attrs.evolve(header, shown=header.name == "encoder"))
-    # The note on seeds is left out, as a run has one number per score.
+    # The note on seeds is left out, since a run has one number per score.
     notes = tuple(note for note in table.notes if note != summary.over)
     return attrs.evolve(table, title=summary.note, headers=tuple(headers), notes=notes)
 
 
 def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | None:
-    """Return the scores of a run; None without any."""
+    """Return the section with the scores of a run; None if it has no tables."""
     if not summaries:
         return None
     notes = []
@@ -81,9 +85,11 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
 
 
 def intervals_section(intervals: Sequence[ScoreInterval]) -> Section | None:
-    """Return the section of confidence intervals over items, of scores and their changes; None without any."""
+    """Return the section with intervals of scores, and of their changes by training; None without intervals."""
     if not intervals:
         return None
+
+    # One table for each number of decimals.
     groups: dict[int, list[ScoreInterval]] = {}
     for interval in intervals:
         digits = score_digits([interval.score.value])
@@ -102,15 +108,12 @@ def intervals_section(intervals: Sequence[ScoreInterval]) -> Section | None:
         f"of 95 %, over the items of {count(len(intervals), 'score')}",
         tables=tables,
         notes=[
-            "Other items would have given other scores; how much another training changes them is shown by a "
-            "study with several seeds. Changes are tested over the items, as differences of a study are; "
-            "† marks p < 0.05, ‡ p < 0.01, not corrected for the number of scores. `sentbed compare` compares "
+            "Intervals show how much scores depend on the items. How much they depend on training is shown by "
+            "a study with several seeds. Changes are tested over the items, like differences in a study: "
+            "† p < 0.05, ‡ p < 0.01, not corrected for the number of scores. `sentbed compare` compares "
             "other encoders."
         ],
     )
-
-
-_INTERVAL_HEADERS = ("encoder", "task", "metric", "evaluator", "protocol")
 
 
 def _interval_row(interval: ScoreInterval) -> Sequence[Value]:

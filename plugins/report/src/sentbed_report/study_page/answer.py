@@ -1,4 +1,4 @@
-"""The answer of a study: at most six lines at the top of its report."""
+"""The answer of a study, at most six lines at the top of its report: best cell, problems, next step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sentbed_report.study_page.runs_section import status_counts
 from sentbed_report.study_page.warnings_section import warnings_of_runs
 
 FEW_SEEDS = 3
-"""Smallest number of seeds whose spread over seeds is informative."""
+"""Smallest number of seeds from which the spread over seeds can be estimated usefully."""
 
 
 def answer_lines(
@@ -30,7 +30,7 @@ def answer_lines(
     selection: Selection | None,
     findings: Sequence[AxisFindings],
 ) -> list[AnswerLine]:
-    """Return the lines of the answer: best cell, cells as good, effects, problems, next step.
+    """Return the lines of the answer: best cell, cells that may be as good, effects, problems, next step.
 
     Lines without content are left out.
     """
@@ -61,9 +61,9 @@ def answer_lines(
 
 
 def main_table(summaries: Sequence[Summary]) -> Summary | None:
-    """Return the table that conclusions are drawn from: the first on test data that ranks its cells.
+    """Return the main table, from which conclusions are drawn: the first on test data that ranks its cells.
 
-    Without a table on test data it is the first on development data; None if no table ranks cells.
+    Without such a table, it is the first on development data that ranks its cells; None if there is none.
     """
     on_development_data = None
     for summary in summaries:
@@ -82,9 +82,9 @@ def _best(
     selection: Selection | None,
     main: Summary | None,
 ) -> str:
-    """Return the best cell and how it was chosen; empty if the study has none.
+    """Return the best cell and how it was chosen; empty if the study has no best cell.
 
-    In a study without `[study.decide]` the tasks of the main table decide.
+    In a study without `[study.decide]`, the cell is chosen by the tasks of the main table.
     """
     chosen = selection
     if chosen is None and main is not None:
@@ -101,6 +101,7 @@ def _best(
         return f"none could be chosen: {chosen.reason}"
     if len(data.cells) == 1:
         return _with_score(chosen, main, "the only cell")
+
     how = "on development data"
     if chosen.test_data:
         how = "on this very test data, so that its score is too good"
@@ -110,7 +111,7 @@ def _best(
 
 
 def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
-    """Return the chosen cell, its score on test data with its interval, and how it was chosen."""
+    """Return the chosen cell with its score and interval in the main table, and how it was chosen."""
     score = _score_of(selection, main)
     text = selection.cell
     if score is not None and main is not None:
@@ -119,18 +120,22 @@ def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
             widened = ""
             if selection.among > 1 and not selection.fresh_seeds:
                 widened = ", widened for the choice"
-            text += f" ({interval_text((score.low, score.high), main.digits)}{widened})"
+            interval = interval_text((score.low, score.high), main.digits)
+            text += f" ({interval}{widened})"
         noun = "fresh seed" if selection.fresh_seeds else "seed"
         seeds = count(score.seeds, noun)
         if selection.prompts:
             seeds = f"{count(selection.prompts, 'prompt')} and {seeds}"
         text += f" over {seeds}"
-    ties = f"; as good: {first_names(selection.ties)}" if selection.ties else ""
-    return f"{text}; {how}{ties}"
+
+    text += f"; {how}"
+    if selection.ties:
+        text += f"; as good: {first_names(selection.ties)}"
+    return text
 
 
 def _score_name(main: Summary) -> str:
-    """Return the last column of a table with its metric, and whether lower is better."""
+    """Return the heading of a table's last column with its metric, and a remark if lower is better."""
     column = main.columns[-1]
     details = []
     if column.metric not in ("", "mean") and f"({column.metric})" not in column.heading:
@@ -155,7 +160,7 @@ def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
 
 
 def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
-    """Return the rows that the tests cannot tell apart from the best one."""
+    """Return the rows that the tests cannot tell apart from the best row."""
     title = title_of(main)
     if not groups.rows or not groups.lettered:
         return f"unknown in {title}: {groups.reason}"
@@ -182,10 +187,7 @@ def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
 def _other_rows(
     main: Summary, groups: RankGroups, best: GroupedRow
 ) -> list[GroupedRow]:
-    """Return the rows that may be as good as the best.
-
-    Rows of stopped cells are left out: they have too few seeds to tell.
-    """
+    """Return all rows but the best, without those of stopped cells, which have too few seeds to tell."""
     stopped = set(main.stopped_rows)
     others = []
     for row in groups.rows:
@@ -203,7 +205,7 @@ def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
 
 
 def _better_rows(groups: RankGroups, best: GroupedRow) -> list[str]:
-    """Return the names of the rows that the table's tests show to be better than the chosen row."""
+    """Return the names of the rows that the tests show to be better than the row `best`."""
     better = []
     for row in groups.rows[: groups.rows.index(best)]:
         if not row.is_like(best):
@@ -217,11 +219,12 @@ def _problems(
     selection: Selection | None,
     main: Summary | None,
 ) -> Iterator[str]:
-    """Yield what a reader should know before trusting the answer."""
+    """Yield what a reader should know before relying on the answer."""
     statuses = status_counts(data)
     for status in ("failed", "interrupted", "running", "waiting"):
         if statuses[status]:
             yield f"{statuses[status]:,} of {count(data.total, 'run')} {status}"
+
     if main is not None:
         yield from _few_seeds(main)
         if selection is not None:
@@ -230,21 +233,23 @@ def _problems(
             yield "all scores are on development data"
     if any(summary.protocol_notes for summary in summaries):
         yield "protocols differ: see the notes below the table"
+
     degenerate = _degenerate_rows(summaries)
     if degenerate:
         reason = ""
         if len(set(degenerate.values())) == 1:
             reason = f" ({next(iter(degenerate.values()))})"
         yield f"degenerate scores of {first_names(list(degenerate))}{reason}"
-    warned = sum(bool(warnings) for _, warnings in warnings_of_runs(data))
+
+    warned = [run for run, warnings in warnings_of_runs(data) if warnings]
     if warned:
-        yield f"{count(warned, 'run')} warned of something"
+        yield f"{count(len(warned), 'run')} with warnings"
     if selection is not None and not selection.complete:
-        yield "the choice is of what has finished"
+        yield "the choice is among the cells that have finished"
 
 
 def _better_than_chosen(main: Summary, selection: Selection) -> Iterator[str]:
-    """Yield that the chosen cell is not the best on test data, if other cells were shown to be better."""
+    """Yield that the chosen cell is not the best on test data, if the tests show that other cells are better."""
     if main.groups is None or not main.groups.rows:
         return
     best = _best_row(main.groups, selection.cell)
@@ -253,7 +258,7 @@ def _better_than_chosen(main: Summary, selection: Selection) -> Iterator[str]:
 
 
 def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, str]:
-    """Return the rows with degenerate scores, each with the first reason."""
+    """Return the names of the rows with degenerate scores, each with the reason of its first such score."""
     reasons: dict[str, str] = {}
     for summary in summaries:
         for row in summary.rows:
@@ -264,7 +269,7 @@ def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, str]:
 
 
 def _few_seeds(main: Summary) -> Iterator[str]:
-    """Yield which rows have too few seeds, but for stopped rows, which have few on purpose."""
+    """Yield which rows have too few seeds. Stopped rows are left out: they have few seeds on purpose."""
     names = []
     counts = []
     has_other_rows = False
@@ -286,11 +291,11 @@ def _few_seeds(main: Summary) -> Iterator[str]:
     of_rows = ""
     if has_other_rows:
         of_rows = f" ({first_names(names)})"
-    yield f"{seeds} only{of_rows}, which hardly shows how much seeds differ"
+    yield f"{seeds} only{of_rows}, too few to show how much seeds differ"
 
 
 def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
-    """Return what to do next to make the answer more certain."""
+    """Return what the reader should do next to make the answer more certain."""
     statuses = status_counts(data)
     if statuses["failed"]:
         return "mend what failed, and run `sentbed study` again: finished runs are kept"
@@ -304,15 +309,17 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
 
 
 def _next_step_of_comparison(data: StudyData, main: Summary, chosen: str) -> str:
-    """Return what to do next to make a comparison of finished cells more certain."""
+    """Return what the reader should do next if all cells have finished on test data; empty if unknown."""
     degenerate = main.degenerate_rows
     if degenerate:
         return (
-            f"find out why the scores of {first_names(degenerate)} say nothing: degenerate ones are neither "
+            f"find out why the scores of {first_names(degenerate)} are degenerate: such scores are neither "
             "ranked nor tested"
         )
     if len(main.seeds) < 2:
-        return "run more seeds: with one, other seeds may turn every difference round"
+        return (
+            "run more seeds: with only one, another seed may reverse every difference"
+        )
     if main.groups is None:
         return ""
     return _next_step_of_ranking(data, main, main.groups, chosen)
@@ -321,25 +328,27 @@ def _next_step_of_comparison(data: StudyData, main: Summary, chosen: str) -> str
 def _next_step_of_ranking(
     data: StudyData, main: Summary, groups: RankGroups, chosen: str
 ) -> str:
-    """Return what to do next to tell the best cell from the others."""
+    """Return what the reader should do next to tell the best cell from the others."""
     if not groups.rows or not groups.lettered:
         return "compare the best cells in a study of their own, with fresh seeds"
 
     best = _best_row(groups, chosen)
     if _better_rows(groups, best):
-        return "use more development data: on test data, which may not choose, the chosen cell is not best"
+        return "use more development data: the cell that it chose is not the best on test data"
     if not any(row.is_like(best) for row in _other_rows(main, groups, best)):
         return "use the best cell, which stands out, or confirm it on data that the study has not seen"
+
     more = "seeds"
     for power in observed_power([main]):
         if power.hangs_on_prompts:
             more = "prompts"
         for row, judged in judged_rows(main):
             if row.cell == best.cell and not judged.significant:
-                number_text = prompts_text if power.hangs_on_prompts else seeds_text
-                needed = number_text(power, judged)
+                needed = seeds_text(power, judged)
+                if power.hangs_on_prompts:
+                    needed = prompts_text(power, judged)
                 return f"{more} that would tell the best cell from {data.baseline}: {needed} (see Power)"
     return (
-        f"take the cheapest of the best and those not told apart from it, or run more {more} (see Power for "
-        "how many)"
+        f"use the cheapest of the best cell and the cells not told apart from it, or run more {more} "
+        "(see Power for how many)"
     )

@@ -1,4 +1,4 @@
-"""Section on runs that were made with different code or versions than the others."""
+"""Section on the code and versions of the runs, if not all runs were made with the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed_report.study.study_data import CellRun, StudyData
 def code_section(data: StudyData) -> Section | None:
     """Return the section; None if all finished runs were made with the same code and versions.
 
-    A distribution that only some cells use, such as that of a loss, is compared among those cells.
+    A distribution that only some cells use, such as a plugin with a loss, is compared among these cells.
     """
     versions_of: dict[str, set[str]] = {}
     codes = []
@@ -21,7 +21,7 @@ def code_section(data: StudyData) -> Section | None:
         codes.append((run, code))
         for name, version in code.items():
             versions_of.setdefault(name, set()).add(version)
-    varying = sorted(name for name, all_of in versions_of.items() if len(all_of) > 1)
+    varying = sorted(name for name, used in versions_of.items() if len(used) > 1)
     if not varying:
         return None
 
@@ -32,10 +32,11 @@ def code_section(data: StudyData) -> Section | None:
     rows = []
     for versions, runs in groups.items():
         rows.append((runs_and_cells(runs), *versions))
+
     names = ", ".join(varying)
     sentence = (
-        f"The runs were not all made by the same code and versions, which may decide scores: {names}. "
-        "They stand in the same tables all the same."
+        f"Not all runs were made with the same code and versions, which may decide scores: {names}. The "
+        "tables have all runs nevertheless."
     )
     title = "Version and first digits of the hash of the code"
     table = table_of(title, ["runs"], varying, rows)
@@ -44,15 +45,18 @@ def code_section(data: StudyData) -> Section | None:
 
 
 def _code(run: CellRun) -> Mapping[str, str]:
-    """Return the versions and code hashes that a run recorded; empty for runs of earlier versions."""
+    """Return the versions and code hashes that a run recorded; empty if it was made before they were recorded."""
     manifest = run.record.get("manifest")
-    code = manifest.get("code") if isinstance(manifest, Mapping) else None
+    if not isinstance(manifest, Mapping):
+        return {}
+    code = manifest.get("code")
     if not isinstance(code, Mapping):
         return {}
     return {str(name): str(text) for name, text in code.items()}
 
 
 def _shown(text: str | None) -> str:
+    """Return a version and the first digits of its hash, for the table."""
     if text is None:
         return "not used"
     version, _, digest = text.partition(" ")
@@ -60,6 +64,6 @@ def _shown(text: str | None) -> str:
 
 
 def runs_and_cells(runs: Sequence[CellRun]) -> str:
-    """Return the number of runs, and the names of the first of their cells."""
+    """Return the number of runs, and the names of the first few cells that they belong to."""
     cells = list(dict.fromkeys(run.cell for run in runs))
     return f"{count(len(runs), 'run')}: {first_names(cells)}"

@@ -20,7 +20,10 @@ def decisions_section(data: StudyData) -> Section | None:
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return None
-    tables = [_table(decisions)] if decisions.claims else []
+
+    tables = []
+    if decisions.claims:
+        tables.append(_table(decisions))
     line = f"{count(len(decisions.claims), 'cell')} stopped"
     return Section("Decisions", line, decided(data), tables, [*_notes(decisions)])
 
@@ -42,25 +45,29 @@ def _table(decisions: Decisions) -> Table:
 
 
 def outcome(decisions: Decisions) -> str:
-    """Return a sentence on what is decided."""
+    """Return a sentence on what has been decided: the best cell, or the cells that may still be the best."""
     if decisions.rule.worse_than == "best" and decisions.winner is not None:
         return (
             f"The best cell is {decisions.winner}: all others were shown to be worse."
         )
-    other = "another" if decisions.rule.worse_than == "best" else "the baseline"
-    so_far = "" if decisions.ended else " so far"
-    cells = "; ".join(decisions.at_work)
-    return f"Not shown to be worse than {other}{so_far}: {cells}."
+
+    other = "the baseline"
+    if decisions.rule.worse_than == "best":
+        other = "another cell"
+    if not decisions.ended:
+        other += " so far"
+    return f"Not shown to be worse than {other}: {'; '.join(decisions.at_work)}."
 
 
 def saved(data: StudyData) -> tuple[str, ...]:
-    """Return a sentence on the time that the skipped runs would have taken; empty if none was skipped.
+    """Return a sentence on the time that skipped runs would have taken; empty if no run was skipped.
 
-    The time of stages that they would have shared with other runs is not counted.
+    The time of the stages that they share with other runs is not counted.
     """
     decisions = data.decisions
     if decisions is None or not data.needless:
         return ()
+
     total = 0.0
     for cell in data.cells:
         times = []
@@ -74,12 +81,12 @@ def saved(data: StudyData) -> tuple[str, ...]:
             total += skipped_seeds * runs_per_seed * sum(times) / len(times)
     return (
         f"The {count(data.needless, 'run')} that stopping made needless would have taken about "
-        f"{duration(total)} more, if as long as the others of their cells.",
+        f"{duration(total)} more, if they took as long as the other runs of their cells.",
     )
 
 
 def _seconds_without_shared_stages(run: CellRun) -> float | None:
-    """Return the time of a run with its search, without shared stages if the recorded cost separates them."""
+    """Return the time of a run and its search, without shared stages if the recorded cost has their time."""
     whole = run.record.get("seconds")
     if (
         run.seconds is None
@@ -92,12 +99,13 @@ def _seconds_without_shared_stages(run: CellRun) -> float | None:
 
 
 def decided(data: StudyData) -> tuple[str, ...]:
-    """Return sentences on the decisions and the number of skipped runs; empty before the first look."""
+    """Return sentences on the decisions, and on the number of skipped runs; empty before the first look."""
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return ()
     if not data.needless:
         return (outcome(decisions),)
+
     planned = data.total + data.needless
     verb = "were" if decisions.ended else "are"
     share = f"{data.needless / planned:.0%}"
@@ -111,20 +119,20 @@ def _notes(decisions: Decisions) -> Iterator[str]:
     yield rule_sentence(decisions.rule)
     if decisions.claims:
         yield (
-            "The score of a cell that was stopped is a little too low, since it was stopped when it looked "
-            "bad; the bound in the column “at least” holds all the same. p: times all looks and all claims "
-            "that were possible."
+            "The score of a stopped cell is a little too low, since the cell was stopped when it looked bad. "
+            "The bound in the column “at least” holds nevertheless. p: multiplied by the number of all looks "
+            "and claims that were possible."
         )
     if not decisions.over_items:
-        yield "Over seeds alone: a score that decides has no items, so that other items may decide otherwise."
+        yield "Tests are over seeds alone, since a deciding score has no items: other items may decide otherwise."
     for cell, reason in decisions.left.items():
-        yield f"Not compared at the last look: {cell}: {reason}."
+        yield f"Not compared at the last look: {cell} ({reason})."
     if decisions.earlier:
         yield from _changes(decisions)
 
 
 def _changes(decisions: Decisions) -> Iterator[str]:
-    """Yield sentences on changes of the rule while the study ran, and their effect on the error rate."""
+    """Yield sentences on changes of the rule while the study ran, and on their effect on the error rate."""
     rule = decisions.rule
     other_rules = 0
     seeds = set()
@@ -134,7 +142,7 @@ def _changes(decisions: Decisions) -> Iterator[str]:
         if _without_seeds_and_prompts(earlier) != _without_seeds_and_prompts(rule):
             other_rules += 1
         seeds.add(earlier.seeds)
-        # In another order they are the same prompts.
+        # The order of the prompts does not matter.
         prompts.add(frozenset(earlier.prompts))
         if earlier.prompts:
             prompt_factors.add(earlier.prompt_factor)
@@ -145,24 +153,24 @@ def _changes(decisions: Decisions) -> Iterator[str]:
     if other_rules:
         yield (
             f"The rule or the cells were changed while the study ran ({count(other_rules, 'other rule')} "
-            "before), and the error rate holds for one rule only."
+            "before); the error rate holds for one rule only."
         )
     if seeds:
         listed = "; ".join(", ".join(map(str, of_rule)) for of_rule in sorted(seeds))
         yield (
             f"The seeds were changed while the study ran (before: {listed}). Looks that were not planned at "
-            "first spend a part of the error rate that was kept for them, so that it holds all the same."
+            "first spend a part of the error rate that was reserved for them, so that the error rate holds."
         )
     if prompts:
         yield (
-            "The prompts were changed while the study ran. Each look at other prompts is one that was not "
-            "planned, and spends a part of the error rate that was kept for such looks."
+            "The prompts were changed while the study ran. Each look at other prompts was not planned, and "
+            "spends a part of the error rate that was reserved for such looks."
         )
     if rule.prompts and prompt_factors:
         yield (
-            f"The `prompt_factor` was changed while the study ran, to `{rule.prompt_factor}`. Each "
-            "look under another one than the first is one that was not planned, and spends a part of the "
-            "error rate that was kept for such looks."
+            f"The `prompt_factor` was changed while the study ran, to `{rule.prompt_factor}`. Each look under "
+            "another `prompt_factor` than the first was not planned, and spends a part of the error rate that "
+            "was reserved for such looks."
         )
 
 
@@ -172,17 +180,20 @@ def _without_seeds_and_prompts(rule: Rule) -> Rule:
 
 def rule_sentence(rule: Rule) -> str:
     """Return a sentence on the rule: which cells are stopped, when, and with which error rate."""
-    against = "another one" if rule.worse_than == "best" else "the baseline"
-    by = f" by more than {rule.margin:g}" if rule.margin else ""
-    looks = ", ".join(map(str, rule.looks))
-    under = ""
+    than = "the baseline"
+    if rule.worse_than == "best":
+        than = "another cell"
+    if rule.margin:
+        than += f" by more than {rule.margin:g}"
+    looks = f"{', '.join(map(str, rule.looks))} seeds"
     if rule.prompts:
-        under = f" under each of {count(len(rule.prompts), 'prompt')}"
+        looks += f" under each of {count(len(rule.prompts), 'prompt')}"
+
     wrong = f"any such claim is wrong, at any look and about any of {len(rule.cells)} cells,"
     if rule.promise == "best":
         wrong = f"the best of {len(rule.cells)} cells is stopped, at any look,"
     return (
-        f"A cell gets no further seeds once it is shown to be worse than {against}{by} in {rule.score}. "
-        f"Looks after {looks} seeds{under}; the probability that {wrong} is at most {rule.error_rate:.2g}, "
-        "if seeds of one cell do not vary far more than those of the others."
+        f"A cell gets no further seeds once it is shown to be worse than {than} in {rule.score}. Looks are "
+        f"after {looks}. The probability that {wrong} is at most {rule.error_rate:.2g}, if seeds of one cell "
+        "do not vary far more than those of the other cells."
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sentbed.helpers import score_digits
 
+from sentbed_report.figures.study_figures import ranked_tables
 from sentbed_report.formatting import share_of
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
@@ -18,11 +19,12 @@ from sentbed_report.tables.table import Header, Table
 def demonstrations_section(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Section | None:
-    """Return the section; None if no cell has searched."""
-    ranked = [summary for summary in summaries if summary.columns[-1].ranked]
+    """Return the section; None if no cell has a search."""
+    ranked = ranked_tables(summaries)
     searches = found_demonstrations(data, ranked)
     if not searches:
         return None
+
     evaluators: dict[str, None] = {}
     tables_with_gains = set()
     for search in searches:
@@ -30,19 +32,20 @@ def demonstrations_section(
         for gain in search.gains:
             tables_with_gains.add(id(gain.summary))
     gained = [summary for summary in ranked if id(summary) in tables_with_gains]
+
     note = (
         "Improvement, help and harm are against the prompt without a demonstration, on the development "
         f"data of the search ({', '.join(evaluators)})."
     )
     if gained:
-        note += " Columns of evaluations: the mean of the cell less that of the cell without a search."
+        note += " Columns of evaluations: the mean of the cell minus that of the cell without a search."
     best = max(searches, key=lambda search: search.found.score).found
     line = f"best: “{best.sentence}” → “{best.word}”"
     return Section("Demonstrations", line, tables=[_table(searches, gained, note)])
 
 
 def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -> Table:
-    """Return a table with one row per search: columns of PromptEOL's table 4, and shares of its figure 3."""
+    """Return a table with one row per search: columns of PromptEOL's table 4, and the shares of its figure 3."""
     scores: list[float] = []
     cells: set[str] = set()
     for search in searches:
@@ -58,6 +61,7 @@ def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -
     ]
     for summary in gained:
         columns.append(Column(title_of(summary), form="signed", digits=summary.digits))
+
     rows = []
     for search in searches:
         best = search.found
@@ -79,6 +83,7 @@ def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -
                 *map(gains.get, map(id, gained)),
             )
         )
+
     headers: list[Header | str] = [
         "cell",
         Header("seed", shown=len(cells) < len(searches)),

@@ -1,4 +1,4 @@
-"""Sections on the axes (factors) of a study: effect of each label (level), and means of two axes together."""
+"""Sections on the effects of a study's axes (factors): of each label (level), and of two axes together."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Cell, Table
 
 _NOTES = (
-    "Mean: over matched cells, the combinations of everything else that all compared labels have, and their "
-    "number.",
-    "Difference: from the reference, over all pairs of cells that differ in nothing else, with its standard "
-    "deviation over them and their number; where there are more pairs than matched cells, it is not that of "
-    "the means. The deviation says how much the effect differs from one combination to another, and nothing "
-    "of seeds and test items.",
+    "Mean: over matched cells, which have the combinations of everything else that all compared labels have; "
+    "with their number.",
+    "Difference: from the reference, over all pairs of cells that differ in nothing else, with the standard "
+    "deviation over the pairs and their number. If there are more pairs than matched cells, it is not the "
+    "difference of the means. The deviation shows how much the effect differs between combinations, but not "
+    "how much it depends on seeds and test items.",
     "Interval and mark of a difference are over {sources}, for these combinations; p-values are "
     "corrected over all labels of all axes (Holm).",
 )
@@ -38,6 +38,7 @@ def effects_section(
     """Return the section with the effects of single axes; None without findings."""
     if not findings:
         return None
+
     notes = []
     for note in _NOTES:
         notes.append(note.format(sources=sources_of_tests(data)))
@@ -50,6 +51,7 @@ def effects_section(
             notes.append(f"{title_of(summary)}: {remark}")
         if findings_of_table.compared:
             tables.append(_effect_table(findings_of_table))
+
     return Section(
         "Effects",
         effects_line(findings[0]),
@@ -60,11 +62,12 @@ def effects_section(
 
 
 def effects_line(findings: AxisFindings) -> str:
-    """Return the largest effect of each axis in a table, with its interval and significance mark."""
+    """Return a line with the largest effect of each axis in a table, with interval and significance mark."""
     return "; ".join(_axis_lines(findings))
 
 
 def _axis_lines(findings: AxisFindings) -> Iterator[str]:
+    """Yield a text for each axis whose labels are compared."""
     digits = findings.summary.digits
     for effect in findings.compared:
         differences: dict[str, float] = {}
@@ -73,6 +76,7 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
                 differences[label.label] = label.difference
         if not differences:
             continue
+
         largest = max(differences, key=lambda name: abs(differences[name]))
         text = f"{effect.axis}: {largest} {signed(differences[largest], digits)}"
         test = findings.tests.get((effect.axis, largest))
@@ -81,6 +85,7 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
             text += f" ({signed(low, digits)} to {signed(high, digits)})"
             text += sign_of(test.corrected)
         text += f" against {effect.reference}"
+
         if test is not None and _is_significant_only_alone(test):
             text += ", not significant among all labels"
         others = _interacting(effect.axis, findings.interactions)
@@ -90,7 +95,7 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
 
 
 def _is_significant_only_alone(test: Judged) -> bool:
-    """Whether the interval excludes 0 although the test is not significant after the correction."""
+    """Whether a difference is significant on its own, but no longer after the correction for all labels."""
     if test.interval is None or sign_of(test.corrected):
         return False
     low, high = test.interval
@@ -100,7 +105,7 @@ def _is_significant_only_alone(test: Judged) -> bool:
 def _interacting(
     axis: str, interactions: Mapping[tuple[str, str], Judged]
 ) -> list[str]:
-    """Return the axes that interact significantly with an axis, each with its significance mark."""
+    """Return the axes with which an axis interacts significantly, each with the significance mark."""
     others = []
     for (first, second), test in interactions.items():
         sign = sign_of(test.corrected)
@@ -139,10 +144,11 @@ def _effect_table(findings: AxisFindings) -> Table:
 
 
 def _remarks(findings: AxisFindings) -> Iterator[str]:
+    """Yield which axes and labels have no effects in a table, and why."""
     for effect in findings.effects:
         if effect.together:
             others = ", ".join(effect.together)
-            yield f"{effect.axis} changes together with {others}: one cannot be told from the other."
+            yield f"{effect.axis} changes together with {others}: their effects cannot be told apart."
         if not effect.compared:
             reasons = "; ".join(map(": ".join, effect.left.items()))
             yield f"{effect.axis} is not shown, since no two of its labels can be compared: {reasons}."
@@ -159,8 +165,8 @@ def _notes_on_seeds_and_degenerate_cells(summary: Summary) -> Iterator[str]:
             seeds.add(frozenset(row.cells[-1].seeds))
     if len(seeds) > 1:
         yield (
-            "cells have different seeds: means are over those that all matched cells have, differences over "
-            "those that both cells of a pair have."
+            "cells have different seeds: means are over the seeds that all matched cells have, differences "
+            "over the seeds that both cells of a pair have."
         )
     if summary.degenerate_rows:
         names = "; ".join(summary.degenerate_rows)
@@ -168,7 +174,7 @@ def _notes_on_seeds_and_degenerate_cells(summary: Summary) -> Iterator[str]:
 
 
 def labels_by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return reason -> labels, of label -> reason."""
+    """Group labels by their reasons: from label -> reason, return reason -> its labels."""
     labels: dict[str, list[str]] = {}
     for label, reason in reasons.items():
         labels.setdefault(reason.rstrip("."), []).append(label)
@@ -178,7 +184,7 @@ def labels_by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
 def interactions_section(
     data: StudyData, findings: Sequence[AxisFindings]
 ) -> Section | None:
-    """Return the section on pairs of axes; None without a pair that has means."""
+    """Return the section on pairs of axes; None if no pair of axes has means."""
     tables = []
     interacting = []
     for findings_of_table in findings:
@@ -191,6 +197,7 @@ def interactions_section(
             tables.append(_grid_table(grid, summary))
     if not tables:
         return None
+
     line = "no two axes are shown to interact"
     if interacting:
         line = f"depend on each other: {'; '.join(interacting)}"
@@ -202,13 +209,13 @@ def interactions_section(
 
 
 def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
-    """Yield the means of each pair of axes that can be separated and has a mean."""
+    """Yield the grid of means of each pair of axes, unless the two change together or no mean is known."""
     changes_with = {effect.axis: effect.together for effect in findings.effects}
     axes = [axis for axis in data.axes if len(axis.labels) > 1]
     for first, second in combinations(axes, 2):
         if second.name in changes_with[first.name]:
             continue
-        # The longer axis gets the rows, as a page is higher than wide.
+        # The axis with more labels gets the rows, since a page is higher than wide.
         rows, columns = first, second
         if len(second.labels) > len(first.labels):
             rows, columns = second, first
@@ -218,8 +225,9 @@ def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
 
 
 def _grid_table(grid: Grid, summary: Summary) -> Table:
+    """Return a heat map of the means of two axes."""
     last = summary.columns[-1]
-    alike = Column(
+    template = Column(
         "",
         last.metric,
         direction=last.direction,
@@ -228,14 +236,14 @@ def _grid_table(grid: Grid, summary: Summary) -> Table:
     )
     columns = []
     for label in grid.columns.labels:
-        columns.append(attrs.evolve(alike, task=label, heading=label))
+        columns.append(attrs.evolve(template, task=label, heading=label))
     rows = []
     for label, means in zip(grid.rows.labels, grid.means, strict=True):
         rows.append((label, *means))
 
     cells = "one cell" if grid.contexts == 1 else f"{grid.contexts:,} matched cells"
     notes = [
-        f"Mean of {cells}, of the same combinations of everything else everywhere."
+        f"Each mean is over {cells}, with the same combinations of everything else."
     ]
     reasons = {", ".join(pair): reason for pair, reason in grid.left.items()}
     for reason, pairs in labels_by_reason(reasons).items():

@@ -1,4 +1,4 @@
-"""Section "Equivalence": which cells are as good as the baseline, up to the study's margin."""
+"""Section "Equivalence": which cells are shown to be as good as the baseline, up to the study's margin."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def equivalence_section(
     """Return the section; None if the study has no margin, or if nothing was compared."""
     if data.equivalence is None:
         return None
+
     tables = []
     no_worse = set()
     for summary in summaries:
@@ -32,6 +33,7 @@ def equivalence_section(
                 no_worse.add(row.cell)
     if not tables:
         return None
+
     cells = count(len(no_worse), "cell")
     line = f"{cells} shown to be no worse than {data.baseline} by {data.equivalence:g}"
     sentence = (
@@ -41,9 +43,9 @@ def equivalence_section(
         "cells of its table (Holm)."
     )
     note = (
-        "† p < 0.05, ‡ p < 0.01: the claim is shown. Without a sign it is not, and neither is its "
-        f"opposite. The interval, of {100 * CONFIDENCE:g} %, belongs to the tests at a level of 0.05 "
-        "before correction: a cell is equivalent if it lies within the margin."
+        "† p < 0.05, ‡ p < 0.01: the claim is shown. Without a sign, neither the claim nor its opposite is "
+        f"shown. The interval, of {100 * CONFIDENCE:g} %, belongs to the tests at a level of 0.05 before "
+        "correction: a cell is equivalent if its interval lies within the margin."
     )
     return Section("Equivalence", line, (sentence,), tables, (note,))
 

@@ -1,8 +1,9 @@
-"""Section "Power": smallest significant differences with the study's seeds, and numbers of seeds needed."""
+"""Section "Power": the smallest differences that the study can find, and the numbers of seeds needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.power import LEVEL, POWER, SeedsNeeded
@@ -22,33 +23,36 @@ _PERCENT = f"{100 * POWER:g} %"
 
 
 def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None without comparisons under at least two seeds."""
+    """Return the section; None if no cells were compared under at least two seeds."""
     powers = observed_power(summaries)
     if not powers:
         return None
-    needed = []
-    for table in (*map(_seeds_needed, powers), *map(_prompts_needed, powers)):
-        if table.rows:
-            needed.append(table)
+
+    tables = [_needed(power, "seeds", seeds_text) for power in powers]
+    for power in powers:
+        if power.spread.prompt_std:
+            tables.append(_needed(power, "prompts", prompts_text))
+    needed = [table for table in tables if table.rows]
+
     notes = [
-        "Comparisons: the p-values of the column that are corrected for, those of cells with the baseline; "
-        "in a study that stops cells, as many for each of its looks.",
+        "Comparisons: the number of comparisons with the baseline for which the p-values of the column are "
+        "corrected; in a study that stops cells, as many for each of its looks.",
         "Spread: the standard deviation of the paired differences over seeds, pooled over the cells, and the "
-        "standard error due to the test items, which more seeds do not reduce. With two or three seeds the "
-        "first is a rough estimate itself.",
+        "standard error due to the test items, which more seeds do not reduce. With two or three seeds, the "
+        "standard deviation is a rough estimate.",
     ]
     has_prompt_std = any(power.spread.prompt_std for power in powers)
     if needed:
         notes.append(
-            "Seeds needed: if the true difference were the observed one; none, where the test items alone "
-            "leave too wide an interval for any number of seeds. This serves to plan the next study and is "
-            "no evidence on this one: it follows from the p-value, and says nothing more about which cell is "
-            "better. Seeds added until a difference is significant would make the test find too much."
+            "Seeds needed: if the true difference were the observed difference; “none” if the test items alone "
+            "leave too wide an interval for any number of seeds. This helps to plan the next study and is no "
+            "evidence on this study: it follows from the p-value, and says nothing more about which cell is "
+            "better. Adding seeds until a difference is significant would make the test find too much."
         )
     if data.prompts and has_prompt_std:
         notes.append(
-            f"Prompts: the study has {len(data.prompts)}, and more seeds do not reduce what they vary by; "
-            "the smallest differences are those with as many prompts. Prompts needed: with as many seeds as "
+            f"Prompts: the study has {len(data.prompts)}; more seeds do not reduce the variance over prompts. "
+            "The smallest differences are those with as many prompts. Prompts needed: with as many seeds as "
             "the study has."
         )
     first = powers[0]
@@ -57,8 +61,8 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
         "Power",
         f"{first.seeds} seeds find differences of {smallest} in {title_of(first.summary)}",
         (
-            f"Smallest true difference from {data.baseline} that a number of seeds finds with a probability "
-            f"of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of the column together.",
+            f"Smallest true difference from {data.baseline} that a study with so many seeds finds with a "
+            f"probability of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of the column together.",
         ),
         [*_smallest_differences(powers), *needed],
         notes,
@@ -66,10 +70,11 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
 
 
 def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
-    """Yield a table for each number of seeds, which decides its headings, and each number of decimals."""
+    """Yield one table per number of seeds, on which the headings depend, and per number of decimals."""
     groups: dict[tuple[int, int], list[ObservedPower]] = {}
     for power in powers:
         groups.setdefault((power.seeds, power.summary.digits), []).append(power)
+
     for (seeds, digits), of_group in groups.items():
         numbers = [times * seeds for times in TIMES]
         has_prompts = any(power.spread.prompt_std for power in of_group)
@@ -82,6 +87,7 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
             columns.append(Column("std over prompts", digits=digits))
         for number in numbers:
             columns.append(Column(f"{number:,} seeds", digits=digits))
+
         rows = []
         for power in of_group:
             item_std = power.spread.item_std or None
@@ -93,55 +99,39 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
         yield table_of("", ["column"], columns, rows)
 
 
-def _seeds_needed(power: ObservedPower) -> Table:
-    """Return the seeds needed by each cell that does not differ significantly from the baseline."""
+def _needed(
+    power: ObservedPower,
+    what: Literal["seeds", "prompts"],
+    number_text: Callable[[ObservedPower, Judged], str],
+) -> Table:
+    """Return the seeds or prompts needed by each cell that does not differ significantly from the baseline."""
     rows = []
     for row, judged in judged_rows(power.summary):
-        if judged.significant or judged.corrected is None:
-            continue
-        rows.append(
-            (row, judged.difference, judged.corrected, seeds_text(power, judged))
-        )
-    title = f"{title_of(power.summary)}: seeds that would find the observed difference ({_PERCENT} power)"
+        if not judged.significant and judged.corrected is not None:
+            needed = number_text(power, judged)
+            rows.append((row, judged.difference, judged.corrected, needed))
     columns = (
         Column("difference", form="signed", digits=power.summary.digits),
         Column("corrected p", form="p-value"),
-        "seeds needed",
+        f"{what} needed",
     )
-    return table_of(title, ["cell"], columns, rows)
-
-
-def _prompts_needed(power: ObservedPower) -> Table:
-    """Return the prompts needed by each cell that does not differ significantly from the baseline.
-
-    The table is empty if prompts are not a source of variance.
-    """
-    rows = []
-    if power.spread.prompt_std:
-        for row, judged in judged_rows(power.summary):
-            if not judged.significant and judged.corrected is not None:
-                needed = prompts_text(power, judged)
-                rows.append((row, judged.difference, judged.corrected, needed))
-    columns = (
-        Column("difference", form="signed", digits=power.summary.digits),
-        Column("corrected p", form="p-value"),
-        "prompts needed",
-    )
-    title = f"{title_of(power.summary)}: prompts that would find the observed difference ({_PERCENT} power)"
+    title = f"{title_of(power.summary)}: {what} that would find the observed difference ({_PERCENT} power)"
     return table_of(title, ["cell"], columns, rows)
 
 
 def seeds_text(power: ObservedPower, judged: Judged) -> str:
-    """Return the number of seeds with which the observed difference would be significant, or why none is."""
+    """Return with how many seeds the observed difference would be significant, or why no number suffices."""
     return _number_text(power.needed_by(judged))
 
 
 def prompts_text(power: ObservedPower, judged: Judged) -> str:
-    """Return the number of prompts with which the observed difference would be significant, or why none is."""
+    """Return with how many prompts the observed difference would be significant, or why no number suffices."""
     return _number_text(power.prompts_needed_by(judged))
 
 
 def _number_text(needed: SeedsNeeded) -> str:
     if needed.items_leave is not None:
         return f"none: {needed.others} leave ±{needed.items_leave:.2g}"
-    return needed.reason if needed.seeds is None else f"{needed.seeds:,}"
+    if needed.seeds is None:
+        return needed.reason
+    return f"{needed.seeds:,}"

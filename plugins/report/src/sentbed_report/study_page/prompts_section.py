@@ -16,19 +16,24 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
 
 _Effects: TypeAlias = tuple[Summary, Sequence[RowUnderPrompts]]
+"""A table and its rows, with their scores under each prompt."""
 
 
 def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None in a study without prompts, or before a seed has scores under every prompt."""
+    """Return the section; None in a study without prompts, or if no seed has scores under every prompt yet."""
     if not data.prompts:
         return None
+
     effects = []
     for summary in summaries:
-        rows = () if summary.metric else rows_under_prompts(summary)
-        if rows and summary.columns[-1].direction != "none":
+        if summary.metric or summary.columns[-1].direction == "none":
+            continue
+        rows = rows_under_prompts(summary)
+        if rows:
             effects.append((summary, rows))
     if not effects:
         return None
+
     tables = []
     for summary, rows in effects:
         sources = _sources_table(summary, rows)
@@ -46,14 +51,17 @@ def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | 
 
 
 def _line(summary: Summary, rows: Sequence[RowUnderPrompts]) -> str:
-    """Return which cells are the best under some prompt."""
+    """Return a line on the cells that are the best under at least one prompt."""
     prompts = count(len(summary.prompts), "prompt")
     firsts = [row.row.name for row in rows if 1 in row.ranks.values()]
     if not firsts:
         return prompts
+    under = f"{prompts} in {title_of(summary)}"
     if len(firsts) == 1:
-        return f"{firsts[0]} is the best under each of {prompts} in {title_of(summary)}"
-    return f"{len(firsts)} of {len(rows)} cells are the best under one of {prompts} in {title_of(summary)}"
+        return f"{firsts[0]} is the best under each of {under}"
+    return (
+        f"{len(firsts)} of {len(rows)} cells are the best under at least one of {under}"
+    )
 
 
 def _sentences(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
@@ -61,17 +69,17 @@ def _sentences(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
     if data.prompt_factor == "fixed":
         yield (
             f'The {prompts} are all that are of interest (`prompt_factor = "fixed"`): scores are means over '
-            "them, and no test or interval of this report says anything of other prompts."
+            "them, and the tests and intervals of this report say nothing about other prompts."
         )
     else:
         yield (
-            f"Every cell was run with each of {prompts}, a sample of those that might be used. Tests and "
-            "intervals count them as a source of chance beside seeds and items, so that they hold for other "
-            "prompts of this kind, too."
+            f"Every cell was run with each of {prompts}, a sample of the prompts that might be used. In tests "
+            "and intervals, prompts are a source of variance like seeds and items, so that the results hold "
+            "for other prompts of this kind, too."
         )
     fewest = min(len(row.row.cells[-1].seeds) for _, rows in effects for row in rows)
     if fewest == 1:
-        yield "With one seed, it does not show how much seeds differ."
+        yield "One seed does not show how much scores differ between seeds."
 
 
 def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
@@ -81,6 +89,7 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         "seeds": "std over seeds",
         "items": "error of items",
     }
+
     measured = _sources(rows)
     names = [name for name in headings if name in measured]
     columns = []
@@ -88,12 +97,14 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         columns.append(Column(headings[name], digits=digits))
     for name in names:
         columns.append(Column(f"share of {name}", form="share"))
+
     lines: list[list[Value]] = []
     for row in rows:
         if row.sources is not None:
             stds = map(row.sources.stds.get, names)
             shares = map(row.sources.shares.get, names)
             lines.append([row.row, *stds, *shares])
+
     what = "score"
     if summary.baseline is not None:
         what = f"difference from {summary.baseline}"
@@ -136,7 +147,7 @@ def _best_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         Column("score under it", digits=digits),
         Column("mean over all", digits=digits),
         Column("lead", form="signed", digits=digits),
-        Column("of it by the choice", digits=digits),
+        Column("lead by the choice", digits=digits),
     )
     lines = []
     for row in rows:
@@ -154,16 +165,16 @@ def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
     if names:
         yield _note_on_sources(names)
     yield (
-        f"The best of {len(data.prompts)} prompts was chosen among {len(data.prompts)} by the scores that it "
-        "is shown with. A comparison of one cell under its best prompt with another cell under any prompt "
-        "therefore shows differences that do not exist. Of the lead over the mean of all prompts, the part "
-        "“by the choice” is expected to vanish on new items and seeds (regression to the mean); with another "
-        "prompt of this kind, all of it is."
+        f"The best of {len(data.prompts)} prompts was chosen by the scores that are shown here. A comparison "
+        "of one cell under its best prompt with another cell under any prompt therefore shows differences "
+        "that do not exist. Of the lead over the mean of all prompts, the part “by the choice” is expected to "
+        "vanish on new items and seeds (regression to the mean). With another prompt of this kind, the whole "
+        "lead is expected to vanish."
     )
 
 
 def _note_on_sources(names: Collection[SourceName]) -> str:
-    """Return the note that explains the table of sources; prompts count only if they are a sample."""
+    """Return the note that explains the table of sources of variance; `names` are its sources."""
     repeated = [name for name in ("prompts", "seeds") if name in names]
     parts = []
     if repeated:
@@ -174,7 +185,7 @@ def _note_on_sources(names: Collection[SourceName]) -> str:
     text = f"Sources: {', '.join(parts)}."
     if len(names) > 1:
         text += (
-            f" Shares are those of the variance of the mean: {' and '.join(repeated)} count with their "
-            "variance divided by their number. The largest share shows of what there should be more."
+            f" Shares are those of the variance of the mean: the variance over {' and '.join(repeated)} is "
+            "divided by their number. The source with the largest share is the one to have more of."
         )
     return text

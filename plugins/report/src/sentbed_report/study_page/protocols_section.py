@@ -20,7 +20,7 @@ def protocols_section(
 ) -> Section | None:
     """Return the section with each table's protocol; None if no protocol has an entry.
 
-    On a run's page, `scores` are the run's; they add the protocols of its encoders, and notes.
+    On the page of a run, `scores` are the run's scores. They add the protocols of the encoders, and notes.
     """
     rows = []
     for summary in summaries:
@@ -28,6 +28,7 @@ def protocols_section(
             rows.append((summary.note, entry, value))
     if not rows:
         return None
+
     tables = [table_of("", ["table", "entry"], ["value"], rows)]
     notes: dict[str, None] = {}
     for score in scores:
@@ -36,6 +37,7 @@ def protocols_section(
     encoders = _encoders(scores)
     if encoders.rows:
         tables.append(encoders)
+
     return Section(
         "How these numbers were made",
         "the protocol of each score",
@@ -45,7 +47,7 @@ def protocols_section(
 
 
 def _encoders(scores: Sequence[Score]) -> Table:
-    """Return a table of each encoder's protocol; an entry that differs between evaluators lists all values."""
+    """Return a table of the encoders' protocols; an entry that differs between evaluators has all its values."""
     entries: dict[tuple[str, str], dict[str, None]] = {}
     for score in scores:
         for name, value in encoder_protocol(score).items():
@@ -57,7 +59,7 @@ def _encoders(scores: Sequence[Score]) -> Table:
 
 
 def _entries(summary: Summary) -> list[tuple[str, str]]:
-    """Return the entries of a table's protocol: first entries of all columns, then of single columns."""
+    """Return the entries of a table's protocol: first those of all columns, then those of single columns."""
     tasks = []
     entries: dict[str, dict[str, str]] = {}
     for column in summary.columns:
@@ -66,6 +68,7 @@ def _entries(summary: Summary) -> list[tuple[str, str]]:
             for name, value in column.protocol.items():
                 label = _LABELS.get(name, str(name))
                 entries.setdefault(label, {})[column.task] = shown(plain(value))
+
     common: list[tuple[str, str]] = []
     varying: list[tuple[str, str]] = []
     for name, of_tasks in entries.items():

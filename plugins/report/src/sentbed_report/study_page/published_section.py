@@ -1,4 +1,4 @@
-"""Section on published numbers, compared with the study's."""
+"""Section that compares published numbers with the study's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
 
 
 def met_line(rows: Sequence[ExpectedRow]) -> str:
-    """Return how many of the numbers with a tolerance are met; the other numbers are only shown."""
+    """Return how many of the numbers with a tolerance are met. Numbers without a tolerance are not counted."""
     deciding = 0
     met = 0
     for row in rows:
@@ -50,9 +50,9 @@ def met_line(rows: Sequence[ExpectedRow]) -> str:
 def expected_table(
     rows: Sequence[ExpectedRow], name: str, cells: Sequence[str] = ()
 ) -> Table:
-    """Return a table of expected and measured numbers, the former under the heading `name`.
+    """Return a table of measured and expected numbers. The expected numbers have the heading `name`.
 
-    `cells` are the cells of the rows, if it is a study's table.
+    In the table of a study, `cells` are the names of the rows' cells.
     """
     digits = max(map(expected_digits, rows), default=2)
     columns = (
@@ -63,16 +63,19 @@ def expected_table(
         "result",
         "source",
     )
+
     headers = ["cell", "number"] if cells else ["number"]
     lines: list[list[Value]] = []
     for place, row in enumerate(rows):
         verdict = Link(expected_verdict(row), "", expected_kind(row))
-        numbers = (row.found, row.value, row.difference)
         lines.append(
             [
+                # No cell, in the table of a run.
                 *cells[place : place + 1],
                 row.key,
-                *numbers,
+                row.found,
+                row.value,
+                row.difference,
                 tolerance_text(row),
                 verdict,
                 row.source,
@@ -90,6 +93,7 @@ def published_notes(data: StudyData) -> tuple[str, ...]:
             conditions.append(f"about {table.hours:g} h per cell")
         if table.hardware:
             conditions.append(table.hardware)
+
         parts = []
         if conditions:
             parts.append(f"{' on '.join(conditions)}.")
@@ -97,8 +101,7 @@ def published_notes(data: StudyData) -> tuple[str, ...]:
             parts.append(table.note)
         if parts:
             notes.append(f"{title}: {' '.join(parts)}")
+
         for cell, reason in table.contradicted.items():
-            notes.append(
-                f"{title}, {cell}: not to be met, and not counted, since {reason}."
-            )
+            notes.append(f"{title}, {cell}: shown but not counted, since {reason}.")
     return tuple(notes)

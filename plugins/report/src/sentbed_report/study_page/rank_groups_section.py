@@ -68,6 +68,7 @@ def rank_groups_section(
 
 
 def _line(summary: Summary, groups: RankGroups) -> str:
+    """Return how many cells may be the best."""
     best = groups.rows[0]
     alike = [row for row in groups.rows[1:] if row.is_like(best)]
     return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
@@ -81,27 +82,29 @@ def _sentences(data: StudyData, basis: Basis, looks: int) -> Iterator[str]:
     times = ""
     if looks > 1:
         times = f", times the {looks} looks at which cells may be stopped"
+
     yield (
-        "Cells that share a letter cannot be told apart, and cells that share none differ. A shared "
-        "letter does not mean that two cells are equal."
+        "Cells that share a letter cannot be told apart. Cells that share no letter differ significantly. A "
+        "shared letter does not mean that two cells are equal."
     )
     yield (
         f"Every two cells are compared, {paired}, over {basis} as in tests against a "
         f"baseline, with Holm's correction over all pairs of a table{times}: in at most {_LEVEL} of "
-        "studies like this one is any pair of a table wrongly told apart. Ranks: from 1 + the number of "
-        "cells that are significantly better to the number of cells less those that are significantly "
-        "worse; with the same error rate, all true ranks lie within at once. From the best: the "
-        "difference, with bounds that hold for all pairs at once."
+        "studies like this one, any pair of a table is wrongly told apart. Ranks: the lowest is 1 plus the "
+        "number of significantly better cells, the highest is the number of cells minus that of "
+        "significantly worse cells. With the same error rate, all true ranks are in these intervals at "
+        "once. From the best: the difference, with bounds that hold for all pairs at once."
     )
 
 
 def _note_on_decisions(decisions: Decisions | None) -> Iterator[str]:
+    """Yield why these tests may differ from the decisions of the study, if cells were stopped."""
     if decisions is None or not decisions.claims:
         return
     yield (
         "A cell may be worse than another in Decisions and still share a letter with it here. Decisions "
         "estimates the spread over seeds partly from all cells together, which is more precise with few "
-        "seeds; here each pair has its own estimate. Tables may also be of scores that do not decide."
+        "seeds; here, each pair has its own estimate. Also, these tables may have scores that do not decide."
     )
 
 
@@ -134,11 +137,12 @@ def _notes(title: str, groups: RankGroups) -> Iterator[str]:
     if groups.reason:
         what = "no letters" if groups.rows else "no groups"
         yield f"{title}: {what}, since {groups.reason}."
+
     stopped = [row.name for row in groups.rows if row.stopped]
     if stopped:
         yield (
-            f"{title}: stopped cells come last, whatever their means, which are over other seeds than those "
-            f"of cells that went on: {'; '.join(stopped)}."
+            f"{title}: stopped cells come last, since their means are over other seeds than the means of the "
+            f"other cells: {'; '.join(stopped)}."
         )
     yield from _left_out(title, groups.left)
 
@@ -152,11 +156,12 @@ def _task_notes(summary: Summary, tasks: TaskRanks) -> Iterator[str]:
         )
     else:
         yield f"{test}: the tasks do not tell any cells apart."
+
     if not tasks.seeds:
         if len(summary.seeds) > 1:
-            yield "Each cell has its mean over its own seeds, since they share none."
+            yield "Each cell has its mean over its own seeds, since the cells share no seed."
     elif len(tasks.seeds) < len(summary.seeds):
-        yield f"Means over the seeds that all cells have ({', '.join(map(str, tasks.seeds))})."
+        yield f"Means are over the seeds that all cells have ({', '.join(map(str, tasks.seeds))})."
     yield from _left_out("Over tasks", tasks.left)
 
 

@@ -1,4 +1,4 @@
-"""Sections with a study's results: one wide table with a row per cell, then further metrics and costs."""
+"""Sections with a study's results: a wide table with one row per cell, then further metrics and costs."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from sentbed_report.tables.table import Cell, Header, Row, Table
 
 
 def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Section]:
-    """Return the sections: the wide table, then further metrics, costs and protocols."""
+    """Return the sections: the wide table; further metrics and costs; protocols."""
     if not summaries:
         sentences = ("No run has finished with scores yet.",)
         return [Section("Results", sentences=sentences, is_open=True)]
 
-    first = []
+    joined = []
     further = []
     titles: dict[str, None] = {}
     for summary in summaries:
         if not summary.metric and not is_table_of_costs(summary):
-            first.append(summary)
+            joined.append(summary)
         else:
             further.append(attrs.evolve(summary.table, title=summary.note))
             titles[f"{summary.evaluator} {summary.metric}".strip()] = None
+
     sections = []
-    if first:
-        table = wide_table(data, first)
+    if joined:
+        table = wide_table(data, joined)
         sections.append(Section("Results", tables=(table,), is_open=True))
     if further:
         sections.append(Section("More metrics", ", ".join(titles), tables=further))
@@ -44,7 +45,7 @@ def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Sect
 
 
 def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
-    """Join several tables into one: a row per cell, a column per axis, then the columns of each table.
+    """Join several tables into one table: a row per cell, a column per axis, then the columns of each table.
 
     Scores on development data come last.
     """
@@ -55,26 +56,26 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
         tables.append(summary.table)
         group = _group(summary) if len(summaries) > 1 else ""
         columns += [attrs.evolve(column, group=group) for column in summary.columns]
-    rows = _joined_rows(tables)
 
     shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1]
     shown = shown or ["cell"]
-    headers = [header.name for header in tables[0].headers]
-    place_of_name = headers.index(shown[0])
-    cells = []
-    for place, row in enumerate(rows):
+    names = tables[0].header_names
+    rows = []
+    cells = set()
+    for row in _joined_rows(tables):
         if row.is_reference:
-            names = [""] * len(headers)
-            names[place_of_name] = row.headers[0]
-            rows[place] = attrs.evolve(row, headers=tuple(names))
-        else:
-            cells.append(row.cell)
-    if len(cells) > len(set(cells)):
-        shown.append("encoder")
+            rows.append(_named_under(row, names.index(shown[0]), len(names)))
+            continue
+        rows.append(row)
+        # Two rows of one cell have different encoders.
+        if row.cell in cells and "encoder" not in shown:
+            shown.append("encoder")
+        cells.add(row.cell)
+
     title = summaries[0].note if len(summaries) == 1 else ""
     return Table(
         title,
-        tuple(Header(name, name in shown) for name in headers),
+        tuple(Header(name, name in shown) for name in names),
         tuple(columns),
         tuple(rows),
         tuple(_notes(summaries)),
@@ -84,12 +85,20 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
     )
 
 
+def _named_under(row: Row, index: int, headers: int) -> Row:
+    """Return the row of a published system with its name under the header at `index`; other headers are empty."""
+    texts = [""] * headers
+    texts[index] = row.headers[0]
+    return attrs.evolve(row, headers=tuple(texts))
+
+
 def _joined_rows(tables: Sequence[Table]) -> list[Row]:
-    """Return the joined rows of all tables; rows of published systems come last.
+    """Return the rows of the joined table; rows of published systems come last.
 
     A row without scores is left out if another table has scores of its cell.
     """
-    alike: dict[tuple[str, ...], dict[int, Row]] = {}
+    # Cell and encoder, or published system -> index of a table -> its row.
+    rows_by_key: dict[tuple[str, ...], dict[int, Row]] = {}
     scored = set()
     for place, table in enumerate(tables):
         for row in table.rows:
@@ -97,11 +106,12 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
             key: tuple[str, ...] = (name, encoder)
             if row.is_reference:
                 key = ("published", name, *row.tags)
-            alike.setdefault(key, {})[place] = row
+            rows_by_key.setdefault(key, {})[place] = row
             if encoder:
                 scored.add(row.cell)
+
     rows = []
-    for of_tables in alike.values():
+    for of_tables in rows_by_key.values():
         row = next(iter(of_tables.values()))
         if row.cell in scored and not row.headers[1]:
             continue
@@ -116,11 +126,9 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
 
 
 def _group(summary: Summary) -> str:
-    """Return the heading above the columns of a table: what they have in common."""
+    """Return the heading above all columns of a table: names, metric and data that they have in common."""
     parts = list(summary.names)
-    metrics = dict.fromkeys(
-        column.metric for column in summary.columns if not column.average
-    )
+    metrics = {column.metric for column in summary.columns if not column.average}
     if len(metrics) == 1:
         parts += metrics
     if summary.apart:
@@ -131,18 +139,20 @@ def _group(summary: Summary) -> str:
 
 
 def _notes(summaries: Sequence[Summary]) -> list[str]:
-    """Return the notes of all tables, each once; a note that not all tables have names its tables."""
+    """Return the notes of the tables, each once. A note that not all tables have begins with their evaluators."""
     tables: dict[str, list[str]] = {}
     for summary in summaries:
         for note in summary.notes:
             if note != summary.covered:
                 tables.setdefault(note, []).append(summary.evaluator)
+
     notes = []
     for note, names in tables.items():
         if len(names) == len(summaries):
             notes.append(note)
         else:
             notes.append(f"{', '.join(dict.fromkeys(names))}: {note}")
+
+    # The notes on covered tasks differ only in the number of columns: one of them is enough.
     covered = [summary.covered for summary in summaries if summary.covered]
-    # These notes differ only in the number of columns.
     return notes + covered[:1]

@@ -1,4 +1,4 @@
-"""Sections on a study's cells and runs: status, failures, and differences of recipes."""
+"""Sections on a study's cells and runs: their status, failed runs, and how the cells' recipes differ."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ def status_class(data: StudyData) -> str:
     """Return the CSS class of the study's status."""
     if status_counts(data)["failed"]:
         return "failed"
-    return "finished" if data.finished == data.total else "interrupted"
+    if data.finished < data.total:
+        return "interrupted"
+    return "finished"
 
 
 def summary_line(data: StudyData) -> str:
-    """Return a line with the size of the study and the time of its runs."""
+    """Return a line with the size of the study and the total time of its runs."""
     parts = [count(len(data.cells), "cell")]
     if data.axes:
         parts.append(count(len(data.axes), "axis", "axes"))
@@ -48,24 +50,29 @@ def summary_line(data: StudyData) -> str:
     parts.append(count(len(data.seeds), "seed"))
     seconds = [run.seconds for run in data.runs if run.seconds is not None]
     if seconds:
-        cost = study_cost(data)
-        # The seconds of a run include the shared stages that it starts from.
-        counted_twice = 0.0
-        if cost is not None:
-            counted_twice = (cost.alone.seconds or 0.0) - (cost.taken.seconds or 0.0)
-        parts.append(f"{duration(sum(seconds) - counted_twice)} of runs")
+        total = sum(seconds) - _seconds_counted_twice(data)
+        parts.append(f"{duration(total)} of runs")
     return ", ".join(parts) + "."
 
 
+def _seconds_counted_twice(data: StudyData) -> float:
+    """Return the time of shared stages, as far as it is part of the time of several runs."""
+    cost = study_cost(data)
+    if cost is None:
+        return 0.0
+    return (cost.alone.seconds or 0.0) - (cost.taken.seconds or 0.0)
+
+
 def facts(data: StudyData) -> tuple[Fact, ...]:
-    """Return the settings that all cells share, the axes with their labels, baseline, seeds, excluded cells."""
-    # The seeds, and the keys of axes, follow with all their values.
+    """Return the facts at the top of the page: common settings, axes, baseline, seeds and excluded cells."""
+    # These keys of the recipe are no common settings: their values are listed below.
     varied = {"run.seed"}
     for cell in data.cells:
         for difference in cell.differences:
             varied.add(difference.partition(": ")[0])
     for axis in data.axes:
         varied.update(axis.paths)
+
     lines = list(recipe_facts(data.recipe, varied))
     for axis in data.axes:
         lines.append((axis.name, " · ".join(axis.labels)))
@@ -78,7 +85,7 @@ def facts(data: StudyData) -> tuple[Fact, ...]:
 
 
 def failures_section(data: StudyData) -> Section | None:
-    """Return the failed runs, and each error message once with its runs; None if no run has failed."""
+    """Return the section on failed runs, with each error message once and its runs; None if no run has failed."""
     runs_of_errors: dict[str, list[str]] = {}
     rows = []
     for run in data.runs:
@@ -88,6 +95,7 @@ def failures_section(data: StudyData) -> Section | None:
             rows.append((run.cell, link))
     if not rows:
         return None
+
     texts = []
     for error, names in runs_of_errors.items():
         texts.append(Text(error, title=_named(names)))
@@ -103,8 +111,10 @@ def _named(runs: Sequence[str]) -> str:
 
 
 def runs_section(data: StudyData) -> Section:
-    """Return the state of each run, linked to its report, and the differences of the cells' recipes."""
-    seeds = dict.fromkeys([*data.seeds, *(run.seed for run in data.runs)])
+    """Return the section with the state of each run, a link to its report, and how the cells' recipes differ."""
+    seeds = dict.fromkeys(data.seeds)
+    for run in data.runs:
+        seeds[run.seed] = None
     columns = tuple(Column(f"seed {seed}") for seed in seeds)
     headers = (Header("cell"), Header("prompt", shown=bool(data.prompts)))
     rows = []
@@ -112,20 +122,23 @@ def runs_section(data: StudyData) -> Section:
     for cell in data.cells:
         if cell.differences:
             differences.append((cell.name, "; ".join(cell.differences)))
-        tags = ("baseline",) if cell.name == data.baseline and not data.prompts else ()
+        tags: tuple[str, ...] = ()
+        if cell.name == data.baseline and not data.prompts:
+            tags = ("baseline",)
         for prompt in data.prompts or ("",):
             states = tuple(_states(cell, prompt, seeds))
             rows.append(Row((cell.name, prompt), states, tags, cell.name))
+
     tables = [Table("", headers, columns, tuple(rows))]
     if differences:
         reference = "baseline" if data.baseline else "first cell"
-        title = f"Recipes against that of the {reference}"
+        title = f"How recipes differ from that of the {reference}"
         tables.append(table_of(title, ["cell"], ["differences"], differences))
     return Section("Cells and runs", status_text(data), tables=tables)
 
 
 def _states(cell: CellInfo, prompt: str, seeds: Iterable[int]) -> list[Link | None]:
-    """Return the state of a cell's run under each seed; None without a run."""
+    """Return the state of a cell's run under each seed, linked to the run's report; None without a run."""
     states: dict[int, Link | None] = dict.fromkeys(seeds)
     for run in cell.runs:
         if run.prompt == prompt:
@@ -141,7 +154,7 @@ def _linked(run: CellRun, text: str) -> Link:
 
 
 def report_address(run: CellRun) -> str:
-    """Return the address of a run's report, relative to the study's report; empty if the run has none."""
+    """Return the address of a run's report, relative to the study's report; empty if the run has no report."""
     if run.directory is None or not (run.record or run.status == "finished"):
         return ""
     return quote((run.directory / "report.html").as_posix())

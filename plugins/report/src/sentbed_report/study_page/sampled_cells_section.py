@@ -1,4 +1,4 @@
-"""Section on the cells that a sampler chose."""
+"""Section on the cells of a study that a sampler chose."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from sentbed_report.tables.column import Column
 
 
 def sampled_cells_section(data: StudyData) -> Section | None:
-    """Return the section with the chosen cells in order, and their scores; None in a study without sampler."""
+    """Return the section with the chosen cells in order and their scores; None in a study without a sampler."""
     sampled = data.sampled
     if sampled is None:
         return None
-    seed = data.seeds[0] if data.seeds else None
+
+    seed = next(iter(data.seeds), None)
     scores = _deciding_scores(data, seed)
     digits = score_digits(score for score in scores.values() if score is not None)
     columns = (Column("chosen", form="count"), Column("score", digits=digits))
     rows = []
     for number, name in enumerate(sampled.names, start=1):
         rows.append((name, number, scores.get(name)))
-    before = 0
-    for cell in data.cells:
-        if cell.name not in sampled.names:
-            before += 1
+
+    earlier = [cell for cell in data.cells if cell.name not in sampled.names]
     more = ""
-    if before:
-        verb = "was" if before == 1 else "were"
-        more = f" {before:,} more {verb} run before."
+    if earlier:
+        verb = "was" if len(earlier) == 1 else "were"
+        more = f" {len(earlier):,} more {verb} run before."
     sentences = [f"{sampled}.{more} Nothing is known of the others."]
     left = sampled.cells - len(sampled.names)
     if left > 0:
@@ -49,7 +48,7 @@ def sampled_cells_section(data: StudyData) -> Section | None:
 
 
 def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | None]:
-    """Return the deciding score of each cell under a seed; cells whose scores have no mean are left out."""
+    """Return the mean of the deciding scores of each cell under a seed; cells without a mean are left out."""
     means = {}
     for cell in data.cells:
         for run in cell.runs:

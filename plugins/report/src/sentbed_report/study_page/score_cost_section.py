@@ -1,4 +1,4 @@
-"""Section on scores of a study's cells against their costs, with the Pareto front."""
+"""Section on the scores of a study's cells against their costs, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from sentbed_report.tables.table import Table
 
 
 def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None without scores and costs, unless the study names a cost."""
+    """Return the section; None without scores and costs, unless the study names a cost that is unknown."""
     against = scores_against_cost(summaries, data.cost)
     unknown = unknown_cost(summaries, data.cost)
     if not against and not unknown:
         return None
+
     line = ""
     if against:
         first = against[0]
@@ -36,17 +37,17 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
             f"{len(front)} of {len(first.points)} cells are on the Pareto front of "
             f"{score} against {first.column.task}"
         )
-    sentences = [unknown] if unknown else []
     return Section(
         "Score against cost",
         line,
-        sentences,
+        [*filter(None, [unknown])],
         [*map(_table, against)],
         plots=plots_of(KINDS["cost"], data, summaries),
     )
 
 
 def _table(against: ScoreAgainstCost) -> Table:
+    """Return a table of scores and costs, with the cost of the figure first."""
     scores, costs = against.scores, against.costs
     order = sorted(range(len(costs.columns)), key=lambda index: index != against.index)
     columns = [
@@ -54,9 +55,10 @@ def _table(against: ScoreAgainstCost) -> Table:
         attrs.evolve(scores.columns[-1], digits=scores.digits),
     ]
     for index in order:
-        # Short headings without units, which the table of costs has, as there are many columns.
+        # Headings have no units, since there are many columns; the table of costs has the units.
         column = costs.columns[index]
         columns.append(attrs.evolve(column, heading=column.task))
+
     rows = []
     for point in against.points:
         place: Place | None = 1 if point.front else None
@@ -68,15 +70,13 @@ def _table(against: ScoreAgainstCost) -> Table:
 
 def _notes(against: ScoreAgainstCost) -> Iterator[str]:
     score, cost = against.scores.columns[-1], against.column
-    better_score = "lower" if score.lower else "higher"
-    better_cost = "lower" if cost.lower else "higher"
     yield (
         f"Numbered and bold: the Pareto front. No other cell is as good in {score.heading} "
-        f"({better_score} is better) and in {cost.task} ({better_cost} is better), and better in one of "
-        "them. Means over seeds; whether a difference is more than chance is not tested here."
+        f"({score.direction} is better) and in {cost.task} ({cost.direction} is better), and better in one of "
+        "them. Means are over seeds; whether a difference is more than chance is not tested here."
     )
     stopped = [point.row.name for point in against.points if point.row.stopped]
     if stopped:
-        yield f"Stopped, with means over other seeds than those of cells that went on: {'; '.join(stopped)}."
+        yield f"Stopped, with means over other seeds than the other cells: {'; '.join(stopped)}."
     if against.left:
         yield f"Without a point, since a number is missing or degenerate: {'; '.join(against.left)}."

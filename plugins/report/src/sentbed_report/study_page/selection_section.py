@@ -1,4 +1,4 @@
-"""Section on the cell that a study with `[study.decide]` chooses."""
+"""Section on the cell that a study with `[study.decide]` has chosen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def selection_section(selection: Selection | None) -> Section | None:
     """Return the section; None in a study without `[study.decide]`."""
     if selection is None:
         return None
-    tables = [_table(selection)] if selection.scores else []
+
+    tables = []
+    if selection.scores:
+        tables.append(_table(selection))
     return Section(
         "Chosen cell",
         selection.cell or "none was chosen",
@@ -32,17 +35,19 @@ def _sentences(selection: Selection) -> Iterator[str]:
     yield selection.sentence
     if not selection.cell:
         return
+
     if selection.test_data:
         yield (
             "It was chosen on test data (`test_data = true`): its score on the data by which it was chosen "
-            f"is the best of {selection.compared:,}, and so too good. It says nothing certain about data "
-            "that the choice has not seen."
+            f"is the best of {selection.compared:,}, and so too good. The score says nothing certain about "
+            "other data."
         )
     else:
         yield (
             f"That score is the best of {selection.compared:,}, and so too good: report the scores on test "
             "data below, with the number of cells."
         )
+
     if selection.fresh_seeds:
         seeds = ", ".join(map(str, selection.fresh_seeds))
         yield (
@@ -51,7 +56,7 @@ def _sentences(selection: Selection) -> Iterator[str]:
         )
     elif selection.scores:
         yield (
-            "The seeds below are those of the choice: one that was lucky lifts scores on all data alike. The "
+            "The seeds below are those of the choice: a lucky seed has better scores on all data alike. The "
             "means are therefore too good by an unknown amount, and the level of the intervals, 5 %, is "
             f"divided by {count(selection.among, 'cell')}; `confirm = 3` runs fresh seeds instead."
         )
@@ -63,6 +68,7 @@ def _table(selection: Selection) -> Table:
     columns: list[Column | str] = [Column("score", digits=digits), "interval over"]
     if selection.test_data:
         columns.append("chosen by")
+
     rows = []
     for score in selection.scores:
         interval = None
@@ -70,26 +76,35 @@ def _table(selection: Selection) -> Table:
             interval = (score.low, score.high)
         estimate = Estimate(value=score.mean, std=score.std, interval=interval)
         decided = "yes" if score.decided else "no"
-        headers = (score.task, score.encoder, score.evaluator, score.metric)
-        rows.append((*headers, estimate, score.over or None, decided))
+        rows.append(
+            (
+                score.task,
+                score.encoder,
+                score.evaluator,
+                score.metric,
+                estimate,
+                score.over or None,
+                decided,
+            )
+        )
     return table_of(
         f"Scores of “{selection.cell}” on test data, with intervals of {100 * selection.confidence:.4g} %",
         ["task", Header("encoder", shown=several), "evaluator", "metric"],
         columns,
         rows,
         [
-            "Mean and standard deviation over the seeds. Intervals are of this cell alone: they do not "
-            "compare it with another."
+            "Mean and standard deviation over the seeds. The intervals are those of this cell's scores: they "
+            "do not compare it with another cell."
         ],
     )
 
 
 def _notes(selection: Selection) -> Iterator[str]:
     if selection.cell and not selection.scores:
-        yield "None of its scores is on test data: add an evaluator of test data to report it."
+        yield "The cell has no score on test data to report: add an evaluator of test data."
     if selection.ties:
         yield (
-            f"As good by the same score: {'; '.join(selection.ties)}. The first in the recipe's order was "
+            f"As good by the same score: {'; '.join(selection.ties)}. The first cell in the recipe's order was "
             "chosen."
         )
     if selection.left and selection.cell:

@@ -1,4 +1,4 @@
-"""Section "Cost of the study": total cost of its runs, and savings by shared stages."""
+"""Section "Cost of the study": the total cost of its runs, and what shared stages saved."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _AMOUNTS = {
     "device_seconds": Column("device time", form="duration"),
     "tokens": Column("tokens trained on", form="count"),
 }
-"""Amount of a cost -> its column; without peaks of memory, which cannot be added."""
+"""Field of `RunCost` -> its column. Peaks of memory are left out, since they cannot be added."""
 
 
 def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section | None:
-    """Return the section; None if no cost is known, or for runs that are not from a study.
+    """Return the section; None if no cost is known, or if the runs do not belong to a study with axes.
 
-    `further` are sentences on other savings.
+    `further` are sentences on other savings, such as skipped runs.
     """
     cost = study_cost(data)
     if cost is None or not data.axes:
         return None
-    table = _table(cost)
+
     line = ""
     taken = cost.taken.seconds
     if taken is not None:
@@ -38,12 +38,13 @@ def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section 
         "Cost of the study",
         line,
         [*_sentences(cost), *further],
-        [table],
+        [_table(cost)],
         [*_notes(cost)],
     )
 
 
 def _table(cost: StudyCost) -> Table:
+    """Return a table of the amounts that are known, for all runs and for their parts."""
     parts = {"taken": cost.taken}
     if cost.shared is not None:
         parts = {
@@ -56,6 +57,7 @@ def _table(cost: StudyCost) -> Table:
     for name in _AMOUNTS:
         if any(getattr(part, name, None) for part in parts.values()):
             names.append(name)
+
     rows: list[list[Value]] = []
     for title, part in parts.items():
         row: list[Value] = [title]
@@ -72,7 +74,7 @@ def _table(cost: StudyCost) -> Table:
 
 
 def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
-    """Return the share of an amount that was saved; None if it is not known."""
+    """Return the share of an amount that was saved by shared stages; None if the amount is not known."""
     used, unshared = getattr(taken, name), getattr(alone, name)
     if used is None or not unshared:
         return None
@@ -84,14 +86,14 @@ def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
 def _sentences(cost: StudyCost) -> Iterator[str]:
     verb = "has" if cost.runs == 1 else "have"
     yield (
-        f"{count(cost.runs, 'run')} {verb} finished or failed. Their times are added up, also of those that "
-        "ran at the same time."
+        f"{count(cost.runs, 'run')} {verb} finished or failed. Their times are added up, even if they ran at "
+        "the same time."
     )
     if cost.shared is not None:
         least, most = min(cost.begun.values()), max(cost.begun.values())
         begin = count(most, "run") if least == most else f"{least} to {most} runs"
         yield f"{count(len(cost.begun), 'run')} of shared stages, with each of which {begin} began."
-        yield "Unshared: shared stages counted once for every run that began with them."
+        yield "Unshared: each shared stage is counted once for every run that began with it."
 
 
 def _notes(cost: StudyCost) -> Iterator[str]:
@@ -99,6 +101,6 @@ def _notes(cost: StudyCost) -> Iterator[str]:
         yield f"Without {count(cost.unknown, 'run')} whose cost is not recorded."
     if cost.cached:
         yield (
-            f"{count(cost.cached, 'run')} encoded nothing for the evaluations: all vectors were there from "
-            "other runs, whose cost they are part of."
+            f"{count(cost.cached, 'run')} encoded nothing for the evaluations: all vectors were cached by other "
+            "runs, whose cost includes them."
         )

@@ -33,10 +33,10 @@ def write_study_report(
     summaries: Sequence[Summary] | None = None,
     selection: Selection | None = None,
 ) -> Path:
-    """Write `report.md` and `report.html` into `directory`; return the path of `report.html`.
+    """Write `report.md`, `report.html` and the item pages into `directory`; return the path of `report.html`.
 
-    `summaries` and `selection` are computed from `data` by default. Pages of items that only an earlier
-    `report.html` links to are deleted.
+    `summaries` and `selection` are computed from `data` by default. Item pages to which only the earlier
+    `report.html` links are deleted.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
@@ -44,20 +44,23 @@ def write_study_report(
     if summaries is None:
         summaries = summarise(data)
     pages = item_pages(summaries, data)
-    for of_task in pages:
-        write_atomic(directory / of_task.address, of_task.html())
+    for item_page in pages:
+        write_atomic(directory / item_page.address, item_page.html())
+
     page = study_page(data, summaries, pages, selection)
-    # The numbers first, so that they are on disk if drawing a figure fails.
+    # `report.md` is written first, so that the numbers are on disk if drawing a figure fails.
     write_atomic(directory / "report.md", page_markdown(page))
     earlier = _item_pages_of_report(directory)
     write_atomic(directory / "report.html", page_html(page))
-    for address in earlier.difference(of_task.address for of_task in pages):
+
+    current = {item_page.address for item_page in pages}
+    for address in earlier - current:
         (directory / address).unlink(missing_ok=True)
     return directory / "report.html"
 
 
 def _item_pages_of_report(directory: Path) -> set[str]:
-    """Return the addresses of the item pages that `report.html` links to; empty if it is a symbolic link."""
+    """Return the addresses of the item pages to which `report.html` links; none if links lead elsewhere."""
     report = directory / "report.html"
     if report.is_symlink() or (directory / DIRECTORY).is_symlink():
         return set()
@@ -74,7 +77,7 @@ def study_page(
     item_pages: Sequence[ItemPage],
     selection: Selection | None = None,
 ) -> Page:
-    """Return the content of a study's report, whose columns link to these pages of items."""
+    """Return the content of a study's report, with links to the item pages."""
     if selection is None:
         selection = select(data, summaries)
     findings = axis_findings(data, summaries)

@@ -1,4 +1,4 @@
-"""The sections of a study's report, in order."""
+"""The sections of a study's report, in their order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sentbed_report.study_page.study_cost_section import study_cost_section
 from sentbed_report.study_page.warnings_section import warnings_section
 
 _IN_OTHER_SECTIONS = ("effects", "ranks", "cost")
-"""Kinds of figures that are shown in the sections of their tables."""
+"""Kinds of figures that are not shown in the section "Figures", but in the sections of their tables."""
 
 
 def sections_of(
@@ -43,8 +43,8 @@ def sections_of(
     selection: Selection | None,
     findings: Sequence[AxisFindings],
 ) -> list[Section]:
-    """Return the sections of a study's report; empty sections are left out."""
-    # Only the results have tables with links: the other tables have their rank groups cached.
+    """Return the sections of a study's report; sections without content are left out."""
+    # Only the results need links. The other sections take `summaries`, whose rank groups are cached.
     linked = with_addresses(summaries, item_pages)
     sections = [
         failures_section(data),

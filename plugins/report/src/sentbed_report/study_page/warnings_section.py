@@ -1,4 +1,4 @@
-"""Section on warnings of a study's runs, such as that a stage did not change the encoder."""
+"""Section on the warnings of a study's runs, such as that a stage did not change the encoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
-    """Return each finished run, including those with fresh seeds, with its warnings without repetitions."""
+    """Return each finished run, also those with fresh seeds, with its distinct warnings."""
     warned = []
     for cell in data.cells:
         for run in (*cell.runs, *cell.confirmation):
@@ -32,7 +32,7 @@ def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
 def warnings_section(data: StudyData) -> Section | None:
     """Return the section; None if no finished run has a warning.
 
-    Warnings that differ only in their numbers share a row, with the text of the first.
+    Warnings that differ only in their numbers share a row with the text of the first warning.
     """
     finished = warnings_of_runs(data)
     warned = 0
@@ -46,17 +46,17 @@ def warnings_section(data: StudyData) -> Section | None:
                 runs.append(run)
     if not runs_of:
         return None
+
     rows = []
     for warning, runs in runs_of.values():
         rows.append((runs_and_cells(runs), warning))
-    line = f"{warned:,} of {count(len(finished), 'finished run')} warned of something"
+    line = f"{warned:,} of {count(len(finished), 'finished run')} had warnings"
     return Section(
         "Warnings",
         line,
         (
-            f"{line}. Their scores stand in the tables all the same; read what they say before you compare "
-            "cells.",
+            f"{line}. The tables have their scores nevertheless; read the warnings before you compare cells.",
         ),
         [table_of("", ["runs"], ["warning"], rows)],
-        ("Numbers in a warning are those of the first run that has it.",),
+        ("The numbers in a warning are those of the first run that has it.",),
     )

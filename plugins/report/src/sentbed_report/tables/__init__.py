@@ -1,1 +1,1 @@
-"""Tables of estimates, and their formats: HTML, Markdown, LaTeX, CSV, JSON and text."""
+"""Tables of estimates, and their rendering as HTML, Markdown, LaTeX, CSV, JSON and text."""

@@ -18,7 +18,7 @@ from sentbed_report.formatting import (
 )
 
 AVERAGE = "AVG"
-"""Name of the average as a task, whether the evaluator reports it or it is computed here."""
+"""Task of an average over tasks, both if the evaluator reports it and if it is computed here."""
 
 Form: TypeAlias = Literal["number", "signed", "count", "p-value", "share", "duration"]
 """How the numbers of a column are printed."""
@@ -35,20 +35,20 @@ class Column:
     """Protocol that all scores of the column share; empty for an average computed here."""
     direction: Direction = "none"
     part: str = ""
-    """Number of averaged tasks if tasks are missing, such as `5 of 7`; else empty."""
+    """For an average in which tasks are missing: how many of them it has, such as `5 of 7`; else empty."""
     cost: bool = False
-    """Whether it is a cost of encoders, such as time or memory, which is neither ranked nor tested."""
+    """Whether the column is a cost of encoders, such as time or memory; costs are neither ranked nor tested."""
     heading: str = attrs.field()
-    """Heading; by default the task."""
+    """Heading of the column; by default the task."""
     group: str = ""
     """Common heading of several adjacent columns, such as their evaluator."""
     form: Form = "number"
     digits: int = 2
-    """Decimals to print."""
+    """Number of decimals to print."""
     reference: str = ""
-    """Name of the row that others are compared with."""
+    """Name of the row with which the other rows are compared."""
     address: str = ""
-    """Address of the page of its items, relative to the report; empty if there is none."""
+    """Address of the page with the items behind the numbers, relative to the report; empty without a page."""
 
     @heading.default
     def _task_as_heading(self) -> str:
@@ -56,31 +56,35 @@ class Column:
 
     @property
     def full_heading(self) -> str:
-        """Heading of its group and its own heading."""
-        return f"{self.group}: {self.heading}" if self.group else self.heading
+        """The heading, with the heading of its group in front if it has a group."""
+        if not self.group:
+            return self.heading
+        return f"{self.group}: {self.heading}"
 
     @property
     def task_and_part(self) -> str:
-        """The task; for an average in which tasks are missing, also their number, to tell averages apart."""
-        return f"{self.task} ({self.part})" if self.part else self.task
+        """The task, with `part` if it is an average in which tasks are missing."""
+        if not self.part:
+            return self.task
+        return f"{self.task} ({self.part})"
 
     @property
     def average(self) -> bool:
-        """Whether it is the average over the tasks."""
+        """Whether the column is an average over tasks."""
         return self.task == AVERAGE
 
     @property
     def lower(self) -> bool:
-        """Whether lower is better."""
+        """Whether lower numbers are better."""
         return self.direction == "lower"
 
     @property
     def ranked(self) -> bool:
-        """Whether cells are ranked by it, which needs a direction; costs are not ranked."""
+        """Whether cells are ranked by the column: it has a direction, and is no cost."""
         return self.direction != "none" and not self.cost
 
     def text(self, value: float | None) -> str:
-        """Return a number of the column as it is printed."""
+        """Return a number of the column as it is printed; see `form` and `digits`."""
         if value is None or self.form == "number":
             return number(value, self.digits)
         if self.form == "signed":
@@ -95,7 +99,9 @@ class Column:
 
 
 def heading_of(column: Column, several_metrics: bool) -> str:
-    """Return the heading of a column of scores: its task, with the metric if the columns have several."""
+    """Return the heading of a column of scores: its task, and its metric if the table has several metrics."""
     if column.average:
         return f"Avg ({column.part})" if column.part else "Avg"
-    return f"{column.task} ({column.metric})" if several_metrics else column.task
+    if several_metrics:
+        return f"{column.task} ({column.metric})"
+    return column.task

@@ -14,20 +14,21 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_csv(table: Table) -> str:
-    """Return a table with one row per line, and a CSV column for each quantity: mean, std, seeds, and so on.
+    """Return a table as CSV with one line per row, and a CSV column for each quantity: mean, std, seeds, etc.
 
-    A value is empty if it was not measured or not compared; `nan` and `inf` are numbers that are not finite. A
+    A value that was not measured or compared is empty. A number that is not finite is `nan`, `inf` or `-inf`. A
     text that a spreadsheet would treat as a formula gets a leading apostrophe.
     """
-    heading: list[object] = [header.name for header in table.headers]
+    heading: list[object] = [*table.header_names]
     lines: list[list[object]] = [[*row.headers] for row in table.rows]
-    for place, column in enumerate(table.columns):
-        cells = [row.cells[place] for row in table.rows]
+    for index, column in enumerate(table.columns):
+        cells = [row.cells[index] for row in table.rows]
         quantities = _quantities(cells)
         for name in quantities:
             heading.append(f"{column.full_heading} {name}")
         if not quantities:
             heading.append(column.full_heading)
+
         width = max(len(quantities), 1)
         for line, cell in zip(lines, cells, strict=True):
             values: list[object] = [None] * width
@@ -40,28 +41,28 @@ def to_csv(table: Table) -> str:
 
 
 def to_long_csv(tables: Sequence[Table]) -> str:
-    """Return several tables with one number per line: table, headers, task, metric, and its quantities."""
+    """Return tables as CSV with one line per number: its table, headers, task and metric, then its quantities."""
     headers: dict[str, None] = {}
     estimates: list[Estimate] = []
     for table in tables:
-        headers |= dict.fromkeys(header.name for header in table.headers)
-        estimates += [estimate for _, _, estimate in table.numbers()]
+        headers |= dict.fromkeys(table.header_names)
+        for _, _, estimate in table.numbers():
+            estimates.append(estimate)
+
     quantities = _quantities(estimates)
     lines: list[list[object]] = [["table", *headers, "task", "metric", *quantities]]
     for table in tables:
-        names = [header.name for header in table.headers]
         for row, column, estimate in table.numbers():
-            labels = dict(zip(names, row.headers, strict=True))
-            about = map(labels.get, headers)
-            numbers = [value(estimate) for value in quantities.values()]
-            lines.append(
-                [table.name, *about, column.task_and_part, column.metric, *numbers]
-            )
+            labels = dict(zip(table.header_names, row.headers, strict=True))
+            line: list[object] = [table.name, *map(labels.get, headers)]
+            line += [column.task_and_part, column.metric]
+            line += [value(estimate) for value in quantities.values()]
+            lines.append(line)
     return csv_text(lines)
 
 
 def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]]:
-    """Return the CSV columns of numbers, each with the function for its values; empty for a text column."""
+    """Return the CSV columns for estimates, each with the function for its values; empty without estimates."""
     estimates = [cell for cell in cells if isinstance(cell, Estimate)]
     columns: dict[str, Callable[[Estimate], object]] = {}
     if not estimates:
@@ -76,7 +77,7 @@ def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Return comma-separated values; a text that a spreadsheet would treat as a formula gets an apostrophe."""
+    """Return rows as CSV; a text that a spreadsheet would treat as a formula gets a leading apostrophe."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
@@ -85,9 +86,10 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _not_a_formula(value: object) -> object:
+    """Return a value; a text that begins like a formula, but is no number, gets a leading apostrophe."""
     if not isinstance(value, str):
         return value
-    # The module csv does not quote a carriage return, at which readers would begin a new row.
+    # The module `csv` does not quote a carriage return, which readers would take for the end of the row.
     text = value.replace("\r", "\n")
     if not value.startswith(_FORMULA):
         return text

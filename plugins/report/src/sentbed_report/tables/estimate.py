@@ -1,6 +1,6 @@
 """`Estimate`: a number of a table with its quantities, such as standard deviation, interval and p-value.
 
-Each quantity is listed once in `QUANTITIES`, with its names in JSON and CSV and the text that readers see.
+Each quantity is listed once in `QUANTITIES`, with its names in JSON and CSV, and the text that readers see.
 All formats of tables use this list, so that a new quantity is added only here.
 """
 
@@ -29,45 +29,45 @@ from sentbed_report.statistics.significance import Judged
 from sentbed_report.tables.column import Column
 
 Place: TypeAlias = Literal[1, 2]
-"""Best (1) or second best (2) number of its column, as printed; equal numbers share a place."""
+"""1 for the best number of a column, 2 for the second best; numbers that are equal in print share a place."""
 
 DEGENERATE = "◇"
 """Mark of a number that says nothing about its encoder."""
 
 MEAN_DECIMALS = 9
-"""Number of decimals to which means are compared, since means over seeds have rounding errors."""
+"""Decimals to which means are rounded before they are compared, since means have rounding errors."""
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @attrs.frozen
 class Estimate:
-    """A number of a table. All values except p-values and counts have the unit of the number."""
+    """A number of a table. All its quantities have the unit of the number, except p-values and counts."""
 
     seeds: Mapping[int, float] = attrs.field(factory=dict)
     """Seed -> number, if the number is a mean over seeds."""
     value: float | None = attrs.field()
     """The number, by default the mean over `seeds`; None if nothing was measured."""
     std: float | None = attrs.field()
-    """Sample standard deviation over the seeds, or over what `count` counts; None for fewer than two."""
+    """Sample standard deviation over the seeds, or over the `count` cells or pairs; None for fewer than two."""
     interval: tuple[float, float] | None = None
     """Confidence interval of the number."""
     change: float | None = None
     """Difference from the same encoder before training."""
     count: int | None = None
-    """Number of cells, or of pairs of cells, over which it is a mean."""
+    """Number of cells, or of pairs of cells, over which the number is a mean."""
     place: Place | None = None
-    """Whether it is the best or second best number of its column."""
+    """Whether the number is the best or the second best of its column; None if it is neither."""
     rank: int | None = None
-    """Rank in its column, from 1, if the study asks for ranks."""
+    """Rank of the number in its column, from 1; None unless the study asks for ranks."""
     judged: Judged | None = None
-    """Comparison with the baseline, or, if the number is a difference, with 0."""
+    """Test against the baseline; if the number is a difference, test against 0."""
     equivalence: Equivalence | None = None
-    """Tests of whether it is as good as the baseline, up to the study's margin."""
+    """Tests of whether the number is as good as the baseline's, up to the study's margin."""
     degenerate: str = ""
-    """Why the number says nothing about its encoder; empty if it is not degenerate."""
+    """Why the number is degenerate: it says nothing about its encoder. Empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
-    """Published numbers to compare it with."""
+    """Published numbers with which the number is compared."""
 
     @value.default
     def _mean_over_seeds(self) -> float | None:
@@ -86,13 +86,13 @@ class Estimate:
 
     @property
     def is_finite(self) -> bool:
-        """Whether there is a finite number, which can be drawn and sorted."""
+        """Whether the number is known and finite, so that it can be drawn and sorted."""
         return self.value is not None and math.isfinite(self.value)
 
 
 @attrs.frozen
 class Piece:
-    """Text by which readers see a quantity."""
+    """A text that shows a quantity to readers."""
 
     text: str
     hint: str = ""
@@ -100,11 +100,11 @@ class Piece:
     kind: str = ""
     """CSS class: `better`, `worse`, `met` or `unmet`."""
     label: str = ""
-    """Label in front of the text, for formats without a heading for it."""
+    """Label in front of the text, in formats that have no heading for the quantity."""
 
     @property
     def labelled(self) -> str:
-        """The text with its label."""
+        """The text, after its label if it has one."""
         return f"{self.label} {self.text}".lstrip()
 
 
@@ -117,20 +117,20 @@ def _no_pieces(estimate: Estimate, column: Column) -> Iterable[Piece]:
 
 @attrs.frozen
 class Quantity:
-    """A quantity of an estimate, with its form in each format of tables."""
+    """A quantity of an estimate, and how each format of tables shows it."""
 
     name: str
     """Key in JSON, and by default the name of its CSV column."""
     record: Callable[[Estimate], Any]
-    """Function that returns its value in JSON; None if the value is unknown."""
+    """Function that returns the quantity's value for JSON, which is None if unknown."""
     cells: Mapping[str, Callable[[Estimate], Any]] = attrs.field()
-    """CSV column -> function that returns its value; None if the value is unknown."""
+    """Name of a CSV column -> function that returns its value, which is None if unknown."""
     pieces: Pieces = _no_pieces
     """Function that returns the texts that readers see."""
     placing: Literal["beside", "mark", "below"] = "beside"
-    """Place of these texts: after the number, as a mark behind it, or in a separate line."""
+    """Where these texts stand: beside the number, as a mark behind it, or in a line below it."""
     always: bool = True
-    """Whether CSV has its columns even if no number has the quantity."""
+    """Whether CSV has the quantity's columns even if no number of the table has it."""
 
     @cells.default
     def _record_as_cell(self) -> Mapping[str, Callable[[Estimate], Any]]:
@@ -159,6 +159,7 @@ def _significance(estimate: Estimate, column: Column) -> Iterator[Piece]:
 
 
 def _comparison_hint(judged: Judged, column: Column) -> str:
+    """Return the tooltip of a significance mark: difference, interval and p-values."""
     against = f" against {column.reference}" if column.reference else ""
     lines = [f"{signed(judged.difference, column.digits)}{against}"]
     if judged.interval is not None:
@@ -192,7 +193,7 @@ def _interval(estimate: Estimate, column: Column) -> Iterator[Piece]:
 
 def _count(estimate: Estimate, column: Column) -> Iterator[Piece]:
     if estimate.count is not None:
-        hint = "cells, or pairs of cells, that it is the mean of"
+        hint = "number of cells, or of pairs of cells, in the mean"
         yield Piece(f"of {estimate.count:,}", hint)
 
 
@@ -215,11 +216,15 @@ def _number_of_seeds(estimate: Estimate) -> int:
 
 
 def _lower_bound(estimate: Estimate) -> float | None:
-    return None if estimate.interval is None else estimate.interval[0]
+    if estimate.interval is None:
+        return None
+    return estimate.interval[0]
 
 
 def _upper_bound(estimate: Estimate) -> float | None:
-    return None if estimate.interval is None else estimate.interval[1]
+    if estimate.interval is None:
+        return None
+    return estimate.interval[1]
 
 
 def _judged_record(estimate: Estimate) -> dict[str, Any] | None:
@@ -253,30 +258,29 @@ def _published_record(estimate: Estimate) -> list[dict[str, Any]]:
     return records
 
 
-def _difference(estimate: Estimate) -> float | None:
-    return None if estimate.judged is None else estimate.judged.difference
+def _value_of_test(test: str, name: str) -> Callable[[Estimate], float | None]:
+    """Return a function for one value of a test of the estimate; the value is None without the test."""
 
+    def value(estimate: Estimate) -> float | None:
+        result = getattr(estimate, test)
+        if result is None:
+            return None
+        number: float | None = getattr(result, name)
+        return number
 
-def _corrected(estimate: Estimate) -> float | None:
-    return None if estimate.judged is None else estimate.judged.corrected
-
-
-def _corrected_no_worse(estimate: Estimate) -> float | None:
-    test = estimate.equivalence
-    return None if test is None else test.corrected_no_worse
-
-
-def _corrected_equivalent(estimate: Estimate) -> float | None:
-    test = estimate.equivalence
-    return None if test is None else test.corrected_equivalent
+    return value
 
 
 def _equivalence_record(estimate: Estimate) -> dict[str, Any] | None:
-    return None if estimate.equivalence is None else attrs.asdict(estimate.equivalence)
+    if estimate.equivalence is None:
+        return None
+    return attrs.asdict(estimate.equivalence)
 
 
 def _first_published(estimate: Estimate) -> float | None:
-    return estimate.published[0].value if estimate.published else None
+    if not estimate.published:
+        return None
+    return estimate.published[0].value
 
 
 QUANTITIES: list[Quantity] = [
@@ -288,7 +292,10 @@ QUANTITIES: list[Quantity] = [
     Quantity(
         "against_baseline",
         _judged_record,
-        {"difference": _difference, "corrected p": _corrected},
+        {
+            "difference": _value_of_test("judged", "difference"),
+            "corrected p": _value_of_test("judged", "corrected"),
+        },
         _significance,
         "mark",
     ),
@@ -327,7 +334,10 @@ QUANTITIES: list[Quantity] = [
     Quantity(
         "equivalence",
         _equivalence_record,
-        {"no worse p": _corrected_no_worse, "equivalent p": _corrected_equivalent},
+        {
+            "no worse p": _value_of_test("equivalence", "corrected_no_worse"),
+            "equivalent p": _value_of_test("equivalence", "corrected_equivalent"),
+        },
         always=False,
     ),
 ]
@@ -335,7 +345,7 @@ QUANTITIES: list[Quantity] = [
 
 
 def pieces_of(estimate: Estimate, column: Column, placing: str) -> list[Piece]:
-    """Return the texts of an estimate for one place: `beside` its number, `mark` behind it, or `below`."""
+    """Return the texts of an estimate that stand in one place; see `Quantity.placing`."""
     pieces: list[Piece] = []
     for quantity in QUANTITIES:
         if quantity.placing == placing:

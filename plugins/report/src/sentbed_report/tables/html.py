@@ -1,4 +1,4 @@
-"""Rendering of tables as HTML, for pages of reports (with styles) and for notebooks (without)."""
+"""Rendering of tables as HTML, for reports (with a style sheet) and for notebooks (without)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _PLACES: dict[int | None, str] = {1: "<b>{}</b>", 2: "<u>{}</u>", None: "{}"}
 
 LONG = 30
-"""Smallest number of rows for which a table scrolls in a box."""
+"""Largest number of rows of a table that is shown whole; a longer table scrolls in a box."""
 
 
 def to_html(table: Table) -> str:
-    """Return a table with its notes, escaped."""
+    """Return a table and its notes as HTML; all texts are escaped."""
     has_bars = False
     longest = 0.0
     for row in table.rows:
@@ -43,10 +43,10 @@ def to_html(table: Table) -> str:
                 for _, share in cell.shares:
                     longest = max(longest, share)
 
-    def content(row: Row, place: int) -> str:
-        cell, column = row.cells[place], table.columns[place]
+    def content(row: Row, index: int) -> str:
+        cell, column = row.cells[index], table.columns[index]
         if isinstance(cell, Bars):
-            return _bars(cell, longest, place)
+            return _bars(cell, longest, index)
         address = ""
         if column.address and row.cell:
             address = f"{column.address}#second={quote(row.cell)}"
@@ -72,13 +72,13 @@ def _legend(table: Table) -> Iterator[str]:
 
 
 _HEAT = (6, 62)
-"""Smallest and largest share of colour in a heat map, in per cent, such that numbers remain readable."""
+"""Smallest and largest share of colour behind a number, in per cent; the number remains readable."""
 
 
 def _heat(table: Table) -> Callable[[Cell, Column], int | None]:
-    """Return a function for the share of colour behind a number, in per cent; None outside heat maps.
+    """Return a function that returns the share of colour behind a number, in per cent.
 
-    Better numbers have more colour.
+    Better numbers have more colour. The share is None if the table is no heat map, or if there is no number.
     """
     values = []
     for _, _, estimate in table.numbers():
@@ -114,33 +114,43 @@ def sort_key(cell: Cell) -> float | None:
 
 
 def cell_html(cell: Cell, column: Column, address: str = "") -> str:
-    """Return the content of a cell, escaped; `address` is the target of its link, if any."""
+    """Return the content of a cell as HTML; `address` is the page to which a number links."""
     if isinstance(cell, Link):
         text = html.escape(cell.text)
         if cell.address:
             text = f'<a href="{html.escape(cell.address)}">{text}</a>'
-        return f'<span class="{cell.kind}">{text}</span>' if cell.kind else text
-    if not isinstance(cell, Estimate):
-        return html.escape(plain_text(cell)) if cell else '<span class="none">–</span>'
-    text = html.escape(column.text(cell.value))
-    if not cell.is_finite:
+        if cell.kind:
+            text = f'<span class="{cell.kind}">{text}</span>'
+        return text
+    if isinstance(cell, Estimate):
+        return _estimate_html(cell, column, address)
+    if not cell:
+        return '<span class="none">–</span>'
+    return html.escape(plain_text(cell))
+
+
+def _estimate_html(estimate: Estimate, column: Column, address: str) -> str:
+    text = html.escape(column.text(estimate.value))
+    if not estimate.is_finite:
         return f'<span class="none">{text}</span>'
-    text = _PLACES[cell.place].format(text)
+
+    text = _PLACES[estimate.place].format(text)
     if address:
         text = f'<a href="{address}">{text}</a>'
-    marks = "".join(map(_marked, pieces_of(cell, column, "mark")))
-    texts = [html.escape(piece.text) for piece in pieces_of(cell, column, "beside")]
+
+    marks = "".join(map(_marked, pieces_of(estimate, column, "mark")))
+    texts = [html.escape(piece.text) for piece in pieces_of(estimate, column, "beside")]
     if texts:
         text += f"<small>{' '.join(texts)}{marks}</small>"
     else:
         text += marks
-    for piece in pieces_of(cell, column, "below"):
+    for piece in pieces_of(estimate, column, "below"):
         text += f"<small{_attributes(piece)}>{html.escape(piece.labelled)}</small>"
     return text
 
 
-def _bars(bars: Bars, longest: float, place: int) -> str:
-    """Return bars, scaled by the longest bar of the table."""
+def _bars(bars: Bars, longest: float, index: int) -> str:
+    """Return bars as HTML, in proportion to the longest bar of the table; `index` is that of the column."""
     items = []
     for label, part in bars.shares:
         width = 100 * part / (longest or 1)
@@ -148,20 +158,22 @@ def _bars(bars: Bars, longest: float, place: int) -> str:
             f'<li><span class="label">{html.escape(label)}</span><span class="track">'
             f'<span style="width:{width:.2f}%"></span></span><span class="share">{share(part)}</span></li>'
         )
-    return f'<ol class="bars c{place % 6}">{"".join(items)}</ol>'
+    return f'<ol class="bars c{index % 6}">{"".join(items)}</ol>'
 
 
 def _marked(piece: Piece) -> str:
     text = html.escape(piece.text)
     if not piece.hint:
         return f"<sup>{text}</sup>"
-    # The page's script makes it accessible by keyboard and for screen readers.
+    # The page's script makes the hint accessible by keyboard and to screen readers.
     return f"<span{_attributes(piece, 'mark')}>{text}</span>"
 
 
 def _attributes(piece: Piece, style: str = "") -> str:
+    text = ""
     classes = f"{style} {piece.kind}".strip()
-    text = f' class="{classes}"' if classes else ""
+    if classes:
+        text += f' class="{classes}"'
     if piece.hint:
         text += f' title="{html.escape(piece.hint)}"'
     return text

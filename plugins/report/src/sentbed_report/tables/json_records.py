@@ -9,13 +9,13 @@ from sentbed_report.tables.table import Cell, Table, plain_text
 
 
 def to_records(table: Table) -> dict[str, Any]:
-    """Return a table as JSON data: its columns, and for each row its headers and numbers."""
-    headers = [header.name for header in table.headers]
+    """Return a table as JSON data: its columns, and the headers and values of each row."""
     rows = []
     for row in table.rows:
-        labels = dict(zip(headers, row.headers, strict=True))
+        labels = dict(zip(table.header_names, row.headers, strict=True))
         values = list(map(record_of, row.cells))
         rows.append({**labels, "tags": row.tags, "values": values})
+
     columns = []
     for column in table.columns:
         columns.append(
@@ -37,6 +37,8 @@ def to_records(table: Table) -> dict[str, Any]:
 
 def record_of(cell: Cell) -> Any:
     """Return a cell as JSON data: a number with all its quantities, or a text."""
+    if cell is None:
+        return None
     if not isinstance(cell, Estimate):
-        return None if cell is None else plain_text(cell)
+        return plain_text(cell)
     return {quantity.name: quantity.record(cell) for quantity in QUANTITIES}

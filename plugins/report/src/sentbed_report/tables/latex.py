@@ -1,4 +1,4 @@
-r"""Rendering of tables as LaTeX, with the packages booktabs, siunitx and threeparttable."""
+"""Rendering of tables as LaTeX, with the packages booktabs, siunitx and threeparttable."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sentbed_report.tables.estimate import DEGENERATE, QUANTITIES, Estimate, pie
 from sentbed_report.tables.table import Row, Table, grouped_headings, legend, plain_text
 
 WIDEST = 7
-"""Largest number of LaTeX columns that fit a column of a paper; a wider table spans the page."""
+"""Largest number of LaTeX columns that fit into a column of a paper; a wider table spans the page."""
 
 _SIZES = {4: r"\small", 6: r"\footnotesize", 1000: r"\scriptsize"}
-"""Largest number of columns -> font size."""
+"""Largest number of a table's columns -> its font size."""
 
 _PLACES = {1: r"{{\textbf{{{}}}}}", 2: r"{{\underline{{{}}}}}", None: "{}"}
 
@@ -37,7 +37,7 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    # At the beginning of a row, `[` would be an optional argument of the rule above.
+    # At the beginning of a row, LaTeX would read `[` as an optional argument of the rule above.
     "[": "{[}",
     "&": r"\&",
     "%": r"\%",
@@ -52,22 +52,25 @@ _ESCAPES = str.maketrans(_SPECIAL)
 
 
 def to_latex(table: Table) -> str:
-    r"""Return a `table` environment: a caption of one sentence, aligned numbers, and notes below.
+    """Return a `table` environment: a caption of one sentence, aligned numbers, and notes below.
 
     The best value is bold, the second best underlined. The label is `tab:` with the names of study and table.
     """
-    numbers = [_numbers(table, place) for place in range(len(table.columns))]
+    numbers = [_numbers(table, index) for index in range(len(table.columns))]
     widths = [2] * len(numbers)
-    for place, of_column in enumerate(numbers):
+    for index, of_column in enumerate(numbers):
         if of_column is None:
-            widths[place] = 1
+            widths[index] = 1
     width = len(table.shown_headers) + sum(widths)
     environment = "table*" if width > WIDEST else "table"
+
     notes = []
     for note in (*table.notes, *legend(table, "Bold", "underlined")):
         notes.append(rf"  \item {latex(note)}")
-    # Titles begin with the name of the study already.
-    label = f"{table.study} {table.name}" if table.name else table.title
+    # A table without a name has a title that begins with the study's name.
+    label = table.title
+    if table.name:
+        label = f"{table.study} {table.name}"
     lines = [
         "% Needs \\usepackage{booktabs,siunitx,threeparttable}",
         rf"\begin{{{environment}}}",
@@ -97,17 +100,19 @@ def to_latex(table: Table) -> str:
 
 
 def latex(text: str) -> str:
-    """Return text in one line, escaped for LaTeX."""
+    """Return a text as one line, escaped for LaTeX."""
     line = " ".join(printable(text).split())
     return line.translate(_ESCAPES)
 
 
 def reduced(name: str) -> str:
-    """Return a name in lower case, with `-` for runs of other characters than letters and digits."""
+    """Return a name in lower case; each run of characters other than letters and digits becomes `-`."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
 def _with_symbols(text: str) -> str:
+    """Return text with LaTeX commands in place of superscripts and symbols."""
+
     def superscript(rank: re.Match[str]) -> str:
         return f"$^{{{unicodedata.normalize('NFKC', rank[0])}}}$"
 
@@ -116,7 +121,7 @@ def _with_symbols(text: str) -> str:
 
 
 def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
-    """Return the alignment of the LaTeX columns; a column of numbers is followed by one for marks and spreads."""
+    """Return the alignment of the LaTeX columns; after each column of numbers comes one for marks and spreads."""
     parts = ["l" * len(table.shown_headers)]
     for column, of_column in zip(table.columns, numbers, strict=True):
         if of_column is None:
@@ -128,14 +133,14 @@ def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
     return "".join(parts)
 
 
-def _numbers(table: Table, place: int) -> list[str] | None:
+def _numbers(table: Table, index: int) -> list[str] | None:
     """Return the numbers of a column as printed; None for a text column."""
     texts: list[str] = []
-    column = table.columns[place]
+    column = table.columns[index]
     if column.form not in ("number", "signed", "count"):
         return None
     for row in table.rows:
-        cell = row.cells[place]
+        cell = row.cells[index]
         if isinstance(cell, Estimate):
             texts.append(column.text(cell.value).replace(MINUS, "-").replace(",", ""))
         elif cell:
@@ -144,7 +149,7 @@ def _numbers(table: Table, place: int) -> list[str] | None:
 
 
 def _number_format(numbers: list[str], column: Column) -> str:
-    """Return the number format of a siunitx column: digits before and after the point."""
+    """Return the `table-format` of a siunitx column: sign, and digits before and after the point."""
     digits_before = 0
     sign = ""
     for text in numbers:
@@ -158,11 +163,11 @@ def _number_format(numbers: list[str], column: Column) -> str:
 
 
 def _head(table: Table, widths: Sequence[int]) -> list[str]:
-    left = len(table.shown_headers)
+    """Return the lines with the headings of groups and columns; for `widths` see `_body`."""
     lines = []
     groups = grouped_headings(table.columns)
     if groups:
-        parts = [""] * left
+        parts = [""] * len(table.shown_headers)
         start = 0
         for name, number_of_columns in groups:
             end = start + number_of_columns
@@ -170,9 +175,10 @@ def _head(table: Table, widths: Sequence[int]) -> list[str]:
             parts.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(name)}}}")
             start = end
         lines.append(" & ".join(parts) + r" \\")
+
     headings = []
-    for place in table.shown_headers:
-        headings.append(latex(table.headers[place].name.capitalize()))
+    for index in table.shown_headers:
+        headings.append(latex(table.headers[index].name.capitalize()))
     for column, width in zip(table.columns, widths, strict=True):
         text = latex(column.heading)
         if width == 2:
@@ -183,7 +189,7 @@ def _head(table: Table, widths: Sequence[int]) -> list[str]:
 
 
 def _body(table: Table, widths: Sequence[int]) -> list[str]:
-    """Return the rows; `widths` are the numbers of LaTeX columns that each column takes."""
+    """Return the lines with the rows; `widths` are the numbers of LaTeX columns that each column takes."""
     lines = []
     has_rule = False
     for row in table.rows:
@@ -191,18 +197,23 @@ def _body(table: Table, widths: Sequence[int]) -> list[str]:
             lines.append(r"\midrule")
             has_rule = True
         cells = list(map(latex, table.title_of(row)))
-        for place, column in enumerate(table.columns):
-            cells += _cells(row, place, column, widths[place] == 2)
+        for index, column in enumerate(table.columns):
+            cells += _cells(row, index, column, widths[index] == 2)
         lines.append(" & ".join(cells) + r" \\")
         lines += _lines_below(table, row, widths)
     return lines
 
 
-def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
-    cell = row.cells[place]
+def _cells(row: Row, index: int, column: Column, aligned: bool) -> list[str]:
+    """Return the LaTeX cells of a cell: two if its column has aligned numbers."""
+    cell = row.cells[index]
     if not isinstance(cell, Estimate):
         text = latex(plain_text(cell))
-        return [f"{{{text}}}", ""] if aligned else [text]
+        if not aligned:
+            return [text]
+        # siunitx does not align a text in braces.
+        return [f"{{{text}}}", ""]
+
     text = column.text(cell.value)
     beside = []
     for piece in pieces_of(cell, column, "beside"):
@@ -212,6 +223,7 @@ def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
         rest += piece.text
     if not aligned:
         return [f"{text} {rest}".rstrip()]
+
     number = text.replace(MINUS, "-").replace(",", "")
     if not number[-1:].isdigit() or number.startswith("±"):
         number = f"{{{text}}}"
@@ -219,25 +231,27 @@ def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
 
 
 def _lines_below(table: Table, row: Row, widths: Sequence[int]) -> list[str]:
-    """Return further rows for the quantities below the numbers of a row, such as published numbers."""
+    """Return a line for each quantity that stands below the numbers of a row, such as published numbers."""
     lines = []
     for quantity in QUANTITIES:
         if quantity.placing != "below":
             continue
+
         cells = [""] * len(table.shown_headers)
         cells[0] = rf"\quad {latex(quantity.name)}"
         is_empty = True
-        for place, column in enumerate(table.columns):
-            cell = row.cells[place]
+        for index, column in enumerate(table.columns):
+            cell = row.cells[index]
             pieces = quantity.pieces(cell, column) if isinstance(cell, Estimate) else ()
             text = latex("; ".join(piece.text for piece in pieces))
             is_empty = is_empty and not text
-            if widths[place] == 1:
+            if widths[index] == 1:
                 cells.append(text)
             elif not text:
                 cells += ["", ""]
             else:
                 cells.append(rf"\multicolumn{{2}}{{r}}{{\scriptsize {text}}}")
+
         if not is_empty:
             lines.append(" & ".join(cells) + r" \\")
     return lines

@@ -10,18 +10,18 @@ from sentbed_report.tables.estimate import Estimate, pieces_of
 from sentbed_report.tables.table import Cell, Link, Table, legend, plain_text
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that Markdown may treat as markup within a line; underscores inside words are not markup."""
+"""Characters that Markdown may treat as markup within a line. Underscores within a word are no markup."""
 
 _PLACES = {1: "**{}**", 2: "*{}*", None: "{}"}
 
 
 def escape(text: str) -> str:
-    """Return text in one line, escaped for Markdown, also for the cells of tables."""
+    """Return a text as one line, escaped for Markdown, including the cells of tables."""
     return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def to_markdown(table: Table) -> str:
-    """Return a table with its notes; the best value is bold, the second best in italics."""
+    """Return a table with its notes as Markdown; the best value is bold, the second best in italics."""
     blocks = []
     if table.title:
         blocks.append(f"**{escape(table.title)}**")
@@ -34,10 +34,10 @@ def to_markdown(table: Table) -> str:
 def _lines(table: Table) -> str:
     headings = []
     numbers = []
-    for place in table.shown_headers:
-        headings.append(escape(table.headers[place].name))
-    for place, column in enumerate(table.columns):
-        if is_of_numbers(table, place):
+    for index in table.shown_headers:
+        headings.append(escape(table.headers[index].name))
+    for index, column in enumerate(table.columns):
+        if is_of_numbers(table, index):
             numbers.append(len(headings))
         headings.append(escape(column.full_heading))
     rows = []
@@ -47,9 +47,9 @@ def _lines(table: Table) -> str:
     return markdown_table(headings, rows, numbers)
 
 
-def is_of_numbers(table: Table, place: int) -> bool:
-    """Whether a column has numbers rather than text."""
-    return any(isinstance(row.cells[place], Estimate) for row in table.rows)
+def is_of_numbers(table: Table, index: int) -> bool:
+    """Whether the column at `index` has numbers rather than texts."""
+    return any(isinstance(row.cells[index], Estimate) for row in table.rows)
 
 
 def _cell(cell: Cell, column: Column) -> str:
@@ -61,7 +61,7 @@ def _cell(cell: Cell, column: Column) -> str:
 
 
 def cell_text(estimate: Estimate, column: Column, places: dict[int | None, str]) -> str:
-    """Return an estimate in one line; `places` are the format's marks for best and second best."""
+    """Return an estimate as one line; `places` are the format's marks for the best and second best number."""
     text = places[estimate.place].format(column.text(estimate.value))
     for piece in pieces_of(estimate, column, "beside"):
         text += f" {piece.text}"
@@ -74,10 +74,10 @@ def cell_text(estimate: Estimate, column: Column, places: dict[int | None, str])
 def markdown_table(
     heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]
 ) -> str:
-    """Return a table of texts; the columns in `numbers` are right-aligned."""
+    """Return a Markdown table of texts; the columns at the indices `numbers` are right-aligned."""
     rule = ["---"] * len(heading)
-    for place in numbers:
-        rule[place] = "--:"
+    for index in numbers:
+        rule[index] = "--:"
     lines = []
     for cells in (heading, rule, *rows):
         lines.append(f"| {' | '.join(cells)} |")
@@ -85,7 +85,7 @@ def markdown_table(
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return a code block, with a fence longer than any in the text."""
+    """Return a code block, whose fence is longer than any fence in the text."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"

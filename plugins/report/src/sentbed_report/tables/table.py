@@ -1,8 +1,10 @@
-"""`Table`: rows of estimates and texts, independent of a format."""
+"""`Table`: rows of estimates and texts, independent of the format in which they are rendered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TypeAlias
 
 import attrs
@@ -20,9 +22,9 @@ class Link:
 
     text: str
     address: str
-    """Target, relative to the report; empty for a text without a link."""
+    """Target of the link, relative to the report; empty for a text without a link."""
     kind: str = ""
-    """CSS class."""
+    """CSS class of the text."""
 
 
 @attrs.frozen
@@ -33,11 +35,11 @@ class Bars:
 
 
 Cell: TypeAlias = Estimate | Link | Bars | str | None
-"""A number, a link, bars, a text, or nothing."""
+"""Content of a table's cell: a number, a link, bars, a text, or nothing."""
 
 
 def plain_text(cell: Link | Bars | str | None) -> str:
-    """Return a cell without a number as text."""
+    """Return a cell that is no number as text."""
     if isinstance(cell, Link):
         return cell.text
     if isinstance(cell, Bars):
@@ -51,7 +53,7 @@ class Header:
 
     name: str
     shown: bool = True
-    """Whether formats for readers show it; CSV and JSON always do."""
+    """Whether formats for readers show the column; CSV and JSON always have it."""
 
 
 @attrs.frozen
@@ -65,40 +67,45 @@ class Row:
     tags: tuple[str, ...] = ()
     """Remarks on the row, such as `baseline`."""
     cell: str = ""
-    """Name of the study's cell, by which pages filter rows; empty for a row of several cells."""
+    """Name of the study's cell, by which pages filter rows; empty if the row is not about one cell."""
     is_reference: bool = False
-    """Whether its numbers are published numbers of another system."""
+    """Whether the row has published numbers of another system."""
 
 
 @attrs.frozen
 class Table:
-    """A table with its notes; the legend of marks is added by each format."""
+    """A table with its notes. Each format adds a legend of its marks."""
 
     title: str
     headers: tuple[Header, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    """Sentences on the numbers, printed below them."""
+    """Sentences on the numbers, printed below the table."""
     name: str = ""
-    """Name of its files; empty for a table without files."""
+    """Name of the table's files; empty for a table without files."""
     baseline: str = ""
-    """Name of the row that others are compared with."""
+    """Name of the row with which the other rows are compared."""
     is_complete: bool = True
-    """Whether all rows have finished; otherwise the best number is the best of the finished rows."""
+    """Whether all rows have finished. If not, the best number is the best of the finished rows."""
     ranked_within: tuple[str, ...] | None = None
-    """Axes within whose labels numbers are ranked, `()` for all rows; None for no ranks."""
+    """Axes on which rows must have equal labels to be ranked together; None if there are no ranks."""
     study: str = ""
-    """Name of the study. LaTeX labels begin with it, so that two studies in a paper have different labels."""
+    """Name of the study. LaTeX labels begin with it, so that tables of two studies have different labels."""
     is_one_score: bool = False
-    """Whether all columns have the same score, so places and ranks are among all numbers."""
+    """Whether all columns have the same score, so that places and ranks are among all numbers of the table."""
     is_heat_map: bool = False
-    """Whether a page shades its numbers; better numbers are darker."""
+    """Whether a page colours the background of the numbers, the stronger the better they are."""
+
+    @property
+    def header_names(self) -> list[str]:
+        """Names of all headers."""
+        return [header.name for header in self.headers]
 
     @property
     def shown_headers(self) -> list[int]:
-        """Indices of the headers that formats for readers show."""
-        return [place for place, header in enumerate(self.headers) if header.shown]
+        """Indices of the headers that are shown to readers."""
+        return [index for index, header in enumerate(self.headers) if header.shown]
 
     def numbers(self) -> Iterator[tuple[Row, Column, Estimate]]:
         """Yield each number with its row and column."""
@@ -108,8 +115,8 @@ class Table:
                     yield row, column, cell
 
     def title_of(self, row: Row) -> list[str]:
-        """Return the texts of a row that readers see before its numbers; tags are behind the last text."""
-        texts = [row.headers[place] for place in self.shown_headers]
+        """Return the texts that readers see before the numbers of a row; its tags follow the last text."""
+        texts = [row.headers[index] for index in self.shown_headers]
         if row.tags:
             texts[-1] = f"{texts[-1]} ({'; '.join(row.tags)})".lstrip()
         return texts
@@ -130,6 +137,7 @@ def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
         for piece in pieces_of(estimate, column, "mark"):
             if piece.text in _SIGNS:
                 has_signs = True
+
     compared = "a column"
     if table.is_one_score:
         compared = "the table"
@@ -137,11 +145,13 @@ def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
         if 2 not in places:
             second = ""
         yield _legend_of_best(table, best, second, compared)
+
     if has_ranks:
         among = ""
         if table.ranked_within:
             among = f", among rows of the same {' and '.join(table.ranked_within)}"
-        yield f"Superscripts: the rank in {compared}{among}; equal numbers have the same."
+        yield f"Superscripts: the rank in {compared}{among}; equal numbers share a rank."
+
     if has_signs:
         parts = []
         for level, sign in reversed(SIGNS):
@@ -149,6 +159,7 @@ def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
         if table.baseline:
             parts.append(f"against {table.baseline}")
         yield f"{', '.join(parts)}."
+
     yield from _degenerate_legend(table)
 
 
@@ -163,13 +174,14 @@ def _legend_of_best(table: Table, best: str, second: str, compared: str) -> str:
 
 
 def _degenerate_legend(table: Table) -> Iterator[str]:
-    """Yield a sentence for each reason why numbers are degenerate."""
+    """Yield a sentence for each reason why numbers are degenerate, with their rows and columns."""
     reasons: dict[str, dict[str, list[str]]] = {}
     for row, column, estimate in table.numbers():
         if estimate.degenerate:
             name = row.cell or ", ".join(row.headers)
             rows = reasons.setdefault(estimate.degenerate, {})
             rows.setdefault(name, []).append(column.heading)
+
     for reason, rows in reasons.items():
         places = []
         for name, headings in rows.items():
@@ -181,12 +193,10 @@ def _degenerate_legend(table: Table) -> Iterator[str]:
 
 
 def grouped_headings(columns: Sequence[Column]) -> list[tuple[str, int]]:
-    """Return the headings of groups, each with its number of columns; empty without groups."""
-    groups: list[tuple[str, int]] = []
-    for column in columns:
-        if groups and groups[-1][0] == column.group:
-            groups[-1] = (column.group, groups[-1][1] + 1)
-        else:
-            groups.append((column.group, 1))
-    has_names = any(name for name, _ in groups)
-    return groups if has_names else []
+    """Return the heading of each group of adjacent columns, with their number; empty if no column has a group."""
+    groups = []
+    for heading, of_group in groupby(columns, attrgetter("group")):
+        groups.append((heading, len(list(of_group))))
+    if not any(heading for heading, _ in groups):
+        return []
+    return groups

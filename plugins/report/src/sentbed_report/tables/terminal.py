@@ -13,12 +13,13 @@ _PLACES: dict[int | None, str] = {1: "{}*", 2: "{}", None: "{}"}
 
 
 def to_text(table: Table) -> str:
-    """Return aligned columns; the best number of a column is marked by `*`."""
-    headers = [table.headers[place].name for place in table.shown_headers]
+    """Return a table as text with aligned columns and its notes; `*` marks the best number of a column."""
+    headers = [table.headers[index].name for index in table.shown_headers]
     headings = [column.heading for column in table.columns]
     rows = [[*headers, *headings]]
     for row in table.rows:
         rows.append([*table.title_of(row), *map(_cell, row.cells, table.columns)])
+
     lines = []
     if table.title:
         lines.append(table.title)
@@ -35,12 +36,12 @@ def _cell(cell: Cell, column: Column) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
-    """Yield rows with aligned columns; the first `left` columns are left-aligned, the others right-aligned."""
+    """Yield rows with aligned columns: the first `left` columns left-aligned, the other columns right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = []
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            if place < left:
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            if index < left:
                 cells.append(cell.ljust(width))
             else:
                 cells.append(cell.rjust(width))

@@ -1,4 +1,4 @@
-"""Section on the training of a run: stages, watched evaluations, and figures of both."""
+"""Section on the training of a run: its stages and watched evaluations, as tables and figures."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from sentbed_report.tables.table import Table
 
 
 def training_section(stages: Sequence[StageCurve]) -> Section | None:
-    """Return the section; None for a run without stages."""
+    """Return the section; None if the run has no stages."""
     if not stages:
         return None
+
     plots: list[Plot] = []
     tables = [_stages(stages)]
     if any(stage.watched for stage in stages):
@@ -58,23 +59,32 @@ def _stages(stages: Sequence[StageCurve]) -> Table:
     )
     rows = []
     for stage in stages:
-        step = stage.steps[-1] if len(stage.steps) else None
-        loss = stage.losses[-1] if len(stage.losses) else None
         metric = stage.metric if len(stage.validations) else None
-        rows.append((stage.name, step, loss, metric, _best(stage)))
+        rows.append(
+            (stage.name, _last(stage.steps), _last(stage.losses), metric, _best(stage))
+        )
     return table_of("", ["stage"], columns, rows)
 
 
+def _last(values: Sequence[float]) -> float | None:
+    if not len(values):
+        return None
+    return values[-1]
+
+
 def _best(stage: StageCurve) -> str | None:
+    """Return the step with the best validation score, and the score if it was recorded."""
     if stage.best_step is None:
         return None
     value = dict(stage.validations).get(stage.best_step)
     step = f"step {stage.best_step:,}"
-    return step if value is None else f"{number(value)} at {step}"
+    if value is None:
+        return step
+    return f"{number(value)} at {step}"
 
 
 def _watched(stages: Sequence[StageCurve]) -> Table:
-    """Return a table of the first and the last watched evaluation; `report.json` has all of them."""
+    """Return a table with the first and the last value of each watched score; `report.json` has all values."""
     headers = ("stage", "encoder", "evaluator", "task", "metric", "protocol", "steps")
     rows = []
     for stage in stages:
@@ -83,16 +93,24 @@ def _watched(stages: Sequence[StageCurve]) -> Table:
             for place, score in enumerate(watched.scores):
                 values = [of_step[place] for of_step in watched.values]
                 digits = score_digits(values)
-                of_score = (score.task, score.metric, score.protocol_name, steps)
-                ends = (number(values[0], digits), number(values[-1], digits))
                 rows.append(
-                    (stage.name, watched.encoder, watched.evaluator, *of_score, *ends)
+                    (
+                        stage.name,
+                        watched.encoder,
+                        watched.evaluator,
+                        score.task,
+                        score.metric,
+                        score.protocol_name,
+                        steps,
+                        number(values[0], digits),
+                        number(values[-1], digits),
+                    )
                 )
     return table_of("Watched", headers, ["first", "last"], rows)
 
 
 def _steps(plane: ScorePlane) -> Table:
-    """Return a table of the encoders' positions in a plane, by step."""
+    """Return a table with the position of each encoder in a plane, one row per step."""
     places = plane.points.pivot(index="step", columns="encoder", values=["y", "x"])
     columns = []
     shown = []
@@ -102,6 +120,7 @@ def _steps(plane: ScorePlane) -> Table:
             Column(f"{encoder} {plane.x}", digits=3),
         ]
         shown += [("y", encoder), ("x", encoder)]
+
     rows = []
     for step, positions in places[shown].iterrows():
         row: list[Value] = [f"{step:,}"]

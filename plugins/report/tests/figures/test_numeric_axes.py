@@ -7,7 +7,7 @@ from statistics import fmean
 import attrs
 import pytest
 from drawn_figures import axis_labels, hollow_points, named_lines
-from sentbed_report.figures.number_lines import number_plots
+from sentbed_report.figures.numeric_axes import numeric_axis_plots
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_config import Reference
 from sentbed_report.study.study_data import AxisInfo
@@ -19,7 +19,7 @@ SIZES = AxisInfo("model", ("opt-125m", "opt-1.3b", "opt-6.7b"), (125e6, 1.3e9, 6
 def test_scores_are_drawn_over_every_axis_of_numbers():
     data = study((SIZES, TEMPERATURE, POOLER), seeds=(1, 2), baseline=None, expected={})
     (summary,) = summarise(data, resamples=10)
-    sizes, temperatures = number_plots(data, summary)
+    sizes, temperatures = numeric_axis_plots(data, summary)
     assert axis_labels(sizes) == ("model", "Avg (spearman)")
     assert axis_labels(temperatures)[0] == "temperature"
     means = {row.cell: row.cells[-1].value for row in summary.rows}
@@ -33,7 +33,7 @@ def test_lines_beyond_the_colours_are_thin_behind_their_mean():
     batch = AxisInfo("batch", tuple("abcdefgh"))
     data = study((batch, TEMPERATURE), seeds=(1,), baseline=None, expected={})
     (summary,) = summarise(data, resamples=10)
-    (plot,) = number_plots(data, summary)
+    (plot,) = numeric_axis_plots(data, summary)
     assert plot.caption.startswith("Thin: cells that differ in temperature only")
     ends = [
         row.cells[-1].value or 0
@@ -59,7 +59,7 @@ def test_references_are_dashed_lines():
     )
     (summary,) = summarise(data, resamples=10)
     (mean,) = (row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25")
-    (plot,) = number_plots(data, summary)
+    (plot,) = numeric_axis_plots(data, summary)
     assert (
         plot.element("f-").count("stroke-dasharray") == 2 * 2
     )  # each in the plot and in the legend
@@ -77,7 +77,7 @@ def test_the_cells_of_references_are_no_points_of_a_line():
     cells = {name: Reference(cell=name) for name in ("first, 0.25", "mean, 0.25")}
     places = []
     for compared in (data, attrs.evolve(data, references=cells)):
-        (plot,) = number_plots(compared, summarise(compared, resamples=10)[0])
+        (plot,) = numeric_axis_plots(compared, summarise(compared, resamples=10)[0])
         places.append({x for x, _ in named_lines(plot)["mean"]})
     assert places == [{0.01, 0.05, 0.25}, {0.01, 0.05}]
 
@@ -88,11 +88,11 @@ def test_degenerate_cells_are_hollow_and_on_no_line_and_the_caption_names_what_i
         for label, value in (("0.01", 70.0), ("0.05", 80.0), ("0.25", 12.0))
     }
     data = collapsed(study_of(numbers, (TEMPERATURE,)), 2)
-    (plot,) = number_plots(data, *summarise(data))
+    (plot,) = numeric_axis_plots(data, *summarise(data))
     assert axis_labels(plot) == ("temperature", "STSB (spearman)")
     assert hollow_points(plot) == [(0.25, 12.0)]
     assert plot.caption == "Hollow, degenerate: 0.25."
     numbers["0.25"][1] = {}
     data = study_of(numbers, (TEMPERATURE,), statuses={"0.25": "failed"})
-    (plot,) = number_plots(data, *summarise(data))
+    (plot,) = numeric_axis_plots(data, *summarise(data))
     assert plot.caption == "Not drawn: 0.25 (failed)."

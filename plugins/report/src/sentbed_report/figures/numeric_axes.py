@@ -1,9 +1,9 @@
-"""Figures of scores over a study's numeric axes, with other systems as dashed lines."""
+"""Figures of scores over the numeric axes of a study, with reference systems as dashed lines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import number
 from sentbed_report.study.main_effects import AxisEffect, main_effects
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary, title_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_THIN_LINES = 60
-"""Largest number of thin lines; more would merge into a surface."""
+"""Largest number of thin lines; more lines would merge into a surface."""
 
 _DASHES = (
     (6.0, 3.0),
@@ -38,34 +38,40 @@ _DASHES = (
     (4.0, 2.0, 1.0, 2.0),
     (10.0, 4.0),
 )
-"""Lengths of dash and gap of each reference. All have one colour, as colours stand for labels of axes."""
+"""Lengths of dashes and gaps, by which references differ. Colours stand for labels of axes."""
 
 
-def number_plots(data: StudyData, summary: Summary) -> list[Plot]:
-    """Draw the last column over each numeric axis, with the references.
+def numeric_axis_plots(data: StudyData, summary: Summary) -> list[Plot]:
+    """Draw one plot per numeric axis: the scores in a table's last column over the axis, with the references.
 
     A cell that serves as a reference is a dashed line instead of a point.
     """
     references = {reference.cell for reference in data.references.values()}
     cells = [cell for cell in data.cells if cell.name not in references]
     rows = [row for row in summary.rows if row.cell not in references]
-    axes = {axis.name: axis for axis in data.axes}
     data = attrs.evolve(data, cells=tuple(cells))
     summary = attrs.evolve(summary, rows=tuple(rows))
     drawn = drawn_rows(data, summary)
+    if drawn.sound.empty:
+        return []
+
+    effects = {effect.axis: effect for effect in main_effects(data, summary)}
     plots = []
-    for effect in main_effects(data, summary):
-        axis = axes[effect.axis]
-        if axis.numbers is None:
-            continue
-        labels = {cell.labels[axis.name] for cell in cells}
-        numbers = {}
-        for label, value in zip(axis.labels, axis.numbers, strict=True):
-            if label in labels:
-                numbers[label] = value
-        if len(set(numbers.values())) > 1 and len(drawn.sound):
-            plots.append(_plot(data, summary, effect, numbers, drawn))
+    for axis in data.axes:
+        numbers = _numbers_of_labels(axis, cells)
+        if axis.name in effects and len(set(numbers.values())) > 1:
+            plots.append(_plot(data, summary, effects[axis.name], numbers, drawn))
     return plots
+
+
+def _numbers_of_labels(axis: AxisInfo, cells: Sequence[CellInfo]) -> dict[str, float]:
+    """Return the number of each label of these cells; empty if the axis is not numeric."""
+    labels = {cell.labels[axis.name] for cell in cells}
+    numbers = {}
+    for label, value in zip(axis.labels, axis.numbers or (), strict=False):
+        if label in labels:
+            numbers[label] = value
+    return numbers
 
 
 def _plot(
@@ -75,24 +81,15 @@ def _plot(
     numbers: Mapping[str, float],
     drawn: DrawnRows,
 ) -> Plot:
-    references = []
-    dashed = []
-    for reference in summary.references:
-        value = reference.values[-1]
-        if value is not None and math.isfinite(value):
-            references.append((reference, value))
-            source = reference.source or "this study"
-            dashed.append(
-                f"{reference.name} {number(value, summary.digits)} ({source})"
-            )
+    """Draw the rows of a table over one axis; `numbers` has the number of each label."""
+    references = _references(summary)
     rows = drawn.rows.assign(
         number=[numbers[row.labels[effect.axis]] for row in drawn.rows["row"]],
         line=[_line_name(data, row, effect) for row in drawn.rows["row"]],
     )
     hollow = rows[rows["degenerate"]]
-    sound = rows[~rows["degenerate"]]
     lines = {}
-    for line, points in sound.groupby("line", sort=False):
+    for line, points in rows[~rows["degenerate"]].groupby("line", sort=False):
         lines[str(line)] = points.sort_values("number", kind="stable")
     coloured = len(lines) <= SERIES
 
@@ -102,6 +99,7 @@ def _plot(
             _draw_coloured(axes, lines)
         else:
             _draw_thin(axes, lines, effect)
+
         draw_points(
             axes,
             hollow["number"],
@@ -110,15 +108,8 @@ def _plot(
             size=6,
             hollow=True,
         )
-        for (reference, value), dashes in zip(references, cycle(_DASHES), strict=False):
-            label = short_name(reference.name)
-            axes.axhline(
-                value,
-                color=colour("fg"),
-                linewidth=1.3,
-                linestyle=(0, dashes),
-                label=label,
-            )
+        _draw_references(axes, references)
+
         axes.set(
             xlabel=label_text(effect.axis), ylabel=label_text(score_label(summary))
         )
@@ -128,28 +119,57 @@ def _plot(
             legend_above(figure, 3)
 
     captions = []
-    if dashed:
+    if references:
+        dashed = [reference.caption for reference in references]
         captions.append(f"Dashed: {'; '.join(dashed)}.")
     if not coloured:
-        captions.append(
-            f"Thin: cells that differ in {effect.axis} only; thick: their mean."
-        )
-    elif sound["std"].any():
+        captions += _captions_of_thin_lines(len(lines), effect.axis)
+    elif drawn.sound["std"].any():
         captions.append("Bars: standard deviation over the seeds.")
-    if len(lines) > _MOST_THIN_LINES:
-        captions.append(
-            f"The first {_MOST_THIN_LINES} of {len(lines):,} lines are drawn, the mean is over all."
-        )
     captions.append(drawn.caption)
-    entries = len(references)
+
+    legend_entries = len(references)
     if coloured:
-        entries += len(lines)
+        legend_entries += len(lines)
+    height = 290 + 17 * math.ceil(legend_entries / 3)
     title = f"{title_of(summary)} by {effect.axis}"
-    return Plot(title, captions, 290 + 17 * math.ceil(entries / 3), paint)
+    return Plot(title, captions, height, paint)
+
+
+def _captions_of_thin_lines(lines: int, axis: str) -> Iterator[str]:
+    """Yield sentences that explain thin lines."""
+    yield f"Thin: cells that differ in {axis} only; thick: their mean."
+    if lines > _MOST_THIN_LINES:
+        yield f"The first {_MOST_THIN_LINES} of {lines:,} lines are drawn, the mean is over all."
+
+
+@attrs.frozen
+class _DrawnReference:
+    """A reference with a finite number in the last column of a table."""
+
+    name: str
+    value: float
+    caption: str
+    """Name, number and source."""
+
+
+def _references(summary: Summary) -> list[_DrawnReference]:
+    """Return the references of a table that can be drawn."""
+    references = []
+    for reference in summary.references:
+        value = reference.values[-1]
+        if value is not None and math.isfinite(value):
+            source = reference.source or "this study"
+            caption = f"{reference.name} {number(value, summary.digits)} ({source})"
+            references.append(_DrawnReference(reference.name, value, caption))
+    return references
 
 
 def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
-    """Return the labels that the cells of a line share, on the other axes that do not change with this one."""
+    """Return the name of a row's line: the labels on the other axes, which all rows of the line share.
+
+    Axes that change together with the plot's axis, and axes on which all cells have the same label, are left out.
+    """
     labels = []
     for axis in data.axes:
         labels_of_cells = {cell.labels[axis.name] for cell in data.cells}
@@ -161,8 +181,20 @@ def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
     return ", ".join(labels)
 
 
+def _draw_references(axes: Axes, references: Sequence[_DrawnReference]) -> None:
+    """Draw each reference as a horizontal line with its own dashes."""
+    for reference, dashes in zip(references, cycle(_DASHES), strict=False):
+        axes.axhline(
+            reference.value,
+            color=colour("fg"),
+            linewidth=1.3,
+            linestyle=(0, dashes),
+            label=short_name(reference.name),
+        )
+
+
 def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
-    """Draw each line in its colour, with error bars of one standard deviation."""
+    """Draw each line in a colour of its own, with error bars of one standard deviation."""
     for index, (line, rows) in enumerate(lines.items()):
         draw_curve(axes, rows[["number", "value"]].to_numpy(), index, line)
         if rows["std"].any():
@@ -180,7 +212,7 @@ def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
 def _draw_thin(
     axes: Axes, lines: Mapping[str, pandas.DataFrame], effect: AxisEffect
 ) -> None:
-    """Draw thin lines, and their mean as a thick line."""
+    """Draw thin lines, and the mean of all lines as a thick line."""
     for rows in [*lines.values()][:_MOST_THIN_LINES]:
         axes.plot(
             rows["number"],

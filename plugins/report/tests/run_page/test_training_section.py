@@ -11,7 +11,7 @@ from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
 from sentbed_report.report_json import to_json
 from sentbed_report.run_page.run_page import run_page
-from sentbed_report.run_page.training_sections import training_section
+from sentbed_report.run_page.training_section import training_section
 from toy_run_report import EMPTY, stage, watched_stage
 
 WATCHED = attrs.evolve(EMPTY, stages=(watched_stage(),))
