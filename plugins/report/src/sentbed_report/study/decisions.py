@@ -106,7 +106,7 @@ def read_decisions(directory: Path) -> Decisions | None:
     """Return the decisions of the study in `directory`; None if it has made none.
 
     Raises:
-        RunError: if `decisions.json` is damaged.
+        RunError: if `decisions.json` cannot be read, is damaged, or is of another version.
     """
     path = directory / DECISIONS
     try:
