@@ -139,7 +139,7 @@ def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(
             ["empty"],
             r"the directory has no file that ends in `.txt`, .*; check the path @ empty",
         ),
-        (["a.txt", "*.txt"], "the file is named twice; .* @ .*a.txt"),
+        (["a.txt", "*.txt"], "the file is named twice, .* @ .*a.txt"),
         (
             ["a.doc"],
             r"the file's ending does not say how to read it; expected one of `.txt`, .* @ .*a.doc",
@@ -677,10 +677,10 @@ def test_other_inputs_are_refused_with_their_names(put, request_of):
         put(name, f"{name}\n") for name in ("a.txt", "b.txt", "c.txt")
     )
     encode_corpus(request_of(first, second))
-    with pytest.raises(RunError, match="the inputs stand in another order"):
+    with pytest.raises(RunError, match="the inputs are in another order"):
         encode_corpus(request_of(second, first))
     with pytest.raises(
-        RunError, match=f"`{second}` is no more among the inputs; `{third}` is new"
+        RunError, match=f"`{second}` is no longer among the inputs; `{third}` is new"
     ):
         encode_corpus(request_of(first, third))
 
@@ -692,7 +692,7 @@ def test_another_encoder_is_refused(put, request_of, encoder, tmp_path):
         tmp_path / "encoder" / "backbone" / "embedding.npy",
         encoder.backbone.embedding + 1,
     )
-    with pytest.raises(RunError, match="the encoder's files are others"):
+    with pytest.raises(RunError, match="the encoder has other files"):
         encode_corpus(request)
 
 
@@ -732,7 +732,7 @@ def test_an_encoder_that_computes_otherwise_than_before_is_refused(
     )
     with pytest.raises(
         RunError,
-        match=r"rows 4 to 4 of .*: the encoder says `precision` 'bf16', before 'fp64'",
+        match=r"rows 4 to 4 of .*: the encoder reports `precision` 'bf16', before 'fp64'",
     ):
         encode_corpus(request)
 
@@ -745,7 +745,7 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(
     put("out/vectors/mine.txt", "dear")
     with pytest.raises(
         RunError,
-        match="holds something that is no corpus of vectors; choose another place",
+        match="has other files than the vectors of a corpus; choose another place",
     ):
         encode_corpus(request_of(source), overwrite=overwrite)
     assert (tmp_path / "out" / "vectors" / "mine.txt").read_text() == "dear"
@@ -855,7 +855,7 @@ def test_a_manifest_that_is_deeper_than_any_is_damaged(put, tmp_path):
         (jsonl([{"text": 5}]), "`text` is 5, expected a text; .* @ PATH:1"),
         (jsonl([{"text": "\ud800"}]), "`text` holds half of a surrogate pair; .* @ PATH:1"),
         (b'{"text": "caf\xe9"}\n', "found the byte 0xe9, expected UTF-8; .* @ PATH:1"),
-        ("", "the input is empty, expected one sentence a row @ PATH"),
+        ("", "the input is empty, expected one text per row @ PATH"),
     ],
 )  # fmt: skip
 def test_a_fault_in_json_lines_is_an_error_with_its_line(
@@ -964,7 +964,7 @@ def test_values_of_several_types_cannot_be_kept(put, request_of):
 
 def test_a_text_file_has_no_columns_to_keep(put, request_of):
     with pytest.raises(
-        DataError, match="a text file has no columns to keep; take `--keep` out"
+        DataError, match="a text file has no columns to keep; leave out `--keep`"
     ):
         encode_corpus(request_of(put("in.txt", "a\n"), format="parquet", keep=("id",)))
 
