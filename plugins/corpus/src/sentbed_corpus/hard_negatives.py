@@ -165,7 +165,9 @@ def mine_hard_negatives(
         )
         selection = _search(vectors, anchor_vectors, anchors, pairs, request.rules, bar)
         rows = place / "rows"
-        written, similar = _write_rows(rows, request, dataset, store, pairs, selection)
+        written, similarity = _write_rows(
+            rows, request, dataset, store, pairs, selection
+        )
 
         columns = _columns(request.rules.negatives)
         record = {
@@ -177,13 +179,8 @@ def mine_hard_negatives(
                 "rows": written,
                 "columns": list(columns),
             },
-            "encoder": _described(encoder, request, plugins),
-            "data": {
-                "source": unstructure(request.data),
-                "fingerprint": dataset.fingerprint,
-                "rows": len(dataset),
-                "left_out": dict(dataset.left_out),
-            },
+            "encoder": _record_of_encoder(encoder, request, plugins),
+            "data": _record_of_data(request.data, dataset),
             "corpus": corpus.record(request),
             "rules": attrs.asdict(request.rules),
             "anchors": len(pairs.anchors),
@@ -193,7 +190,7 @@ def mine_hard_negatives(
                 "positives and anchors among the candidates": len(pairs.excluded),
                 "candidates by rule": dict(selection.left_out),
             },
-            "similarity": similar,
+            "similarity": similarity,
         }
         path = request.output.with_name(request.output.name + RECORD)
         _publish(place / "record", record, path, rows, request.output)
@@ -640,7 +637,7 @@ def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
     return f"{seen}, {rules} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
 
 
-def _described(
+def _record_of_encoder(
     encoder: Encoder, request: MiningRequest, plugins: Plugins
 ) -> dict[str, Any]:
     """Return the part of the record that describes the encoder."""
@@ -666,6 +663,16 @@ def _described(
             "candidates": request.candidate_prompt,
             "instruction": request.instruction,
         },
+    }
+
+
+def _record_of_data(source: DataSource, dataset: Dataset) -> dict[str, Any]:
+    """Return the part of the record that describes the data."""
+    return {
+        "source": unstructure(source),
+        "fingerprint": dataset.fingerprint,
+        "rows": len(dataset),
+        "left_out": dict(dataset.left_out),
     }
 
 

@@ -156,8 +156,8 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
         protocol_notes.append(differences)
     return Summary(
         study=data.name,
-        evaluator=comparable.evaluator,
-        protocol=comparable.protocol_id,
+        evaluator=comparable.key.evaluator,
+        protocol=comparable.key.protocol_id,
         metric=comparable.metric,
         note=_note(comparable, columns),
         apart=comparable.apart,
@@ -170,7 +170,7 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
         looks=data.looks,
         equivalence=data.equivalence,
         family=data.family,
-        development=comparable.is_development,
+        development=comparable.key.is_development,
         scores=TableScores(columns[-1].tested, components),
         measured=tuple(scored.scores for scored in columns),
         has_groups=data.groups,
@@ -351,8 +351,8 @@ def _note(comparable: ComparableScores, columns: Sequence[_ScoredColumn]) -> str
     for measurement in comparable.measured:
         protocols[measurement.score.protocol_name] = None
     metrics = ", ".join(_metrics_of_tasks(columns))
-    parts = [comparable.evaluator, metrics, ", ".join(protocols)]
-    if comparable.is_development:
+    parts = [comparable.key.evaluator, metrics, ", ".join(protocols)]
+    if comparable.key.is_development:
         parts.append("development data")
     skipped = _skipped_tasks(comparable)
     if skipped:

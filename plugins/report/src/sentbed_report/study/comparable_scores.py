@@ -24,34 +24,56 @@ Protocol: TypeAlias = dict[str, Any]
 """Metric and evaluation protocol of a column."""
 
 
-Row: TypeAlias = tuple[str, str, int, str]
-"""Cell, prompt, seed and encoder, which identify an encoder in a run."""
+@attrs.frozen(order=True)
+class EncoderInRun:
+    """An encoder in a run of a cell, whose scores are in one row."""
+
+    cell: str
+    prompt: str
+    seed: int
+    encoder: str
+
+
+@attrs.frozen
+class TableKey:
+    """What all scores of a table share."""
+
+    evaluator: str
+    protocol_id: str
+    is_development: bool
+
+
+@attrs.frozen
+class NotCompared:
+    """Tasks whose scores are in another table, since they differ in their protocols."""
+
+    tasks: str
+    """Names of the tasks."""
+    differences: str
+    """Protocol entries in which they differ, with the values of both tables."""
 
 
 @attrs.define(eq=False)
 class ComparableScores:
     """Scores that share a table; at first only those of one row, to which others are added."""
 
-    evaluator: str
-    protocol_id: str
-    is_development: bool
+    key: TableKey
     metric: str
     """Metric, if this is a table for a further metric; empty in the first table."""
     measured: list[Measurement] = attrs.field(factory=list)
     protocols: dict[str, Protocol] = attrs.field(factory=dict)
     """Task -> its metric and protocol in this table."""
-    rows: set[Row] = attrs.field(factory=set)
+    rows: set[EncoderInRun] = attrs.field(factory=set)
     """Rows that have scores in this table."""
     apart: str = ""
     """Protocol entries in which the table differs from other tables of the same evaluator and protocol id;
     empty without such tables."""
     tasks_elsewhere: set[str] = attrs.field(factory=set)
     """Tasks whose scores, under another protocol, are in another table for some rows of this table."""
-    left_out: dict[tuple[str, str], dict[Row, None]] = attrs.field(factory=dict)
-    """(Tasks whose scores are in another table, because their protocol differs; the differences) -> rows with
-    these scores that have other scores in this table."""
-    refused: dict[tuple[str, str], dict[Row, None]] = attrs.field(factory=dict)
-    """The same for rows that have no score in this table."""
+    left_out: dict[NotCompared, list[EncoderInRun]] = attrs.field(factory=dict)
+    """Tasks whose scores are in another table -> rows that have these scores, and others in this table."""
+    refused: dict[NotCompared, list[EncoderInRun]] = attrs.field(factory=dict)
+    """Tasks whose scores are in another table -> rows that have these scores, and none in this table."""
     prompts: tuple[str, ...] = ()
     """Labels of the study's prompts."""
 
@@ -83,12 +105,12 @@ class ComparableScores:
         other_tasks = self.tasks_with_other_protocol(row)
         is_refused = len(other_tasks) == len(row.protocols)
         if other_tasks:
-            reasons = self._differences(row, other_tasks)
-            key = ", ".join(other_tasks), ", ".join(reasons)
+            differences = self._differences(row, other_tasks)
+            reason = NotCompared(", ".join(other_tasks), ", ".join(differences))
             noted = self.left_out
             if is_refused:
                 noted = self.refused
-            noted.setdefault(key, {}).update(dict.fromkeys(sorted(row.rows)))
+            noted.setdefault(reason, []).extend(sorted(row.rows))
         if is_refused:
             return
 
@@ -117,25 +139,25 @@ class ComparableScores:
     @property
     def notes(self) -> Iterator[str]:
         """Sentences on scores of the table's rows that are in another table, since their protocols differ."""
-        for (tasks, reason), rows in self.left_out.items():
+        for reason, rows in self.left_out.items():
             cells = _cells_with_all_prompts(rows, self.prompts)
             if cells:
                 yield (
-                    f"Not compared: {tasks} of {first_names(cells)}, as the protocol differs in {reason}; "
-                    "see the further table."
+                    f"Not compared: {reason.tasks} of {first_names(cells)}, as the protocol differs in "
+                    f"{reason.differences}; see the further table."
                 )
-        for (tasks, reason), rows in chain(self.left_out.items(), self.refused.items()):
+        for reason, rows in chain(self.left_out.items(), self.refused.items()):
             cells = _cells_under_some_prompts(rows, self.prompts)
             if cells:
                 yield (
-                    f"Not compared: {tasks} of {first_names(cells)}, as the protocol differs in "
-                    f"{reason}; a seed that lacks a score under one of the prompts does not count."
+                    f"Not compared: {reason.tasks} of {first_names(cells)}, as the protocol differs in "
+                    f"{reason.differences}; a seed that lacks a score under one of the prompts does not count."
                 )
 
     @property
     def has_means(self) -> bool:
         """Whether the scores of any task include a seed with a score under every prompt."""
-        rows_of_tasks: dict[str, list[Row]] = {}
+        rows_of_tasks: dict[str, list[EncoderInRun]] = {}
         for measurement in self.measured:
             rows = rows_of_tasks.setdefault(measurement.score.task, [])
             rows.append(_row_of(measurement))
@@ -146,28 +168,31 @@ class ComparableScores:
         )
 
 
-def _cells_with_all_prompts(rows: Iterable[Row], prompts: Collection[str]) -> list[str]:
+def _cells_with_all_prompts(
+    rows: Iterable[EncoderInRun], prompts: Collection[str]
+) -> list[str]:
     """Return the cells that have a seed with every prompt; in a study without prompts, all cells."""
-    prompts_of_seeds: dict[tuple[str, int, str], set[str]] = {}
-    for cell, prompt, seed, encoder in rows:
-        prompts_of_seeds.setdefault((cell, seed, encoder), set()).add(prompt)
+    prompts_of_seeds: dict[EncoderInRun, set[str]] = {}
+    for row in rows:
+        without_prompt = attrs.evolve(row, prompt="")
+        prompts_of_seeds.setdefault(without_prompt, set()).add(row.prompt)
 
     cells: dict[str, None] = {}
-    for (cell, *_), of_seed in prompts_of_seeds.items():
-        if of_seed.issuperset(prompts):
-            cells[cell] = None
+    for row, prompts_of_seed in prompts_of_seeds.items():
+        if prompts_of_seed.issuperset(prompts):
+            cells[row.cell] = None
     return list(cells)
 
 
 def _cells_under_some_prompts(
-    rows: Iterable[Row], prompts: Collection[str]
+    rows: Iterable[EncoderInRun], prompts: Collection[str]
 ) -> list[str]:
     """Return `CELL under prompt PROMPT` for the cells without such a seed; none in a study without prompts."""
     complete = _cells_with_all_prompts(rows, prompts)
     prompts_of_cells: dict[str, dict[str, None]] = {}
-    for cell, prompt, _, _ in rows:
-        if cell not in complete:
-            prompts_of_cells.setdefault(cell, {})[prompt] = None
+    for row in rows:
+        if row.cell not in complete:
+            prompts_of_cells.setdefault(row.cell, {})[row.prompt] = None
 
     cells = []
     for cell, prompts_of_cell in prompts_of_cells.items():
@@ -186,8 +211,8 @@ def comparable_scores(
     tables: dict[tuple[str, str], list[ComparableScores]] = {}
     for metric, layer in _layers(measured):
         for table in _tables_of(layer, metric, prompts):
-            key = (table.evaluator, table.protocol_id)
-            tables.setdefault(key, []).append(table)
+            name = (table.key.evaluator, table.key.protocol_id)
+            tables.setdefault(name, []).append(table)
     return list(chain.from_iterable(tables.values()))
 
 
@@ -209,7 +234,7 @@ def _layers(measured: Iterable[Measurement]) -> Iterator[tuple[str, list[Measure
             if is_first:
                 layer = ""
             aggregation = (score.metric, score.protocol_name)
-            place = (*_row_of(measurement), *_table_of(measurement), score.task, layer)
+            place = (_row_of(measurement), _table_of(measurement), score.task, layer)
             if first_aggregations.setdefault(place, aggregation) == aggregation:
                 layers.setdefault(layer, []).append(measurement)
             else:
@@ -227,10 +252,9 @@ def _tables_of(
     The scores of a row by one evaluator stay in one table, except for tasks with another protocol in this
     table.
     """
-    tables: dict[tuple[str, str, bool], list[ComparableScores]] = {}
+    tables: dict[TableKey, list[ComparableScores]] = {}
     for row in _usual_first(_scores_of_rows(layer, metric, prompts)):
-        key = (row.evaluator, row.protocol_id, row.is_development)
-        _add_row(row, tables.setdefault(key, []))
+        _add_row(row, tables.setdefault(row.key, []))
 
     for siblings in tables.values():
         with_means = [table for table in siblings if table.has_means]
@@ -247,19 +271,20 @@ def _scores_of_rows(
 
     If a row has scores of one task under several protocols, it is in the result several times, once for each.
     """
-    scores_of_rows: dict[tuple[Any, ...], list[ComparableScores]] = {}
+    scores_of_rows: dict[tuple[TableKey, EncoderInRun], list[ComparableScores]] = {}
     for measurement in sorted(layer, key=lambda each: is_development(each.score)):
         score = measurement.score
         table = _table_of(measurement)
         protocol = {"metric": score.metric, **evaluation_protocol(score)}
-        scores_of_row = scores_of_rows.setdefault((*table, *_row_of(measurement)), [])
+        key = (table, _row_of(measurement))
+        scores_of_row = scores_of_rows.setdefault(key, [])
         # The latest first, as successive scores of a run come from the same evaluation.
         for scores in reversed(scores_of_row):
             if scores.accepts(score.task, protocol):
                 scores.add(measurement, protocol)
                 break
         else:
-            scores = ComparableScores(*table, metric, prompts=prompts)
+            scores = ComparableScores(table, metric, prompts=prompts)
             scores.add(measurement, protocol)
             scores_of_row.append(scores)
     return list(chain.from_iterable(scores_of_rows.values()))
@@ -270,30 +295,25 @@ def _usual_first(rows: Sequence[ComparableScores]) -> list[ComparableScores]:
 
     In another order, a row with an unusual protocol of a task could displace this task of all other rows.
     """
-    counts: dict[tuple[Any, ...], Counter[str]] = {}
+    counts: dict[tuple[TableKey, str], Counter[str]] = {}
     for row in rows:
-        for task, protocol in _protocols_of(row):
-            counts.setdefault(task, Counter())[protocol] += 1
+        for task, protocol in row.protocols.items():
+            counts_of_task = counts.setdefault((row.key, task), Counter())
+            counts_of_task[repr(protocol)] += 1
 
     usual = []
     unusual = []
     for row in rows:
         is_usual = True
-        for task, protocol in _protocols_of(row):
-            if counts[task][protocol] < max(counts[task].values()):
+        for task, protocol in row.protocols.items():
+            counts_of_task = counts[row.key, task]
+            if counts_of_task[repr(protocol)] < max(counts_of_task.values()):
                 is_usual = False
         if is_usual:
             usual.append(row)
         else:
             unusual.append(row)
     return usual + unusual
-
-
-def _protocols_of(row: ComparableScores) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yield each task, with what identifies its table, and the protocol of the task as text."""
-    for task, protocol in row.protocols.items():
-        key = (row.evaluator, row.protocol_id, row.is_development, task)
-        yield key, repr(protocol)
 
 
 def _add_row(row: ComparableScores, tables: list[ComparableScores]) -> None:
@@ -307,14 +327,16 @@ def _add_row(row: ComparableScores, tables: list[ComparableScores]) -> None:
     tables.append(row)
 
 
-def _row_of(measurement: Measurement) -> Row:
+def _row_of(measurement: Measurement) -> EncoderInRun:
     run = measurement.run
-    return measurement.cell.name, run.prompt, run.seed, measurement.score.encoder
+    return EncoderInRun(
+        measurement.cell.name, run.prompt, run.seed, measurement.score.encoder
+    )
 
 
-def _table_of(measurement: Measurement) -> tuple[str, str, bool]:
+def _table_of(measurement: Measurement) -> TableKey:
     score = measurement.score
-    return score.evaluator, score.protocol_id, is_development(score)
+    return TableKey(score.evaluator, score.protocol_id, is_development(score))
 
 
 def _differences(table: ComparableScores, others: Iterable[ComparableScores]) -> str:
