@@ -213,7 +213,7 @@ def power_of(
     """
     level_of_each = _level_of_each(level, comparisons)
     _require_finite(difference)
-    return _power(spread.sources(seeds), difference, level_of_each)
+    return _power_of_sources(spread.sources(seeds), difference, level_of_each)
 
 
 def smallest_difference(
@@ -230,7 +230,7 @@ def smallest_difference(
     """
     level_of_each = _level_of_each(level, comparisons)
     _require_power(power, level_of_each)
-    return _smallest(spread.sources(seeds), power, level_of_each)
+    return _smallest_of_sources(spread.sources(seeds), power, level_of_each)
 
 
 def seeds_needed(
@@ -250,7 +250,9 @@ def seeds_needed(
         least = 2
     stds = {"items": spread.item_std, "prompts": spread.prompt_std}
     names = ("seeds", _names_of_positive(stds))
-    return _needed(spread.sources, least, names, difference, power, level, comparisons)
+    return _number_needed(
+        spread.sources, least, names, difference, power, level, comparisons
+    )
 
 
 def prompts_needed(
@@ -275,7 +277,9 @@ def prompts_needed(
         least = 2
     stds = {"items": spread.item_std, "seeds": spread.seed_std}
     names = ("prompts", _names_of_positive(stds))
-    return _needed(sources_with, least, names, difference, power, level, comparisons)
+    return _number_needed(
+        sources_with, least, names, difference, power, level, comparisons
+    )
 
 
 def _names_of_positive(stds: Mapping[str, float]) -> str:
@@ -283,7 +287,7 @@ def _names_of_positive(stds: Mapping[str, float]) -> str:
     return " and ".join(name for name, std in stds.items() if std > 0)
 
 
-def _needed(
+def _number_needed(
     sources_with: Callable[[float], tuple[Source, ...]],
     least: int,
     names: tuple[str, str],
@@ -304,7 +308,7 @@ def _needed(
 
     @cache
     def power_with(number: float) -> float:
-        return _power(sources_with(number), difference, level_of_each)
+        return _power_of_sources(sources_with(number), difference, level_of_each)
 
     if difference == 0:
         return SeedsNeeded(None, "there is no difference")
@@ -312,7 +316,7 @@ def _needed(
     if others and power_with(math.inf) <= power:
         rest = EstimatedDifference(0.0, sources_with(math.inf))
         reach = rest.error * rest.critical(level_of_each / 2)
-        smallest = _smallest(rest.sources, power, level_of_each)
+        smallest = _smallest_of_sources(rest.sources, power, level_of_each)
         reason = f"the {others} alone leave ±{reach:.2g} and hide differences below {smallest:.2g}"
         return SeedsNeeded(None, f"no number of {name}: {reason}", reach, others)
     if least == 1:
@@ -400,7 +404,9 @@ def _require_finite(difference: float) -> None:
         raise RunError(f"the difference is {difference}; give a finite number")
 
 
-def _power(sources: tuple[Source, ...], difference: float, level: float) -> float:
+def _power_of_sources(
+    sources: tuple[Source, ...], difference: float, level: float
+) -> float:
     """Return the probability that a true difference is significant at a two-sided level."""
     import numpy as np
     from scipy import special
@@ -412,12 +418,12 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
     squares: Floats = np.zeros(1)
 
     for source, step in zip(sources, _FINEST[len(sources)], strict=True):
-        ratios, weights_of_ratios = _estimates(source.degrees, distance, step)
+        ratios, weights_of_ratios = _estimated_variances(source.degrees, distance, step)
         critical = EstimatedDifference(0.0, (source,)).critical(level / 2)
         squares_of_source = source.variance * ratios * critical**2
         if source is sources[-1] and len(sources) > 2:
             # With a third source there would be millions of combinations.
-            weights, squares = _merged(weights, squares)
+            weights, squares = _merged_in_bins(weights, squares)
         weights = np.multiply.outer(weights, weights_of_ratios).ravel()
         squares = np.add.outer(squares, squares_of_source).ravel()
 
@@ -426,7 +432,7 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
     return float(np.clip(weights @ powers, 0.0, 1.0))
 
 
-def _merged(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
+def _merged_in_bins(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Return the weight and the weighted mean of positive values in each bin of a logarithmic histogram."""
     import numpy as np
 
@@ -439,7 +445,9 @@ def _merged(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
     return merged_weights, sums[is_filled] / merged_weights
 
 
-def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:
+def _estimated_variances(
+    degrees: float, distance: float, finest: float
+) -> tuple[Floats, Floats]:
     """Return values of the ratio of an estimated variance to the true variance, and a weight for each value.
 
     `distance` is the true difference in standard errors; `finest` is the smallest step. The logarithm of an
@@ -467,14 +475,16 @@ def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, 
     return ratios, weights / weights.sum()
 
 
-def _smallest(sources: tuple[Source, ...], power: float, level: float) -> float:
+def _smallest_of_sources(
+    sources: tuple[Source, ...], power: float, level: float
+) -> float:
     """Return the smallest true difference that is significant with probability `power`."""
     from scipy import optimize
 
     error = EstimatedDifference(0.0, sources).error
 
     def excess_power(errors: float) -> float:
-        return _power(sources, errors * error, level) - power
+        return _power_of_sources(sources, errors * error, level) - power
 
     high = 1.0
     while excess_power(high) < 0:

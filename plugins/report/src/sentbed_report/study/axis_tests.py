@@ -91,7 +91,7 @@ def effect_tests(
             if labels == reference:
                 continue
             corners = ((cells[labels], 1), (cells[reference], -1))
-            weights = _weights(corners)
+            weights = _contrast_weights(corners)
             if weights:
                 tests[axis.name, labels[0]] = scores.contrast(weights)
     return corrected(tests, summary.looks)
@@ -114,7 +114,9 @@ def interaction_tests(
     for first, second in combinations(axes, 2):
         if second.name in together_with(data, first):
             continue
-        interactions = _interactions(data, summary, (first, second), references)
+        interactions = _interaction_contrasts(
+            data, summary, (first, second), references
+        )
         for labels, weights in interactions:
             contrasts[first.name, second.name, *labels] = weights
     if len(contrasts) > MOST_CONTRASTS:
@@ -138,7 +140,7 @@ def _p_value(test: Judged) -> float:
     return test.corrected
 
 
-def _interactions(
+def _interaction_contrasts(
     data: StudyData,
     summary: Summary,
     axes: tuple[AxisInfo, AxisInfo],
@@ -160,12 +162,14 @@ def _interactions(
             (cells[first, second_reference], -1),
             (cells[first_reference, second_reference], 1),
         )
-        weights = _weights(corners)
+        weights = _contrast_weights(corners)
         if weights:
             yield (first, second), weights
 
 
-def _weights(corners: Sequence[tuple[Mapping[Context, SummaryRow], int]]) -> Weights:
+def _contrast_weights(
+    corners: Sequence[tuple[Mapping[Context, SummaryRow], int]],
+) -> Weights:
     """Return the weights of a contrast, which is the mean over the contexts in which every corner has a cell.
 
     A corner is a pair of its cells (context -> row) and its sign in the contrast.

@@ -105,7 +105,7 @@ class ComparableScores:
         other_tasks = self.tasks_with_other_protocol(row)
         is_refused = len(other_tasks) == len(row.protocols)
         if other_tasks:
-            differences = self._differences(row, other_tasks)
+            differences = self._differences_of_tasks(row, other_tasks)
             reason = NotCompared(", ".join(other_tasks), ", ".join(differences))
             noted = self.left_out
             if is_refused:
@@ -126,7 +126,9 @@ class ComparableScores:
         row.measured = rest
         row.protocols = {task: row.protocols[task] for task in other_tasks}
 
-    def _differences(self, row: ComparableScores, tasks: Iterable[str]) -> list[str]:
+    def _differences_of_tasks(
+        self, row: ComparableScores, tasks: Iterable[str]
+    ) -> list[str]:
         """Return the protocol entries, with their values, in which tasks of `row` differ from this table."""
         differences: dict[str, None] = {}
         for task in tasks:
@@ -260,7 +262,7 @@ def _tables_of(
         with_means = [table for table in siblings if table.has_means]
         kept = with_means or siblings[:1]
         for table in kept:
-            table.apart = _differences(table, kept)
+            table.apart = _differences_of_table(table, kept)
             yield table
 
 
@@ -339,7 +341,9 @@ def _table_of(measurement: Measurement) -> TableKey:
     return TableKey(score.evaluator, score.protocol_id, is_development(score))
 
 
-def _differences(table: ComparableScores, others: Iterable[ComparableScores]) -> str:
+def _differences_of_table(
+    table: ComparableScores, others: Iterable[ComparableScores]
+) -> str:
     """Return the protocol entries in which a table differs from `others`, with the table's values."""
     differences: dict[str, dict[str, dict[str, None]]] = {}
     for other in others:

@@ -75,7 +75,7 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
 
     texts = []
     for name, entry in entries.items():
-        texts.append(_text(data, name, entry))
+        texts.append(_described(data, name, entry))
     return f"Encoded in another way than {reference}: {first_names(texts)}."
 
 
@@ -97,7 +97,7 @@ def _varied_by_recipes(data: StudyData) -> set[str]:
     return keys - _NAMES_OF_ENCODERS
 
 
-def _text(data: StudyData, name: str, entry: _Entry) -> str:
+def _described(data: StudyData, name: str, entry: _Entry) -> str:
     """Return a protocol entry with its first pair of values, and the cells and runs in which it differs."""
     first, *others = entry.values
     more = ""

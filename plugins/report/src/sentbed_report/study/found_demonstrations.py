@@ -104,7 +104,7 @@ def search_of(run: CellRun) -> Found | None:
     for row in rows:
         if not isinstance(row, Mapping):
             continue
-        score = _finite(row.get("score"))
+        score = _finite_number(row.get("score"))
         if score is None:
             continue
         # The row without a rank is the prompt without a demonstration.
@@ -145,13 +145,13 @@ def _gains(
 
     (neighbour,) = neighbours
     for summary in summaries:
-        with_search = _mean(summary.rows, cell.name)
-        without = _mean(summary.rows, neighbour)
+        with_search = _mean_of_cell(summary.rows, cell.name)
+        without = _mean_of_cell(summary.rows, neighbour)
         if with_search is not None and without is not None:
             yield Gain(neighbour, summary, with_search - without)
 
 
-def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
+def _mean_of_cell(rows: Sequence[SummaryRow], cell: str) -> float | None:
     """Return a cell's mean in the last column; None unless it has exactly one finished row."""
     values = []
     for row in rows:
@@ -159,10 +159,10 @@ def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
             values.append(row.cells[-1].value)
     if len(values) != 1:
         return None
-    return _finite(values[0])
+    return _finite_number(values[0])
 
 
-def _finite(value: Any) -> float | None:
+def _finite_number(value: Any) -> float | None:
     """Return a value as a float; None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

@@ -103,7 +103,7 @@ def main_effects(data: StudyData, summary: Summary) -> tuple[AxisEffect, ...]:
     effects = []
     for axis in data.axes:
         if len(axis.labels) > 1:
-            effects.append(_effect(data, axis, summary))
+            effects.append(_effect_of_axis(data, axis, summary))
     return tuple(effects)
 
 
@@ -113,8 +113,8 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> G
     first = axes[rows]
     second = axes[columns]
     cells = cells_by_labels(data, summary, (first, second))
-    compared, contexts = _matched(cells)
-    means = _means(cells, compared, contexts)
+    compared, contexts = _labels_and_contexts(cells)
+    means = _means_of_labels(cells, compared, contexts)
 
     grid = []
     left = {}
@@ -130,7 +130,7 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> G
     return Grid(first, second, tuple(grid), len(contexts), left)
 
 
-def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
+def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
     """Return the effect of one axis; its reference is the baseline's label if this label can be compared."""
     cells = cells_by_labels(data, summary, (axis,))
     reference: Labels | None = None
@@ -138,7 +138,7 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
         if cell.name == data.baseline:
             reference = (cell.labels[axis.name],)
 
-    compared, shared_contexts = _matched(cells, reference)
+    compared, shared_contexts = _labels_and_contexts(cells, reference)
     if len(compared) < 2:
         # The mean of a single label is compared with nothing.
         compared = ()
@@ -147,7 +147,7 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
         reference = (axis.labels[0],)
     if compared and reference not in compared:
         reference = compared[0]
-    means = _means(cells, compared, shared_contexts)
+    means = _means_of_labels(cells, compared, shared_contexts)
 
     effects = []
     left = {}
@@ -157,7 +157,7 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
         if labels not in compared:
             number_of_contexts = 0
             left[label] = _why_not_compared(data, cells_of_label, {axis.name: label})
-        differences = _differences(cells_of_label, cells[reference])
+        differences = _differences_in_contexts(cells_of_label, cells[reference])
         effect = LabelEffect(
             label,
             mean=means.get(labels),
@@ -178,7 +178,7 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
     )
 
 
-def _differences(
+def _differences_in_contexts(
     cells: Mapping[Context, SummaryRow], references: Mapping[Context, SummaryRow]
 ) -> list[float]:
     """Return the difference from the reference in each context in which both have a cell."""
@@ -186,7 +186,7 @@ def _differences(
     for context, row in cells.items():
         if context in references:
             reference = _values(references[context])
-            differences.append(_difference(_values(row), reference))
+            differences.append(_difference_of_cells(_values(row), reference))
     return differences
 
 
@@ -195,7 +195,7 @@ def _values(row: SummaryRow) -> Mapping[int, float]:
     return row.cells[-1].seeds
 
 
-def _means(
+def _means_of_labels(
     cells: Cells, compared: Collection[Labels], contexts: Collection[Context]
 ) -> dict[Labels, float]:
     """Return the mean of each compared label over the contexts, and over the seeds that all these cells have."""
@@ -209,15 +209,17 @@ def _means(
     for labels in compared:
         of_contexts = []
         for context in contexts:
-            of_contexts.append(_mean(_values(cells[labels][context]), seeds))
+            of_contexts.append(_mean_over_seeds(_values(cells[labels][context]), seeds))
         means[labels] = fmean(of_contexts)
     return means
 
 
-def _difference(cell: Mapping[int, float], reference: Mapping[int, float]) -> float:
+def _difference_of_cells(
+    cell: Mapping[int, float], reference: Mapping[int, float]
+) -> float:
     """Return a cell's mean minus the reference's, over the seeds that both have."""
     seeds = _shared_seeds([cell, reference])
-    return _mean(cell, seeds) - _mean(reference, seeds)
+    return _mean_over_seeds(cell, seeds) - _mean_over_seeds(reference, seeds)
 
 
 def _shared_seeds(cells: Sequence[Mapping[int, float]]) -> set[int]:
@@ -226,12 +228,12 @@ def _shared_seeds(cells: Sequence[Mapping[int, float]]) -> set[int]:
     return set(cells[0]).intersection(*cells[1:])
 
 
-def _mean(values: Mapping[int, float], seeds: Collection[int]) -> float:
+def _mean_over_seeds(values: Mapping[int, float], seeds: Collection[int]) -> float:
     """Return the mean over `seeds`; over all seeds in `values` if `seeds` is empty."""
     return fmean(map(values.__getitem__, seeds or values))
 
 
-def _matched(
+def _labels_and_contexts(
     cells: Cells, reference: Labels | None = None
 ) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
     """Return the labels that can be compared, and the contexts in which all these labels have a cell.
@@ -267,15 +269,17 @@ def _why_not_compared(
     """Return why labels are not compared; they have a cell with a score in each of `contexts`."""
     if contexts:
         return "no combination of everything else in common with what is compared"
-    if any(_has(cell.labels, labels) for cell in data.cells):
+    if any(_has_labels(cell.labels, labels) for cell in data.cells):
         return "none of its cells has finished with this score"
-    reasons = dict.fromkeys(map(" ".join, _excluded(data, labels)))
+    reasons = dict.fromkeys(map(" ".join, _reasons_for_exclusion(data, labels)))
     if reasons:
         return f"left out of the study: {'; '.join(reasons)}"
     return "the study has no such cell"
 
 
-def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+def _reasons_for_exclusion(
+    data: StudyData, labels: Mapping[str, str]
+) -> Iterator[tuple[str, ...]]:
     """Yield the reasons for which each cell with these labels is left out of the study."""
     names = [axis.name for axis in data.axes]
     for cell, reasons in data.excluded:
@@ -283,11 +287,11 @@ def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str,
         if len(parts) != len(names):
             continue
         labels_of_cell = dict(zip(names, parts, strict=True))
-        if _has(labels_of_cell, labels):
+        if _has_labels(labels_of_cell, labels):
             yield reasons
 
 
-def _has(labels: Mapping[str, str], subset: Mapping[str, str]) -> bool:
+def _has_labels(labels: Mapping[str, str], subset: Mapping[str, str]) -> bool:
     return subset.items() <= labels.items()
 
 

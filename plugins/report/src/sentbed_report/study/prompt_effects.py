@@ -78,7 +78,7 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
         scores = _under_prompts(summary.measured[-1].get(row.key, {}))
         if scores and all(map(math.isfinite, cell.seeds.values())):
             scores_of_rows[number] = scores
-            means[number] = _means(summary.prompts, scores)
+            means[number] = _means_over_seeds(summary.prompts, scores)
             if not cell.degenerate:
                 ranked.append(number)
 
@@ -86,7 +86,7 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
     for number, scores in scores_of_rows.items():
         row = summary.rows[number]
         best = best_prompt(scores, store, column.lower)
-        sources = _sources(summary, row, scores, store)
+        sources = _sources_of_row(summary, row, scores, store)
         ranks = {}
         if column.ranked and number in ranked:
             for prompt in summary.prompts:
@@ -104,7 +104,7 @@ def _under_prompts(scores: Scored) -> dict[int, PromptScores]:
     return under_prompts
 
 
-def _means(
+def _means_over_seeds(
     prompts: Sequence[str], scores: Mapping[int, PromptScores]
 ) -> dict[str, float]:
     """Return prompt -> mean over the seeds under this prompt."""
@@ -140,7 +140,7 @@ def _rank(
     return higher_values + 1
 
 
-def _sources(
+def _sources_of_row(
     summary: Summary,
     row: SummaryRow,
     scores: Mapping[int, PromptScores],

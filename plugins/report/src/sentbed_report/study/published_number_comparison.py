@@ -30,7 +30,7 @@ def with_published(
 ) -> tuple[Summary, ...]:
     """Return the tables, with published numbers added to the study's numbers, and with rows of other systems."""
     numbers: dict[int, list[ExpectedRow]] = {}
-    for number, estimates in _matched(data, summaries):
+    for number, estimates in _numbers_with_estimates(data, summaries):
         if len(estimates) == 1:
             numbers.setdefault(id(estimates[0]), []).append(number.row)
 
@@ -39,7 +39,7 @@ def with_published(
 
     published = []
     for summary in summaries:
-        references = tuple(_references(data, summaries, summary))
+        references = tuple(_reference_rows(data, summaries, summary))
         with_rows = attrs.evolve(summary, references=references)
         published.append(with_rows.with_estimates(with_numbers))
     return tuple(with_published_results(data.published, published))
@@ -49,36 +49,36 @@ def published_numbers(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[Number, ...]:
     """Return every published number with the study's number, in the recipe's order."""
-    return tuple(number for number, _ in _matched(data, summaries))
+    return tuple(number for number, _ in _numbers_with_estimates(data, summaries))
 
 
-def _matched(
+def _numbers_with_estimates(
     data: StudyData, summaries: Sequence[Summary]
 ) -> Iterator[tuple[Number, list[Estimate]]]:
     """Yield every published number and the estimates that its key matches, in the recipe's order."""
     for title, published in data.expected.items():
         for cell, numbers in published.cells.items():
             for key in numbers:
-                estimates = _matching(summaries, cell, key, numbers)
-                row = _compared(title, published, cell, key, estimates)
+                estimates = _estimates_of_key(summaries, cell, key, numbers)
+                row = _compared_number(title, published, cell, key, estimates)
                 yield Number(cell, row), estimates
 
 
-def _references(
+def _reference_rows(
     data: StudyData, summaries: Sequence[Summary], summary: Summary
 ) -> Iterator[ReferenceRow]:
     """Yield a row for each reference system that has a number in any column of the table."""
     if not summary.rows:
         return
     for name, reference in data.references.items():
-        values = _values_of_cell(summary, reference.cell)
+        values = _numbers_of_cell(summary, reference.cell)
         if values is None:
-            values = _published_values(summaries, summary, reference)
+            values = _numbers_of_system(summaries, summary, reference)
         if any(value is not None for value in values):
             yield ReferenceRow(name, reference.source, reference.cell, tuple(values))
 
 
-def _values_of_cell(summary: Summary, cell: str) -> list[float | None] | None:
+def _numbers_of_cell(summary: Summary, cell: str) -> list[float | None] | None:
     """Return the numbers of a cell in the table's columns; None if it has no finished row."""
     for row in summary.rows:
         if row.cell == cell and row.status == "finished":
@@ -86,7 +86,7 @@ def _values_of_cell(summary: Summary, cell: str) -> list[float | None] | None:
     return None
 
 
-def _published_values(
+def _numbers_of_system(
     summaries: Sequence[Summary], summary: Summary, reference: Reference
 ) -> list[float | None]:
     """Return a system's published number for each column of a table; None in columns without a number."""
@@ -95,7 +95,7 @@ def _published_values(
     for column in summary.columns:
         keys: set[str] = set()
         if _is_comparable(summaries, summary, any_row, column, reference.scores):
-            keys = _keys(summary, any_row, column)
+            keys = _keys_of_estimate(summary, any_row, column)
         value = None
         for key, score in reference.scores.items():
             if key in keys and value is None:
@@ -104,7 +104,7 @@ def _published_values(
     return values
 
 
-def _matching(
+def _estimates_of_key(
     summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]
 ) -> list[Estimate]:
     """Return the estimates of a cell that a key matches; `numbers` are all published numbers of the cell."""
@@ -115,7 +115,7 @@ def _matching(
             if row.cell != cell:
                 continue
             for column, estimate in zip(summary.columns, row.cells, strict=True):
-                if key not in _keys(summary, row, column):
+                if key not in _keys_of_estimate(summary, row, column):
                     continue
                 if _is_comparable(summaries, summary, row, column, numbers):
                     estimates.append(estimate)
@@ -151,17 +151,21 @@ def _is_comparable(
         for other_row in other.rows:
             if other_row.cell == row.cell:
                 for other_column in other.columns:
-                    keys_of_other_tables |= _keys(other, other_row, other_column)
-    keys_of_tasks = numbers.keys() - _keys(summary, row, column) - keys_of_other_tables
+                    keys_of_other_tables |= _keys_of_estimate(
+                        other, other_row, other_column
+                    )
+    keys_of_tasks = (
+        numbers.keys() - _keys_of_estimate(summary, row, column) - keys_of_other_tables
+    )
 
     tasks = [task for task in summary.columns if not task.average]
     for task in tasks:
-        if keys_of_tasks.isdisjoint(_keys(summary, row, task)):
+        if keys_of_tasks.isdisjoint(_keys_of_estimate(summary, row, task)):
             return False
     return len(keys_of_tasks) == len(tasks)
 
 
-def _keys(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
+def _keys_of_estimate(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
     """Return the keys of `[study.expected]`, as in `[expected]`, that match a row's estimate in a column."""
     metric = f"{column.task}/{column.metric}"
     keys = {metric, f"{metric}@{summary.protocol}"}
@@ -172,7 +176,7 @@ def _keys(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
     return keys | with_encoder
 
 
-def _compared(
+def _compared_number(
     title: str, published: Published, cell: str, key: str, estimates: Sequence[Estimate]
 ) -> ExpectedRow:
     """Return a published number, with the study's number if exactly one estimate matches its key."""

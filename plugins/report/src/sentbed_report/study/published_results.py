@@ -44,9 +44,9 @@ def with_published_results(
     """
     tables = list(summaries)
     for system in systems:
-        matches = [_matches(system, summary) for summary in summaries]
+        matches = [_matches_of_table(system, summary) for summary in summaries]
         source = _source_line(system, list(chain.from_iterable(matches)))
-        notes_on_system = _notes_on_unmatched(system, matches)
+        notes_on_system = _notes_on_system(system, matches)
         for number, table in enumerate(tables):
             references = list(table.references)
             notes = list(table.reference_notes)
@@ -55,7 +55,7 @@ def with_published_results(
                 if NO_TEST not in notes:
                     notes.insert(0, NO_TEST)
             if _is_main(table):
-                notes += _notes(system, table, matches[number])
+                notes += _notes_on_table(system, table, matches[number])
                 notes += notes_on_system
             tables[number] = attrs.evolve(
                 table, references=tuple(references), reference_notes=tuple(notes)
@@ -114,14 +114,14 @@ def _software(matches: Sequence[_Match]) -> tuple[str, ...]:
 # --- matching ----------------------------------------------------------------------------------------------
 
 
-def _matches(system: PublishedSystem, summary: Summary) -> list[_Match]:
+def _matches_of_table(system: PublishedSystem, summary: Summary) -> list[_Match]:
     """Return a system's number for each column of a table."""
     matches = []
     of_tasks = []
     for column in summary.columns:
         match = _Match()
         if not column.average:
-            match = _match(system.scores, summary, column)
+            match = _match_of_column(system.scores, summary, column)
             of_tasks.append((column.task, match))
         matches.append(match)
 
@@ -134,11 +134,11 @@ def _matches(system: PublishedSystem, summary: Summary) -> list[_Match]:
         for task, match in of_tasks:
             if tasks is None or task in tasks:
                 averaged.append(match)
-        matches[place] = _average(averaged)
+        matches[place] = _match_of_average(averaged)
     return matches
 
 
-def _average(matches: Sequence[_Match]) -> _Match:
+def _match_of_average(matches: Sequence[_Match]) -> _Match:
     """Return the mean of the numbers of an average's tasks; no number if any task has none."""
     values = []
     differences: dict[str, None] = {}
@@ -152,7 +152,7 @@ def _average(matches: Sequence[_Match]) -> _Match:
     return _Match(sum(values) / len(values), differences=tuple(differences))
 
 
-def _match(
+def _match_of_column(
     scores: Sequence[PublishedScore], summary: Summary, column: Column
 ) -> _Match:
     """Return the number for a column: the mean over the splits and subsets of its task, in its metric."""
@@ -180,12 +180,12 @@ def _match(
 
     parts = of_metric[:1]
     if not of_metric[0].is_ours:
-        parts = _parts(of_metric, column.protocol)
+        parts = _scores_of_places(of_metric, column.protocol)
     if not parts:
         published = set()
         for score in of_metric:
-            published.add(_place(score.split, score.subset))
-        measured = set(starmap(_place, _places(column.protocol)))
+            published.add(_place_in_words(score.split, score.subset))
+        measured = set(starmap(_place_in_words, _places(column.protocol)))
         obstacle = (
             f"it is on {first_names(sorted(published))}, the study on "
             f"{first_names(sorted(measured))}"
@@ -196,7 +196,7 @@ def _match(
     differences: dict[str, None] = {}
     for score in parts:
         total += score.value
-        differences |= dict.fromkeys(_differences(score, column.protocol))
+        differences |= dict.fromkeys(_protocol_differences(score, column.protocol))
     return _Match(total / len(parts), "", tuple(differences), tuple(parts))
 
 
@@ -216,7 +216,7 @@ def _has_metric(score: PublishedScore, summary: Summary, column: Column) -> bool
     return metric in score.metrics
 
 
-def _parts(
+def _scores_of_places(
     scores: Sequence[PublishedScore], protocol: Mapping[str, Any]
 ) -> list[PublishedScore]:
     """Return the score of each split and subset of a column; empty if any is missing."""
@@ -244,7 +244,7 @@ def _as_list(value: Any) -> list[str]:
     return [str(value)]
 
 
-def _place(split: str, subset: str) -> str:
+def _place_in_words(split: str, subset: str) -> str:
     """Return a split and subset in words."""
     place = f"the split `{split}`"
     if subset != "default":
@@ -252,7 +252,9 @@ def _place(split: str, subset: str) -> str:
     return place
 
 
-def _differences(score: PublishedScore, protocol: Mapping[str, Any]) -> Iterator[str]:
+def _protocol_differences(
+    score: PublishedScore, protocol: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield reasons why a score may not be of a column's protocol and revisions."""
     if score.is_ours:
         if score.data_revision != protocol_hash(protocol):
@@ -276,7 +278,7 @@ def _differences(score: PublishedScore, protocol: Mapping[str, Any]) -> Iterator
 # --- notes -------------------------------------------------------------------------------------------------
 
 
-def _notes(
+def _notes_on_table(
     system: PublishedSystem, summary: Summary, matches: Sequence[_Match]
 ) -> Iterator[str]:
     """Yield sentences on how a system's numbers relate to the study's, and on columns without a number."""
@@ -304,7 +306,7 @@ def _notes(
         yield f"{system.name} has no number in {first_names(headings)}: {obstacle}."
 
 
-def _notes_on_unmatched(
+def _notes_on_system(
     system: PublishedSystem, matches_of_tables: Sequence[Sequence[_Match]]
 ) -> list[str]:
     """Return sentences on results that no column has, and on results that were not read."""

@@ -197,7 +197,7 @@ def rank_groups(
     column = columns[-1]
     rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, column)), reverse=True)
     judged = scores.pairs([row.key for row in rows])
-    reasons = not_comparable(_numbered(rows, judged))
+    reasons = not_comparable(_pairs_by_number(rows, judged))
     kept = []
     for number, row in enumerate(rows):
         if number not in reasons:
@@ -210,12 +210,12 @@ def rank_groups(
 
     for number, reason in reasons.items():
         left.append((rows[number].name, reason))
-    pairs = corrected(_numbered(kept, judged), looks)
-    groups = _grouped(kept, pairs, column, looks)
+    pairs = corrected(_pairs_by_number(kept, judged), looks)
+    groups = _groups_of_compared(kept, pairs, column, looks)
     return attrs.evolve(groups, left=tuple(left), tasks=tasks)
 
 
-def _numbered(
+def _pairs_by_number(
     rows: Sequence[SummaryRow], judged: Mapping[tuple[RowKey, RowKey], Judged]
 ) -> Pairs:
     """Return the comparison of every two rows: (number, number) in `rows` -> comparison."""
@@ -237,7 +237,7 @@ def _why_left_out(row: SummaryRow) -> str:
     return ""
 
 
-def _grouped(
+def _groups_of_compared(
     rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int
 ) -> RankGroups:
     """Return the groups of rows, of which every pair was compared.

@@ -73,11 +73,11 @@ def scores_against_cost(
     without a direction and tables of further metrics are left out. The result is empty if there is no cost.
     """
     tables = []
-    for costs, index in _columns(summaries, cost):
+    for costs, index in _columns_of_cost(summaries, cost):
         for scores in summaries:
             if scores is costs or scores.metric or not scores.columns[-1].ranked:
                 continue
-            table = _against(scores, costs, index)
+            table = _score_against_cost(scores, costs, index)
             if table.points:
                 tables.append(table)
     return tuple(tables)
@@ -85,7 +85,7 @@ def scores_against_cost(
 
 def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
     """Return a sentence with the known costs if `cost` was not measured; else empty."""
-    if not cost or not summaries or any(_columns(summaries, cost)):
+    if not cost or not summaries or any(_columns_of_cost(summaries, cost)):
         return ""
     remedy = "add the evaluator `encoding-cost`."
     names = names_of_costs(summaries)
@@ -104,7 +104,9 @@ def names_of_costs(summaries: Sequence[Summary]) -> list[str]:
     return list(names)
 
 
-def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
+def _columns_of_cost(
+    summaries: Sequence[Summary], cost: str
+) -> Iterator[tuple[Summary, int]]:
     """Yield each column of a cost: its table and its index.
 
     There are several if the cost was measured under different protocols. If `cost` is empty, yield the first
@@ -130,10 +132,12 @@ def _first_cost(summary: Summary) -> str:
     return ""
 
 
-def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
+def _score_against_cost(
+    scores: Summary, costs: Summary, index: int
+) -> ScoreAgainstCost:
     """Return the last column of `scores` against the column `index` of `costs`."""
     finished = {row.key: row for row in costs.rows if row.status == "finished"}
-    # Signed so that, for the front, costs are better the lower and scores the higher they are.
+    # With these signs, lower costs and higher scores are better.
     cost_sign = 1
     if not costs.columns[index].lower:
         cost_sign = -1
@@ -149,8 +153,8 @@ def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
         row_of_costs = finished.get(row.key)
         if row_of_costs is None:
             continue
-        score = _mean(row.cells[-1])
-        cost = _mean(row_of_costs.cells[index])
+        score = _drawable_mean(row.cells[-1])
+        cost = _drawable_mean(row_of_costs.cells[index])
         if score is None or cost is None:
             left.append(row.name)
         else:
@@ -164,7 +168,7 @@ def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
     return ScoreAgainstCost(scores, costs, index, tuple(points), tuple(left))
 
 
-def _mean(cell: Estimate) -> float | None:
+def _drawable_mean(cell: Estimate) -> float | None:
     """Return the mean of an estimate; None if it has none, or is degenerate or not finite."""
     if cell.degenerate or not cell.is_finite:
         return None

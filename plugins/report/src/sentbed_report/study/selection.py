@@ -142,7 +142,7 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
 
     cell = next(cell for cell in data.cells if cell.name == selection.cell)
     deciding = set()
-    for score in chain.from_iterable(_deciding(cell, data.decide)):
+    for score in chain.from_iterable(_deciding_scores_of_runs(cell, data.decide)):
         deciding.add((score.encoder, *_task(score)))
 
     confidence = 1 - (1 - CONFIDENCE) / selection.among
@@ -184,7 +184,7 @@ def choose(data: StudyData) -> Selection | None:
     tried: dict[str, list[tuple[Score, ...]]] = {}
     tasks: dict[_Task, Score] = {}
     for cell in data.cells:
-        scores = _deciding(cell, data.decide)
+        scores = _deciding_scores_of_runs(cell, data.decide)
         if any(scores):
             tried[cell.name] = scores
         for score in chain.from_iterable(scores):
@@ -274,7 +274,7 @@ def _task(score: Score) -> _Task:
     return score.evaluator, score.protocol_id, score.task
 
 
-def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
+def _deciding_scores_of_runs(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
     """Return the deciding scores of each run, in the order of seeds; seeds with unfinished runs are left out."""
     scores = []
     for seed in cell.finished_seeds:
