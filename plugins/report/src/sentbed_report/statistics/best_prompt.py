@@ -10,7 +10,8 @@ empirical Bayes, Efron and Morris, 1977):
   of these variances over the prompts, times k / (k - 1);
 - the lead is expected to shrink by the share min(1, chance / spread).
 
-The remaining lead is that of this prompt. Another prompt of the same kind is expected to score the mean.
+What remains of the lead is expected for this prompt on new items and seeds. Another prompt of the same kind is
+expected to score the mean.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ class BestPrompt:
 def best_prompt(
     scores: Mapping[int, PromptScores], store: ComponentStore, lower: bool
 ) -> BestPrompt:
-    """Return the best prompt of a cell from its scores, seed -> scores under at least two prompts.
+    """Return the best prompt of a cell; `lower` says that lower scores are better.
 
-    If the scores under the prompts are not on the same items, `chance` is computed over the seeds alone.
+    `scores` maps each seed to its scores under two or more prompts. If the scores under the prompts are not on
+    the same items, `chance` is computed over the seeds alone.
     """
     import numpy as np
 

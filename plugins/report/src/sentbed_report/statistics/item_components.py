@@ -169,7 +169,8 @@ class ComponentStore:
 def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
     """Return the item components of the mean over tasks from those of the tasks.
 
-    Items with the same name in several tasks are one item. An item without a name occurs in only one task.
+    Items with the same name in several tasks are one item. An item without a name counts as an item of one
+    task.
     """
     import numpy as np
 

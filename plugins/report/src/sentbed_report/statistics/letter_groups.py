@@ -2,8 +2,8 @@
 
 - **Letters**: rows that share a letter cannot be told apart; rows that share no letter differ. The
   insert-and-absorb algorithm (Piepho, 2004) finds all maximal sets of rows in which no two differ. Each letter
-  is one set. Only as many sets are kept as are needed to contain every pair that does not differ (Gramm et al.,
-  2007).
+  is one set. Of these sets, the fewest are kept that still contain every pair that does not differ (Gramm et
+  al., 2007).
 - **Rank intervals** (Klein, Wright and Wieczorek, 2020; Mogstad et al., 2024): the best rank is 1 + the number
   of rows that are significantly better, the worst rank is the number of rows minus those that are significantly
   worse. If no test rejects wrongly, all true ranks lie in their intervals.
@@ -37,7 +37,7 @@ _NODES = 1000
 def not_comparable(pairs: Pairs) -> dict[int, str]:
     """Return row -> reason for the rows to leave out, so that every pair of the other rows has a p-value.
 
-    Rows are left out one after another: each time the row that is in the most pairs without a p-value. Of
+    Rows are left out one by one. In each step, it is the row with the most pairs that have no p-value; of
     several such rows, it is the last.
     """
     failed = {}
@@ -97,7 +97,7 @@ def _letter(number: int) -> str:
 
 
 def letter_groups(different: Matrix) -> tuple[tuple[int, ...], ...] | None:
-    """Return the fewest groups of rows such that two rows share a group exactly if they do not differ.
+    """Return the fewest groups of rows such that two rows share a group if and only if they do not differ.
 
     `different[i, j]` says whether rows i and j differ. Groups are sorted by their rows. None if there are more
     than `MOST_SETS` maximal sets of rows that do not differ.

@@ -4,4 +4,4 @@ CONFIDENCE = 0.95
 """Confidence level of intervals."""
 
 SIGNIFICANT = 0.05
-"""Level of the tests: tables mark a difference if its p-value is below."""
+"""Level of the tests; tables mark a difference whose p-value is lower."""

@@ -1,9 +1,9 @@
-"""Power analysis of the tests of studies: how many seeds make which difference significant.
+"""Power of the tests of studies: which differences n seeds can show, and how many seeds a difference needs.
 
-The model is the one of `significance.py`. The estimated difference over n seeds is normally distributed around
-the true difference, with variance V_items + V_seeds / n. The items are the same for all seeds, so more seeds do
-not lower V_items. If the study has a sample of P prompts, V_prompts / P is added; more seeds do not lower this
-part either. The test has only estimates of these variances. Each estimate, divided by the true variance, is
+The model is that of `significance.py`. The estimated difference over n seeds is normally distributed around the
+true difference, with variance V_items + V_seeds / n. The items are the same for all seeds, so more seeds do not
+lower V_items. If the study has a sample of P prompts, V_prompts / P is added; more seeds do not lower this part
+either. The test has only estimates of these variances. Each estimate, divided by the true variance, is
 distributed as chi-square divided by its degrees of freedom (n - 1 for V_seeds), independently of the others. A
 difference is significant if it exceeds its estimated standard error times Banerjee's critical value, which
 depends on all these estimates.
@@ -407,7 +407,10 @@ def _require_finite(difference: float) -> None:
 def _power_of_sources(
     sources: tuple[Source, ...], difference: float, level: float
 ) -> float:
-    """Return the probability that a true difference is significant at a two-sided level."""
+    """Return the probability that a true difference is significant at a two-sided level.
+
+    `sources` are the true variances; see the module for the method.
+    """
     import numpy as np
     from scipy import special
 

@@ -28,7 +28,10 @@ class Friedman:
 
 
 def friedman(values: Sequence[Sequence[float]]) -> Friedman:
-    """Return Friedman's test of `values`, `(rows, tasks)`, of which higher is better; at least three rows."""
+    """Return the result of Friedman's test.
+
+    `values` are scores, `(rows, tasks)`, of at least three rows; higher scores are better.
+    """
     import numpy as np
     from scipy import stats
 

@@ -100,8 +100,7 @@ _BASES: dict[tuple[bool, bool, bool], Basis] = {
 """(Whether the scores have items, whether prompts vary, whether seeds vary) -> basis of the p-value."""
 
 _ROUNDING = 1e-9
-"""Largest difference, in the unit of the score, that is attributed to rounding, as by another order of
-summation."""
+"""Largest difference, in the unit of the score, that is attributed to rounding."""
 _SAME = 1e-6
 """Largest difference that is attributed to rounding between numbers read from files."""
 
@@ -139,7 +138,7 @@ class Judged:
     corrected: float | None = None
     """The p-value after Holm's correction over the cells of the column."""
     degrees: float | None = None
-    """Degrees of freedom of the test; None if several sources of variance have one number each."""
+    """Degrees of freedom of the test; None if there are several sources of variance, since each has its own."""
     basis: Basis | None = None
     """Sources of variance that the p-value takes into account."""
     reason: str = ""
@@ -247,7 +246,7 @@ def common_basis(bases: Collection[Basis]) -> Basis:
 def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Judged:
     """Test a cell's scores `after` against the baseline's scores `before`, as the module describes.
 
-    If the two were scored on different items, the result has no test but the reason why.
+    If the two were scored on different items, the result has the reason in place of a test.
     """
     reason = _degenerate(before, after)
     if reason:
@@ -348,7 +347,7 @@ def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
 
 
 def _degenerate(before: Scored, after: Scored) -> str:
-    """Return a sentence if either side has a degenerate score under a seed that both have; else empty."""
+    """Return a reason if either side has a degenerate score under a seed that both have; else empty."""
     shared = _shared_seeds([before, after])
     if _has_degenerate(before, shared):
         return "the baseline's score is degenerate"

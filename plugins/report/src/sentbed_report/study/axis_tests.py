@@ -102,9 +102,10 @@ def interaction_tests(
 ) -> dict[tuple[str, str], Judged]:
     """Return (axis, axis) -> test of the clearest interaction of the two axes.
 
-    Each test compares the effect of a label of one axis under a label of the other axis with its effect under
-    the other axis's reference label. The p-values of all such contrasts of all axes are corrected together
-    (Holm). Nothing is tested if there are more than `MOST_CONTRASTS` contrasts.
+    A contrast has a label of each axis. It is the effect of the first axis's label under the second axis's
+    label, minus its effect under the second axis's reference label. The p-values of all contrasts of all axes
+    are corrected together (Holm); the clearest contrast of two axes has the smallest. Nothing is tested if
+    there are more than `MOST_CONTRASTS` contrasts.
     """
     scores = summary.scores
     if scores is None:
@@ -146,9 +147,9 @@ def _interaction_contrasts(
     axes: tuple[AxisInfo, AxisInfo],
     references: Mapping[str, str],
 ) -> Iterator[tuple[Labels, Weights]]:
-    """Yield the contrast of each interaction, with the label of each of the two axes.
+    """Yield the contrast of each pair of labels of the two axes, with the labels.
 
-    Reference labels are left out, since each contrast compares with them.
+    Pairs with a reference label are left out, since each contrast compares with the references.
     """
     cells = cells_by_labels(data, summary, axes)
     first_reference = references[axes[0].name]
@@ -170,9 +171,10 @@ def _interaction_contrasts(
 def _contrast_weights(
     corners: Sequence[tuple[Mapping[Context, SummaryRow], int]],
 ) -> Weights:
-    """Return the weights of a contrast, which is the mean over the contexts in which every corner has a cell.
+    """Return the weight of each row in a contrast of corners, each of which has cells and a sign.
 
-    A corner is a pair of its cells (context -> row) and its sign in the contrast.
+    The cells of a corner are given as context -> row. The contrast is the mean over the contexts in which every
+    corner has a cell.
     """
     contexts = []
     for context in corners[0][0]:

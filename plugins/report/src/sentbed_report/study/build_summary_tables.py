@@ -83,7 +83,7 @@ class _ScoredColumn:
     tested: Mapping[RowKey, Scored] = attrs.field()
     """Scores to be tested; empty for a cost, and for an average over several metrics."""
     estimates: Mapping[RowKey, Estimate] = attrs.field()
-    """Estimate that each row shows in this column."""
+    """Estimate of each row in this column."""
 
     @tested.default
     def _scores_but_costs(self) -> Mapping[RowKey, Scored]:
@@ -103,7 +103,7 @@ class _ScoredColumn:
 def _degenerate_reason(scores: Scored) -> str:
     """Return why a row's scores say nothing about their encoder; else empty.
 
-    The seeds follow if this is true under some seeds only.
+    The seeds are added if this is true only under some seeds.
     """
     reasons = {}
     for seed, score in scores.items():
@@ -327,7 +327,7 @@ def _common_direction(directions: Collection[Direction]) -> Direction:
 
 
 def _skipped_tasks(comparable: ComparableScores) -> list[str]:
-    """Return the tasks without scores in the table that an evaluator skipped because their data is missing."""
+    """Return the tasks that are not in the table because an evaluator skipped them for lack of data."""
     skipped: dict[str, None] = {}
     for measurement in comparable.measured:
         for task in measurement.score.skipped:
@@ -535,8 +535,8 @@ def _rows_of_baseline(
 ) -> dict[RowKey, RowKey]:
     """Return row -> row of the baseline with which it is compared.
 
-    This is the baseline's row of the same encoder, or its only row. Rows of encoders before training are then
-    not counted.
+    This is the baseline's row of the same encoder. If there is none, it is the baseline's only row of a trained
+    encoder.
     """
     if data.baseline is None:
         return {}
@@ -582,7 +582,10 @@ def _with_comparisons(
 
 
 def _with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Summary]:
-    """Return the tables with p-values corrected over each `StudyData.family` (Holm, 1979)."""
+    """Return the tables with corrected p-values (Holm, 1979).
+
+    `StudyData.family` says which p-values are corrected together.
+    """
     # Estimates are identified by `id`: equal numbers may stand in several cells.
     families: dict[tuple[int, ...], dict[int, Judged]] = {}
     for number_of_table, summary in enumerate(summaries):

@@ -45,12 +45,12 @@ class TableKey:
 
 @attrs.frozen
 class NotCompared:
-    """Tasks whose scores are in another table, since they differ in their protocols."""
+    """Tasks whose scores are in another table, because their protocols differ."""
 
     tasks: str
     """Names of the tasks."""
     differences: str
-    """Protocol entries in which they differ, with the values of both tables."""
+    """Protocol entries that differ, with the values of both tables."""
 
 
 @attrs.define(eq=False)
@@ -69,7 +69,7 @@ class ComparableScores:
     """Protocol entries in which the table differs from other tables of the same evaluator and protocol id;
     empty without such tables."""
     tasks_elsewhere: set[str] = attrs.field(factory=set)
-    """Tasks whose scores, under another protocol, are in another table for some rows of this table."""
+    """Tasks whose scores are in another table for some rows of this table, since their protocol differs."""
     left_out: dict[NotCompared, list[EncoderInRun]] = attrs.field(factory=dict)
     """Tasks whose scores are in another table -> rows that have these scores, and others in this table."""
     refused: dict[NotCompared, list[EncoderInRun]] = attrs.field(factory=dict)
@@ -140,7 +140,7 @@ class ComparableScores:
 
     @property
     def notes(self) -> Iterator[str]:
-        """Sentences on scores of the table's rows that are in another table, since their protocols differ."""
+        """Sentences on the rows' scores that are in another table, because their protocols differ."""
         for reason, rows in self.left_out.items():
             cells = _cells_with_all_prompts(rows, self.prompts)
             if cells:
@@ -189,7 +189,7 @@ def _cells_with_all_prompts(
 def _cells_under_some_prompts(
     rows: Iterable[EncoderInRun], prompts: Collection[str]
 ) -> list[str]:
-    """Return `CELL under prompt PROMPT` for the cells without such a seed; none in a study without prompts."""
+    """Return `CELL under prompt PROMPT` for the cells that have no seed with every prompt."""
     complete = _cells_with_all_prompts(rows, prompts)
     prompts_of_cells: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -219,10 +219,10 @@ def comparable_scores(
 
 
 def _layers(measured: Iterable[Measurement]) -> Iterator[tuple[str, list[Measurement]]]:
-    """Yield the scores of the first metric of every task, then the scores of each further metric.
+    """Yield the scores in the first metric of every task, then the scores in each further metric.
 
-    The name of the first layer is empty, that of a further layer is its metric. Two aggregations of one metric,
-    which differ in their protocol names, count as two metrics.
+    Each layer is a pair of a metric and its scores; for the first layer, the metric is empty. Two aggregations
+    of one metric, which differ in their protocol names, count as two metrics.
     """
     rest = list(measured)
     is_first = True
@@ -319,7 +319,7 @@ def _usual_first(rows: Sequence[ComparableScores]) -> list[ComparableScores]:
 
 
 def _add_row(row: ComparableScores, tables: list[ComparableScores]) -> None:
-    """Add a row to the first tables that accept its scores; a new table gets the scores that none accepts."""
+    """Add a row's scores to the first tables that accept them; the scores that none accepts are a new table."""
     for table in list(tables):
         # A table that has the row already has it from another evaluation of the same run.
         if table.rows.isdisjoint(row.rows):

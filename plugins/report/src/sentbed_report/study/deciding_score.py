@@ -1,4 +1,4 @@
-"""The deciding score of a run (`[study.decide]`): a study stops, samples and chooses its cells by this score."""
+"""The deciding score of a run (`[study.decide]`), by which a study stops, samples and chooses its cells."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sentbed_report.data_splits import is_development
 class Decide:
     """`[study.decide]`: settings of the deciding score, by which a study stops, samples and chooses cells.
 
-    The deciding score of a run is a mean over tasks, with each task's score in its first metric. All tasks must
-    have the same metric and direction.
+    The deciding score of a run is the mean of its scores in the deciding tasks, each in the task's first
+    metric. All these tasks must have the same metric and direction.
     """
 
     tasks: tuple[str, ...] = ()
@@ -25,8 +25,8 @@ class Decide:
     test data) that have the metric of the first such task."""
     evaluator: str = ""
     """Evaluator of the deciding tasks; by default any evaluator. Scores that depend on the machine, such as
-    those of `memory` and `throughput`, decide only if their evaluator is named here, or their tasks in
-    `tasks`."""
+    those of `memory` and `throughput`, decide only if this names their evaluator, or `tasks` names their
+    tasks."""
     test_data: bool = False
     """Whether scores on test data decide; the scores of the chosen cell are then too optimistic."""
     confirm: int = attrs.field(default=0)

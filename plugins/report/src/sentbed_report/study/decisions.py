@@ -19,8 +19,8 @@ LARGEST_DECISIONS = 1 << 26
 """Largest size in bytes of a `decisions.json` that is read."""
 
 Promise: TypeAlias = Literal["all", "best"]
-"""Error whose probability is bounded: that any claim is wrong (`all`), or that the best cell is claimed to be
-worse (`best`)."""
+"""Error whose probability is bounded: any wrong claim (`all`), or a claim that the best cell is worse
+(`best`)."""
 
 
 @attrs.frozen
@@ -29,13 +29,13 @@ class Claim:
 
     cell: str
     than: str
-    """Cell than which it is worse."""
+    """The better cell."""
     seeds: int
     """Number of seeds at the look at which the claim was made."""
     difference: float
     """Estimated difference between the cells, in the unit of the score; positive."""
     at_least: float
-    """Lower bound of the difference at the study's error rate; above the margin."""
+    """Lower bound of the difference, at the study's error rate; above the margin."""
     p_value: float
     """p-value, multiplied by the number of looks and of possible claims; below the error rate."""
 
@@ -50,7 +50,7 @@ class Rule:
     looks: tuple[int, ...]
     """Number of seeds at each look."""
     cells: tuple[str, ...]
-    """Names of the cells; the number of possible claims depends on their number."""
+    """Names of the cells, whose number determines how many claims are possible."""
     score: str
     """Description of the deciding score."""
     seeds: tuple[int, ...] = ()

@@ -27,7 +27,7 @@ class _Entry:
     """A protocol entry in which scores differ from the reference."""
 
     values: dict[str, None] = attrs.field(factory=dict)
-    """The differing values, as texts `VALUE OF THE REFERENCE against VALUE`."""
+    """Texts `VALUE OF THE REFERENCE against OTHER VALUE`."""
     runs: dict[str, set[_PromptAndSeed]] = attrs.field(factory=dict)
     """Cell -> runs in which the entry differs."""
 
@@ -115,7 +115,7 @@ def _described(data: StudyData, name: str, entry: _Entry) -> str:
 def _which_runs(
     runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndSeed]
 ) -> str:
-    """Return which of a cell's finished runs these are, by prompt and by seed; empty if they are all.
+    """Return the prompts and seeds of `runs`, which are some of a cell's finished runs; empty if they are all.
 
     If they are not all combinations of some prompts and some seeds, every run is listed.
     """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas
 
 SCHEMA = 2
-"""Version of the schema of `results.json`; it grows if a key changes its meaning or is removed."""
+"""Version of the schema of `results.json`; it is increased if a key changes its meaning or is removed."""
 
 DIRECTORY = "tables"
 RESULTS = "results.json"
@@ -136,7 +136,7 @@ def _scores_of_row(
                 "metric": column.metric,
                 "cell": row.cell,
                 "encoder": row.encoder,
-                # Before the labels, as an axis may be called `prompt` in a study without `prompts`.
+                # The prompt comes first: without prompts, an axis may be called `prompt`, and replaces it.
                 "prompt": prompt,
                 **labels,
                 "seed": seed,

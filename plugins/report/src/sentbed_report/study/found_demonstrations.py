@@ -1,4 +1,4 @@
-"""Results of the demonstration searches in a study: the best demonstration of each run, and what it gains.
+"""Results of the demonstration searches in a study: each run's best demonstration, and what it gains.
 
 The results have the columns of table 4 and the shares of figure 3 in the paper of PromptEOL.
 """
@@ -48,7 +48,7 @@ class Found:
 
 @attrs.frozen
 class Gain:
-    """Gain by a search in one table: score of the cell minus score of the same cell without a search."""
+    """Gain by a search in one table: score of the cell minus score of the cell `without` a search."""
 
     without: str
     """Name of the cell without a search; it differs from the cell in a single label."""
@@ -132,7 +132,7 @@ def search_of(run: CellRun) -> Found | None:
 def _gains(
     cell: CellInfo, without_search: Sequence[CellInfo], summaries: Sequence[Summary]
 ) -> Iterator[Gain]:
-    """Yield the gains over the cell without a search that differs from `cell` in a single label.
+    """Yield the gains of a cell over the cell without a search that differs from it in a single label.
 
     There are none if several cells, or no cell, differ in this way.
     """

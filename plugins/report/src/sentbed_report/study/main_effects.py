@@ -34,7 +34,7 @@ Cells: TypeAlias = dict[Labels, dict[Context, SummaryRow]]
 class LabelEffect:
     """Mean of one label of an axis, and its difference from the reference label.
 
-    Each is a mean over cells, and uses the mean over seeds of each cell.
+    Both are means over cells of the cells' means over seeds.
     """
 
     label: str
@@ -43,8 +43,8 @@ class LabelEffect:
     contexts: int
     """Number of contexts over which the mean is taken."""
     difference: float | None
-    """Mean difference from the reference label, over pairs of cells that differ only in this axis, each over
-    the seeds that both cells have; None without such a pair."""
+    """Mean difference from the reference label over the pairs of cells that differ only in this axis; each
+    pair is compared over the seeds that both have. None without such a pair."""
     std: float | None
     """Standard deviation of the differences over these pairs; None for fewer than two pairs."""
     pairs: int
@@ -99,7 +99,7 @@ class Grid:
 
 
 def main_effects(data: StudyData, summary: Summary) -> tuple[AxisEffect, ...]:
-    """Return the effect of each axis with several labels on a table's last column, often the average."""
+    """Return the effect of each axis with several labels, in the last column of a table."""
     effects = []
     for axis in data.axes:
         if len(axis.labels) > 1:
@@ -238,8 +238,8 @@ def _labels_and_contexts(
 ) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
     """Return the labels that can be compared, and the contexts in which all these labels have a cell.
 
-    All labels are compared if they share a context. Otherwise, the labels of a single context are chosen:
-    preferably with `reference`, then the most labels, then those that share the most contexts.
+    All labels are compared if they share a context. Otherwise, the labels of one context are chosen: preferably
+    a context with `reference`, then with the most labels, then with labels that share the most contexts.
     """
     labels_in: dict[Context, list[Labels]] = {}
     for labels, cells_of_labels in cells.items():
@@ -266,7 +266,7 @@ def _labels_and_contexts(
 def _why_not_compared(
     data: StudyData, contexts: Collection[Context], labels: Mapping[str, str]
 ) -> str:
-    """Return why labels are not compared; they have a cell with a score in each of `contexts`."""
+    """Return why labels are not compared; `contexts` are those in which they have a cell with a score."""
     if contexts:
         return "no combination of everything else in common with what is compared"
     if any(_has_labels(cell.labels, labels) for cell in data.cells):

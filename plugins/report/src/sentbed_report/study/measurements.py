@@ -42,10 +42,10 @@ def measurements(data: StudyData) -> Iterator[Measurement]:
 def study_frame(data: StudyData) -> pandas.DataFrame:
     """Return every score of the finished runs, one per row, including scores before training (`NAME@start`).
 
-    Columns: `cell`, one column per axis with ordered categories (named `axis NAME` if a table of studies has
-    another column of this name), `prompt` (in a study with `prompts`), `seed`, `encoder`, `evaluator`,
-    `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or `development`), `axis`
-    (`cost` for a cost) and `score`, which is the `Score` with its items.
+    Columns: `cell`, one column per axis (an ordered category), `prompt` (in a study with `prompts`), `seed`,
+    `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or
+    `development`), `axis` (`cost` for a cost) and `score`, which is the `Score` with its items. The column of
+    an axis is named by `axis_column`.
 
     Rows are in the order of cells, prompts and seeds. The rows of a run are in the order of scoring; its costs
     come last.
@@ -60,7 +60,7 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
             for encoder in dict.fromkeys(score.encoder for score in run.scores):
                 scores += cost_scores(run.cost, encoder)
             for score in scores:
-                # Before the labels, as an axis may be called `prompt` in a study without `prompts`.
+                # The prompt comes first: without prompts, an axis may be called `prompt`, and replaces it.
                 place = {
                     "cell": cell.name,
                     "prompt": run.prompt,

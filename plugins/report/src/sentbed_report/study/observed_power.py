@@ -53,8 +53,9 @@ class ObservedPower:
     ) -> SeedsNeeded:
         """Return the number of seeds with which a cell would differ significantly from the baseline.
 
-        The observed difference is taken to be the true one. The variances over seeds and prompts are the pooled
-        ones, since a few seeds hardly show those of a single cell; the variance over items is the cell's own.
+        The observed difference is taken to be the true one. The variances over seeds and prompts are pooled
+        over cells, since a few seeds hardly show those of a single cell; the variance over items is the cell's
+        own.
         """
         spread = self._spread_of(judged)
         if spread is None:

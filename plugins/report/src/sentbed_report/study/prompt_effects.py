@@ -96,7 +96,7 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
 
 
 def _under_prompts(scores: Scored) -> dict[int, PromptScores]:
-    """Return the seeds that have scores under prompts, with these scores."""
+    """Return seed -> scores, for the seeds that have scores under several prompts."""
     under_prompts = {}
     for seed, score in scores.items():
         if isinstance(score, PromptScores):
@@ -146,7 +146,10 @@ def _sources_of_row(
     scores: Mapping[int, PromptScores],
     store: ComponentStore,
 ) -> VarianceSources | None:
-    """Return the sources of variance of a row's difference from the baseline, if any, else of its score."""
+    """Return the sources of variance of a row's difference from the baseline; None if they are unknown.
+
+    In a study without a baseline, they are those of the row's score.
+    """
     judged = row.cells[-1].judged
     if summary.baseline is None:
         judged = with_test(weighted_sum([(1.0, scores)], store), CONFIDENCE)

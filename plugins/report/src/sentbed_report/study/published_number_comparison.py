@@ -18,7 +18,7 @@ from sentbed_report.tables.estimate import Estimate
 
 @attrs.frozen
 class Number:
-    """Number of a cell in a published table, compared with the study's number."""
+    """Number of a cell in a published table, with the study's number."""
 
     cell: str
     row: ExpectedRow
@@ -135,9 +135,9 @@ def _is_comparable(
 ) -> bool:
     """Whether a published number can be compared with a column, which is in doubt only for averages.
 
-    An average over only some of its tasks cannot be compared. An average that is computed here can be compared
-    if it is over exactly the tasks for which the paper has numbers. Numbers that belong to columns of other
-    tables, such as transfer tasks beside STS tasks, are ignored.
+    An average over only some of its tasks cannot be compared. An average that the report computes can be
+    compared if it is over exactly the tasks for which the paper has numbers. Numbers that belong to columns of
+    other tables, such as transfer tasks beside STS tasks, are ignored.
     """
     if column.part:
         return False
@@ -166,7 +166,7 @@ def _is_comparable(
 
 
 def _keys_of_estimate(summary: Summary, row: SummaryRow, column: Column) -> set[str]:
-    """Return the keys of `[study.expected]`, as in `[expected]`, that match a row's estimate in a column."""
+    """Return the keys of `[study.expected]` that match a row's estimate in a column."""
     metric = f"{column.task}/{column.metric}"
     keys = {metric, f"{metric}@{summary.protocol}"}
     if not summary.metric:

@@ -51,8 +51,8 @@ class Reference:
     scores: Mapping[str, float] = attrs.field(factory=dict)
     """Key of a score (see `[expected]`), without an encoder -> published number. The numbers are a row of the
     table with these columns, and a line in plots of a column. A published average is compared with an
-    average that the report computes only if every task of this average has a number, too: both are then
-    known to be over the same tasks."""
+    average that the report computes only if each task of the latter has a number, too, which shows that
+    both are over the same tasks."""
     cell: str = ""
     """Cell of the study whose score is the line; plots over a numeric axis then have no point for this cell."""
     results: FilePath | None = None
@@ -64,10 +64,10 @@ class Reference:
     only one model."""
     tasks: Mapping[str, str] = attrs.field(factory=dict)
     """Task in `results` -> name of this task in the study, if it is different. After `@` follows the study's
-    name of the split, if it is different: `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test"
-    }`."""
+    name of the split, if it is different:
+    `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test" }`."""
     unit: Literal["share", "per cent"] | None = None
     """Unit of the scores in `results`: `share` (in [0, 1], shown in per cent) or `per cent`. Only a CSV file
-    needs it: the units of MTEB and lm-eval (`share`) and of sentbed are known."""
+    needs it, since the units of other files are known."""
     source: str = ""
     """Where the numbers are published."""

@@ -29,7 +29,7 @@ class _Match:
     obstacle: str = ""
     """Why there is no number; empty also for columns that need none, such as costs."""
     differences: tuple[str, ...] = ()
-    """Reasons why the number may not be of the column's protocol and revisions; empty if it is."""
+    """Reasons why the number may have another protocol or revision than the column; empty if it has the same."""
     scores: tuple[PublishedScore, ...] = ()
     """Scores in the files, whose mean is the number."""
 
@@ -64,7 +64,11 @@ def with_published_results(
 
 
 def _is_main(summary: Summary) -> bool:
-    """Whether a table has rows, and columns of tasks in their first metric, as published results have."""
+    """Whether published results are expected in a table.
+
+    They are in the first metric of a task, so they are expected where the table has rows and is not for further
+    metrics or costs.
+    """
     has_scores = any(not column.cost for column in summary.columns)
     return bool(summary.rows) and not summary.metric and has_scores
 
@@ -219,7 +223,7 @@ def _has_metric(score: PublishedScore, summary: Summary, column: Column) -> bool
 def _scores_of_places(
     scores: Sequence[PublishedScore], protocol: Mapping[str, Any]
 ) -> list[PublishedScore]:
-    """Return the score of each split and subset of a column; empty if any is missing."""
+    """Return the score of each split and subset over which a column is a mean; empty if any is missing."""
     by_place = {}
     for score in scores:
         by_place[score.split, score.subset] = score
@@ -232,7 +236,10 @@ def _scores_of_places(
 
 
 def _places(protocol: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the pairs of split and subset over which a column is a mean; without subsets, it is `default`."""
+    """Return the pairs of split and subset over which a column is a mean.
+
+    The subset of a task without subsets is `default`.
+    """
     splits = _as_list(protocol.get("split", ""))
     subsets = _as_list(protocol.get("subset", "default"))
     return list(product(splits, subsets))
@@ -255,7 +262,7 @@ def _place_in_words(split: str, subset: str) -> str:
 def _protocol_differences(
     score: PublishedScore, protocol: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield reasons why a score may not be of a column's protocol and revisions."""
+    """Yield reasons why a score may have another protocol or revision than a column."""
     if score.is_ours:
         if score.data_revision != protocol_hash(protocol):
             yield "the protocol of the evaluation is another one"

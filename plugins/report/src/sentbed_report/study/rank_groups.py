@@ -79,7 +79,7 @@ class GroupedRow:
     """Whether the cell was stopped, so that `mean` is over other seeds than the means of other rows."""
 
     def is_like(self, other: GroupedRow) -> bool:
-        """Whether the two rows cannot be told apart: they share a group."""
+        """Whether this row and another cannot be told apart, which means that they share a group."""
         return not set(self.groups).isdisjoint(other.groups)
 
     @property
@@ -140,7 +140,7 @@ class TaskRanks:
 
 @attrs.frozen
 class RankGroups:
-    """Rows of a table in groups whose scores in the last column cannot be told apart."""
+    """Groups of a table's rows whose scores in the last column cannot be told apart."""
 
     rows: tuple[GroupedRow, ...]
     """Grouped rows, the best first; empty if fewer than two rows can be compared."""
@@ -240,9 +240,9 @@ def _why_left_out(row: SummaryRow) -> str:
 def _groups_of_compared(
     rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int
 ) -> RankGroups:
-    """Return the groups of rows, of which every pair was compared.
+    """Return the groups of rows that can all be compared with each other.
 
-    The rows are sorted, the best first.
+    The rows are sorted, the best first. `pairs` has the comparison of every two rows.
     """
     better = significantly_better(pairs, len(rows), column.lower)
     intervals = rank_intervals(better)
@@ -362,7 +362,7 @@ def _why_not_ranked(
 def _shared_seeds(
     rows: Sequence[SummaryRow], places: Sequence[int], seeds: Sequence[int]
 ) -> list[int]:
-    """Return those of `seeds` under which all rows have a score in all columns `places`."""
+    """Return the seeds, of `seeds`, under which all rows have a score in all columns `places`."""
     shared = set(seeds)
     for row in rows:
         for place in places:

@@ -162,7 +162,10 @@ def manifest_status(run: Path) -> str | None:
 def _scores(
     directory: Path, record: Mapping[str, Any], evaluations: Sequence[str] | None
 ) -> tuple[Score, ...]:
-    """Return the scores of a finished run by `evaluations`, which are keys; by default all its own scores."""
+    """Return the scores of a finished run's evaluations with the keys `evaluations`.
+
+    By default, they are the scores that the run itself made.
+    """
     scores = _recorded_scores(directory, record)
     keys = evaluation_keys(directory)
     if evaluations is None or list(evaluations) == keys:

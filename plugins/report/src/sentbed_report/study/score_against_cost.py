@@ -50,7 +50,7 @@ def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, 
     """Return the indices on the Pareto front of low costs and high scores, the lowest cost first.
 
     A point is on the front unless another point has at most its cost and at least its score, and is better in
-    one of them. Of several points with equal costs and scores, all or none are on the front.
+    one of them. Points with equal costs and equal scores are either all on the front, or none of them is.
     """
     by_cost = sorted(
         range(len(costs)), key=lambda index: (costs[index], -scores[index])

@@ -48,10 +48,10 @@ class ChosenScore:
     """Sample standard deviation over the seeds; None for one seed."""
     seeds: int
     low: float | None
-    """Lower bound of the interval, within the range of the metric if this is known. None if nothing varies:
-    the score has no items, and neither several seeds nor several prompts that differ."""
+    """Lower bound of the interval, within the range of the metric if this is known; None without interval,
+    which needs items, or several seeds or prompts that differ."""
     high: float | None
-    """Upper bound of the interval; None if `low` is None."""
+    """Upper bound of the interval; None without interval."""
     over: str
     """Sources of variance that the interval considers, such as `items and seeds` (see `Basis`); empty without
     interval."""
@@ -245,7 +245,7 @@ def choose(data: StudyData) -> Selection | None:
 
 
 def _cells_shown_to_be_worse(data: StudyData) -> dict[str, str]:
-    """Return each cell that `[study.stop]` has shown to be worse than another -> this as a reason."""
+    """Return the cells that `[study.stop]` has shown to be worse than another cell, each with the reason."""
     reasons: dict[str, str] = {}
     if data.decisions is None:
         return reasons
@@ -338,7 +338,10 @@ def _scores_of_row(
     deciding: Collection[tuple[str, ...]],
     confidence: float,
 ) -> Iterator[ChosenScore]:
-    """Yield the scores of the chosen cell's row in a table, one per task; `deciding` are the deciding ones."""
+    """Yield the scores of the chosen cell's row in a table, one per task.
+
+    `deciding` has encoder, evaluator, protocol and task of the scores that decided.
+    """
     store = ComponentStore(summary.resamples)
     for column, measured, scores in zip(
         summary.columns, row.cells, summary.measured, strict=True

@@ -1,4 +1,4 @@
-"""Cost of a whole study, and the cost it would have without sharing stages between runs."""
+"""Cost of a whole study, and the cost that it would have if runs did not share stages."""
 
 from __future__ import annotations
 

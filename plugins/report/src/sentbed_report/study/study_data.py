@@ -40,7 +40,8 @@ class AxisInfo:
     numbers: tuple[float, ...] | None = None
     """Number that each label sets in the recipe, for plots; None if any label sets no number or several."""
     paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set; paths name stages. Empty in studies of earlier versions."""
+    """Paths of the recipe that the labels set, in which stages have their names; empty in studies of earlier
+    versions."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -98,8 +99,7 @@ class CellInfo:
     runs: tuple[CellRun, ...]
     """Runs, one per seed; in a study with `prompts`, one per prompt and seed."""
     differences: tuple[str, ...] = ()
-    """Differences of its recipe from the recipe of the baseline, or of the first cell: `PATH: BEFORE ->
-    AFTER`."""
+    """Differences from the recipe of the baseline, or of the first cell: `PATH: BEFORE -> AFTER`."""
     confirmation: tuple[CellRun, ...] = ()
     """Runs of the chosen cell with fresh seeds, which are in no table; see `Decide.confirm`."""
 
@@ -219,7 +219,7 @@ class StudyData:
     colour: str = ""
     """Task whose score colours the points of planes; if empty, an axis colours them."""
     cost: str = ""
-    """Task whose score is the cost in plots of score against cost; if empty, the first measured cost."""
+    """Task that is the cost in plots of score against cost; if empty, the first measured cost."""
     decide: Decide | None = None
     """Settings of the deciding score, by which cells are stopped, sampled and chosen; None without
     `[study.decide]`."""
@@ -240,7 +240,7 @@ class StudyData:
     groups: bool = True
     """Whether to compute which rows cannot be told apart; see `Summary.groups`."""
     prompts: tuple[str, ...] = ()
-    """Labels of the prompts, each of which every cell is run with; empty without `[study] prompts`."""
+    """Labels of the prompts; every cell is run with each of them. Empty without `[study] prompts`."""
     prompt_factor: PromptFactor = "random"
     """Whether the prompts are a sample or all of interest; see `PromptFactor`."""
 

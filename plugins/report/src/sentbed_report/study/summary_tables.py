@@ -76,9 +76,9 @@ class Summary:
     resamples: int
     """Number of bootstrap resamples of the items, for statistics of plugins."""
     seeds: tuple[int, ...]
-    """All seeds with a score in the table, in the study's order."""
+    """Seeds under which any row has a score, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
-    """Rows of systems that have a number in any column, in the recipe's order."""
+    """Rows of other systems that have a number in any column, in the recipe's order."""
     reference_notes: tuple[str, ...] = ()
     """Sentences on published results: how they relate to the study's, and which results no column has."""
     ranks: tuple[str, ...] | None = None
@@ -215,7 +215,7 @@ class Summary:
         return f"Mean and standard deviation over {most} seeds per row, of {listed}."
 
     def _over_prompts(self, counts: set[int]) -> str:
-        """Return this sentence for a study with prompts; `counts` are the rows' different numbers of seeds."""
+        """Return the sentence `over` of a study with prompts; `counts` are the rows' numbers of seeds."""
         seeds = count(max(counts), "seed")
         if len(counts) > 1:
             seeds = f"up to {seeds}"
@@ -286,7 +286,7 @@ class Summary:
 
     @property
     def table(self) -> Table:
-        """The table in no format yet, from which HTML, Markdown, LaTeX, CSV and text are made."""
+        """The table, independent of the format: HTML, Markdown, LaTeX, CSV and text are made from it."""
         axes = tuple(
             dict.fromkeys(chain.from_iterable(row.labels for row in self.rows))
         )
