@@ -11,7 +11,7 @@ from sentbed.tools import Plugins, parts_in
 def component_releases(
     components: Mapping[str, Component], plugins: Plugins
 ) -> dict[str, str]:
-    """Return path of a component -> release of its plugin, as `NAME VERSION`.
+    """Return the releases of components' plugins: path of the component -> `NAME VERSION`.
 
     The path of a component within another is, for example, `pooler.inner`.
     """

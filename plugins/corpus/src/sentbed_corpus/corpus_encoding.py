@@ -174,7 +174,7 @@ def _encode_missing(
 def _intact(
     request: Request, state: Manifest, say: Callable[[str], object]
 ) -> dict[str, str]:
-    """Return name -> hash of each shard's file that has not changed since it was written."""
+    """Return name of a file -> its hash, for the shards whose file has not changed since it was written."""
     digests = read_digests(request.output)
     intact = {}
     for shard in state.shards:
@@ -329,7 +329,7 @@ def _unchanged_shards(
 ) -> dict[str, tuple[Source, list[Shard]]]:
     """Return path -> source and shards, for the files that have not changed since `previous`.
 
-    The result is empty if the request cuts files in another way.
+    The result is empty if the request divides files into shards in another way.
     """
     if previous is None:
         return {}

@@ -84,7 +84,8 @@ class MiningRequest:
     anchor_prompt: str = ""
     """Key in the encoder's `task_prompts` for anchors, such as `query`; if empty, the encoder's usual prompt."""
     candidate_prompt: str = ""
-    """Key in the encoder's `task_prompts` for positives and candidates, such as `document`; likewise."""
+    """Key in the encoder's `task_prompts` for positives and candidates, such as `document`; if empty, the
+    encoder's usual prompt."""
     instruction: str = ""
     """Text in the place of `{instruction}` in these prompts."""
 
@@ -429,9 +430,10 @@ def _encode_pairs(
     place: Path,
     bar: Bar,
 ) -> tuple[Vectors, Vectors, NDArray[np.int64]]:
-    """Return the vectors of all texts, the vectors of anchors, and each anchor's row in the latter.
+    """Return the vectors of all texts, a second array of vectors, and the row of each anchor in the latter.
 
-    If anchors and candidates have the same prompt, the vectors of anchors are those of all texts.
+    If anchors and candidates have the same prompt, the second array is the first. Otherwise, it has the vectors
+    of the anchors under their own prompt.
     """
     import numpy as np
 

@@ -26,18 +26,18 @@ class Selection:
     positives: NDArray[np.float64]
     """`(anchors,)`: cosine of the anchor with its least similar positive."""
     left_out: Counter[str]
-    """Rule -> number of candidates that it left out. A candidate against which several rules speak is counted
-    for the first of them, in the order of the fields of `Rules`."""
+    """Rule -> number of candidates that it left out. A candidate that breaks several rules is counted for the
+    first of them, in the order of the fields of `Rules`."""
 
 
 @attrs.frozen
 class Rules:
     """Rules that decide which of the nearest candidates are negatives.
 
-    The rank of a candidate counts from 0 and leaves out the anchor itself and its positives; similarities are
-    cosines. The margins are TopK-MarginPos and TopK-PercPos of NV-Retriever (Moreira et al., 2024). The fields
-    are named as in `mine_hard_negatives` of sentence-transformers, which however applies `range_min` after the
-    other rules.
+    Candidates are ranked by their similarity to the anchor, from 0 for the nearest, without the anchor itself
+    and its positives. Similarities are cosines. The margins are TopK-MarginPos and TopK-PercPos of NV-Retriever
+    (Moreira et al., 2024). The fields are named as in `mine_hard_negatives` of sentence-transformers, which,
+    however, applies `range_min` after the other rules.
     """
 
     negatives: int = 1
@@ -45,7 +45,7 @@ class Rules:
     range_min: int = 0
     """Lowest rank of a negative, from 0; nearer candidates are likely to be unlabelled positives."""
     range_max: int = 100
-    """Rank above the highest rank of a negative: as many of the nearest candidates are considered."""
+    """Number of the nearest candidates that are considered; the highest rank of a negative is one less."""
     absolute_margin: float | None = None
     """Smallest difference between the similarity of the anchor's positive and the similarity of a negative. If
     equal anchors have several positives, the least similar positive is used."""
