@@ -424,11 +424,15 @@ class Encoding:
         self, encoder: Encoder, shard: Shard, tell: Tell
     ) -> tuple[dict[str, Any], str]:
         """Encode a shard into its file; return the encoder's description and the file's hash."""
-        texts, kept = read_shard(shard, self.request.column, self.request.keep)
+        request = self.request
+        texts, kept = read_shard(shard, request.column, request.keep)
         vectors = encoder.encode(texts, tell)
-        digest = write_shard(self.file(shard), vectors, kept, self.request, shard)
-        how = {"width": encoder.width, **encoder.protocol()}
-        described: dict[str, Any] = json.loads(json.dumps(how, default=str))
+        digest = write_shard(self.file(shard), vectors, kept, request, shard)
+
+        # The description is compared with one that was read from the manifest, so it is made JSON data.
+        description = {"width": encoder.width, **encoder.protocol()}
+        text = json.dumps(description, default=str)
+        described: dict[str, Any] = json.loads(text)
         return described, digest
 
 

@@ -125,8 +125,11 @@ def _parquet_rows(
     with parquet_file(path) as file:
         batches = list(_batches(file, shard, columns))
         table = pyarrow.Table.from_batches(batches)
-    texts = parquet_texts(table.column(column), path, shard.row + 1, column)
-    return texts, {name: table.column(name) for name in keep}
+
+    first = shard.row + 1
+    texts = parquet_texts(table.column(column), path, first, column)
+    kept = {name: table.column(name) for name in keep}
+    return texts, kept
 
 
 def parquet_texts(values: Any, file: object, first: int, column: str) -> list[str]:

@@ -81,11 +81,15 @@ def _cut_lines(
 def _cut_parquet(
     path: Path, shard_rows: int, column: str, keep: Sequence[str]
 ) -> tuple[str, int, list[int]]:
+    """Return the hash of the file, the number of rows, and the offset 0 for each shard."""
+    new_hash = partial(hashlib.blake2b, digest_size=16)
+    rows = 0
     with parquet_file(path) as file, path.open("rb") as stream:
         require_parquet_columns(file, path, column, keep)
-        digest = hashlib.file_digest(stream, partial(hashlib.blake2b, digest_size=16))
-        rows = 0
+        digest = hashlib.file_digest(stream, new_hash)
         for batch in file.iter_batches(PARQUET_ROWS, columns=[column]):
-            rows += len(parquet_texts(batch.column(column), path, rows + 1, column))
+            texts = parquet_texts(batch.column(column), path, rows + 1, column)
+            rows += len(texts)
+
     shards = math.ceil(rows / shard_rows)
     return digest.hexdigest(), rows, [0] * shards

@@ -93,33 +93,14 @@ class Rules:
         import numpy as np
 
         scores = neighbours.similarities
-        positive_scores = positives[:, None]
-        ranks = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
-        rules: list[tuple[str, NDArray[np.bool_]]] = [
-            ("range_min", ranks < self.range_min)
-        ]
-        if self.absolute_margin is not None:
-            rules.append(
-                ("absolute_margin", scores > positive_scores - self.absolute_margin)
-            )
-        if self.relative_margin is not None:
-            highest = positive_scores - np.abs(positive_scores) * self.relative_margin
-            rules.append(("relative_margin", scores > highest))
-        if self.max_score is not None:
-            rules.append(("max_score", scores > self.max_score))
-        if self.min_score is not None:
-            rules.append(("min_score", scores < self.min_score))
-
         left_out: Counter[str] = Counter()
         allowed = neighbours.places >= 0
-        for name, refused in rules:
-            left_out[name] += int(np.count_nonzero(allowed & refused))
+        for rule, refused in self._refusals(scores, positives):
+            left_out[rule] += int(np.count_nonzero(allowed & refused))
             allowed &= ~refused
 
-        keys = ranks.astype(np.float64)
-        if self.sampling == "random":
-            generator = np.random.PCG64(self.seed).advance(first * scores.shape[1])
-            keys = np.random.Generator(generator).random(scores.shape)
+        # The allowed candidates with the smallest keys are chosen, and are then put in the order of ranks.
+        keys = self._keys(scores.shape, first)
         keys[~allowed] = np.inf
         by_key = np.argsort(keys, axis=1, kind="stable")
         chosen = np.sort(by_key[:, : self.negatives], axis=1)
@@ -129,8 +110,39 @@ class Rules:
         enough = np.count_nonzero(allowed, axis=1) >= self.negatives
         if enough.any():
             columns = chosen[enough]
-            places[enough] = np.take_along_axis(
-                neighbours.places[enough], columns, axis=1
-            )
+            places_of_enough = neighbours.places[enough]
+            places[enough] = np.take_along_axis(places_of_enough, columns, axis=1)
             similarities[enough] = np.take_along_axis(scores[enough], columns, axis=1)
         return Selection(places, similarities, positives, left_out)
+
+    def _refusals(
+        self, scores: NDArray[np.float64], positives: NDArray[np.float64]
+    ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Yield each rule with the candidates that it leaves out, `(anchors, candidates)`."""
+        import numpy as np
+
+        ranks = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
+        yield "range_min", ranks < self.range_min
+
+        positive_scores = positives[:, None]
+        if self.absolute_margin is not None:
+            highest = positive_scores - self.absolute_margin
+            yield "absolute_margin", scores > highest
+        if self.relative_margin is not None:
+            highest = positive_scores - np.abs(positive_scores) * self.relative_margin
+            yield "relative_margin", scores > highest
+        if self.max_score is not None:
+            yield "max_score", scores > self.max_score
+        if self.min_score is not None:
+            yield "min_score", scores < self.min_score
+
+    def _keys(self, shape: tuple[int, ...], first: int) -> NDArray[np.float64]:
+        """Return the key of each candidate: its rank, or a random number for a random choice."""
+        import numpy as np
+
+        if self.sampling == "top":
+            ranks = np.arange(shape[1], dtype=np.float64)
+            return np.tile(ranks, (shape[0], 1))
+        # The generator skips the numbers of earlier anchors.
+        generator = np.random.PCG64(self.seed).advance(first * shape[1])
+        return np.random.Generator(generator).random(shape)

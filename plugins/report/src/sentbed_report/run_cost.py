@@ -107,9 +107,12 @@ class RecordedCost:
         parts = [self.own, *self.shared.values()]
         rows = []
         for name, unit in UNITS.items():
-            amounts = [getattr(part, name) for part in parts]
+            amounts = []
+            for part in parts:
+                amounts.append(_rounded(getattr(part, name)))
             if any(amount is not None for amount in amounts):
-                rows.append((_hyphens(name), unit, *map(_rounded, amounts)))
+                rows.append((_hyphens(name), unit, *amounts))
+
         columns = ("cost", "unit", OWN, *self.shared)
         return ReportSection(KEY, "What the run took", columns, tuple(rows), _NOTE)
 

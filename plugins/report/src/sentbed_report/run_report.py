@@ -57,10 +57,13 @@ class Ranking:
         baseline = self.baseline.score
         rows: list[tuple[int | None, Candidate, float]] = []
         for rank, candidate in enumerate(self.candidates, start=1):
-            rows.append((rank, candidate, candidate.score - baseline))
+            difference = candidate.score - baseline
+            rows.append((rank, candidate, difference))
+
         # NaN, not 0, if the baseline is not finite.
         difference = baseline - baseline
-        rows.insert(self.shares.helped, (None, self.baseline, difference))
+        place = self.shares.helped
+        rows.insert(place, (None, self.baseline, difference))
         return tuple(rows)
 
     @property

@@ -67,7 +67,8 @@ def unlike(
             for path, values in unlike(value, other):
                 yield f"{name}.{path}", values
         elif value != other:
-            yield str(name), f"{_shortened(value)} against {_shortened(other)}"
+            values = f"{_shortened(value)} against {_shortened(other)}"
+            yield str(name), values
 
 
 def _plain(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -139,8 +139,11 @@ def _only(
         raise RunError(f"no score is of the {what} `{value}`.{suggest(value, choices)}")
 
     def selected(run: CellRun) -> CellRun:
-        scores = tuple(score for score in run.scores if of_score(score) == value)
-        return attrs.evolve(run, scores=scores, cost=None)
+        scores = []
+        for score in run.scores:
+            if of_score(score) == value:
+                scores.append(score)
+        return attrs.evolve(run, scores=tuple(scores), cost=None)
 
     return attrs.evolve(data, cells=with_runs(data.cells, selected))
 

@@ -270,12 +270,14 @@ def _by_seed(
 ) -> dict[int, ScoreOfSeed]:
     """Return seed -> score. In a study with prompts, a seed needs a score under every prompt."""
     by_seed: dict[int, ScoreOfSeed] = {}
+    are_sample = data.prompt_factor == "random"
     for seed, of_seed in scores.items():
         if not data.prompts:
             by_seed[seed] = of_seed[""]
-        elif of_seed.keys() >= set(data.prompts):
+            continue
+        if of_seed.keys() >= set(data.prompts):
             in_order = {prompt: of_seed[prompt] for prompt in data.prompts}
-            by_seed[seed] = PromptScores(in_order, data.prompt_factor == "random")
+            by_seed[seed] = PromptScores(in_order, are_sample)
     return by_seed
 
 
@@ -350,8 +352,8 @@ def _note(comparable: ComparableScores, columns: Sequence[_ScoredColumn]) -> str
     protocols: dict[str, None] = {}
     for measurement in comparable.measured:
         protocols[measurement.score.protocol_name] = None
-    metrics = ", ".join(_metrics_of_tasks(columns))
-    parts = [comparable.key.evaluator, metrics, ", ".join(protocols)]
+    metrics = _metrics_of_tasks(columns)
+    parts = [comparable.key.evaluator, ", ".join(metrics), ", ".join(protocols)]
     if comparable.key.is_development:
         parts.append("development data")
     skipped = _skipped_tasks(comparable)

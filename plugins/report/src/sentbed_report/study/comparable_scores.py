@@ -355,10 +355,10 @@ def _differences_of_table(
 
     entries = []
     for name, values_of_tasks in differences.items():
-        texts = {task: " ".join(values) for task, values in values_of_tasks.items()}
-        entry = _entry(name, list(texts.values()))
-        if len(texts) < len(table.protocols):
-            entry += f" of {', '.join(texts)}"
+        texts = list(map(" ".join, values_of_tasks.values()))
+        entry = _entry(name, texts)
+        if len(values_of_tasks) < len(table.protocols):
+            entry += f" of {', '.join(values_of_tasks)}"
         entries.append(entry)
     return ", ".join(entries)
 

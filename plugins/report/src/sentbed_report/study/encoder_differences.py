@@ -106,9 +106,13 @@ def _described(data: StudyData, name: str, entry: _Entry) -> str:
     places = []
     for cell in data.cells:
         runs = entry.runs.get(cell.name)
-        if runs:
-            finished = [(run.prompt, run.seed) for run in cell.runs if run.scores]
-            places.append(f"{cell.name}{_which_runs(runs, finished)}")
+        if not runs:
+            continue
+        finished = []
+        for run in cell.runs:
+            if run.scores:
+                finished.append((run.prompt, run.seed))
+        places.append(f"{cell.name}{_which_runs(runs, finished)}")
     return f"{name} ({first}{more}) in {', '.join(places)}"
 
 

@@ -118,13 +118,13 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> G
 
     grid = []
     left = {}
-    for row in first.labels:
+    for first_label in first.labels:
         means_of_row = []
-        for column in second.labels:
-            pair = (row, column)
+        for second_label in second.labels:
+            pair = (first_label, second_label)
             means_of_row.append(means.get(pair))
             if pair not in means:
-                labels = {rows: row, columns: column}
+                labels = {rows: first_label, columns: second_label}
                 left[pair] = _why_not_compared(data, cells[pair], labels)
         grid.append(tuple(means_of_row))
     return Grid(first, second, tuple(grid), len(contexts), left)

@@ -70,28 +70,35 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
     store = ComponentStore(summary.resamples)
     if summary.scores is not None:
         store = summary.scores.components
+
     scores_of_rows: dict[int, dict[int, PromptScores]] = {}
     means: dict[int, dict[str, float]] = {}
     ranked = []
     for number, row in enumerate(summary.rows):
-        cell = row.cells[-1]
+        last = row.cells[-1]
         scores = _under_prompts(summary.measured[-1].get(row.key, {}))
-        if scores and all(map(math.isfinite, cell.seeds.values())):
-            scores_of_rows[number] = scores
-            means[number] = _means_over_seeds(summary.prompts, scores)
-            if not cell.degenerate:
-                ranked.append(number)
+        if not scores or not all(map(math.isfinite, last.seeds.values())):
+            continue
+        scores_of_rows[number] = scores
+        means[number] = _means_over_seeds(summary.prompts, scores)
+        if column.ranked and not last.degenerate:
+            ranked.append(number)
 
     rows = []
     for number, scores in scores_of_rows.items():
         row = summary.rows[number]
-        best = best_prompt(scores, store, column.lower)
-        sources = _sources_of_row(summary, row, scores, store)
         ranks = {}
-        if column.ranked and number in ranked:
+        if number in ranked:
             for prompt in summary.prompts:
                 ranks[prompt] = _rank(number, prompt, ranked, means, column.lower)
-        rows.append(RowUnderPrompts(row, means[number], ranks, sources, best))
+        row_under_prompts = RowUnderPrompts(
+            row,
+            means[number],
+            ranks,
+            _sources_of_row(summary, row, scores, store),
+            best_prompt(scores, store, column.lower),
+        )
+        rows.append(row_under_prompts)
     return tuple(rows)
 
 

@@ -29,13 +29,16 @@ def with_published(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[Summary, ...]:
     """Return the tables, with published numbers added to the study's numbers, and with rows of other systems."""
+    # Estimates are identified by `id`: equal numbers may stand in several cells.
     numbers: dict[int, list[ExpectedRow]] = {}
     for number, estimates in _numbers_with_estimates(data, summaries):
         if len(estimates) == 1:
-            numbers.setdefault(id(estimates[0]), []).append(number.row)
+            (estimate,) = estimates
+            numbers.setdefault(id(estimate), []).append(number.row)
 
-    def with_numbers(cell: Estimate) -> Estimate:
-        return attrs.evolve(cell, published=tuple(numbers.get(id(cell), ())))
+    def with_numbers(estimate: Estimate) -> Estimate:
+        rows = numbers.get(id(estimate), [])
+        return attrs.evolve(estimate, published=tuple(rows))
 
     published = []
     for summary in summaries:

@@ -162,8 +162,10 @@ def _cells(place: Path, record: StudyRecord, sampled: Sampled | None) -> list[Ce
     for cell in record.cells:
         runs = _runs(place, cell.name, cell.runs)
         fresh: tuple[CellRun, ...] = ()
-        if record.confirmation is not None and record.confirmation.cell == cell.name:
-            fresh = _runs(place, cell.name, record.confirmation.runs)
+        confirmation = record.confirmation
+        if confirmation is not None and confirmation.cell == cell.name:
+            fresh = _runs(place, cell.name, confirmation.runs)
+
         # A cell may have been run before the study had this sampler.
         has_begun = any(run.status != "waiting" for run in runs)
         if sampled is None or cell.name in sampled.names or has_begun:
@@ -196,9 +198,11 @@ def _run(place: Path, cell: str, run: RunRecord) -> CellRun:
     directory = Path(run.directory)
     if directory.is_absolute() or ".." in directory.parts:
         raise ValueError(f"a run lies outside the study, in {run.directory!r:.80}")
+
     status = status_of(place, directory)
     if status in ("finished", "failed"):
-        read = read_run(place / directory, cell, run.seed, place, run.evaluations)
+        path = place / directory
+        read = read_run(path, cell, run.seed, place, run.evaluations)
         return attrs.evolve(read, status=status, prompt=run.prompt)
     if status == "waiting":
         return CellRun(cell, run.seed, status, prompt=run.prompt)

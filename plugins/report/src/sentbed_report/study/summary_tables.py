@@ -383,16 +383,18 @@ class Summary:
         unpaired: dict[tuple[int, ...], dict[str, None]] = {}
         for row in self.rows:
             for cell in row.cells:
-                if cell.judged is None or not cell.seeds:
+                judged = cell.judged
+                if judged is None or not cell.seeds:
                     continue
-                if cell.judged.reason:
-                    reasons.setdefault(cell.judged.reason, {})[row.name] = None
-                if cell.judged.unpaired and cell.judged.basis:
-                    unpaired.setdefault(cell.judged.unpaired, {})[row.name] = None
+                if judged.reason:
+                    reasons.setdefault(judged.reason, {})[row.name] = None
+                if judged.unpaired and judged.basis:
+                    unpaired.setdefault(judged.unpaired, {})[row.name] = None
 
         for seeds, names in unpaired.items():
+            listed = ", ".join(map(str, seeds))
             yield (
-                f"Tested only over the seeds that both have, not {', '.join(map(str, seeds))}: "
+                f"Tested only over the seeds that both have, not {listed}: "
                 f"{'; '.join(names)} against {self.baseline}."
             )
         for reason, names in reasons.items():
