@@ -67,6 +67,18 @@ def request_of(encoder, tmp_path):
     return make
 
 
+@pytest.fixture
+def encoded(request_of, put):
+    """Return the request of a corpus with the rows a, b, ..., which has been encoded."""
+
+    def encode(rows=1):
+        request = request_of(put("in.txt", "\n".join("abcdefgh"[:rows])))
+        encode_corpus(request)
+        return request
+
+    return encode
+
+
 def jsonl(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -139,7 +151,7 @@ def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(
             ["empty"],
             r"the directory has no file that ends in `.txt`, .*; check the path @ empty",
         ),
-        (["a.txt", "*.txt"], "the file is named twice; .* @ .*a.txt"),
+        (["a.txt", "*.txt"], "the file is named twice, .* @ .*a.txt"),
         (
             ["a.doc"],
             r"the file's ending does not say how to read it; expected one of `.txt`, .* @ .*a.doc",
@@ -344,6 +356,9 @@ def test_parquet_has_the_vectors_beside_the_columns_that_are_kept(
 def test_the_manifest_says_what_the_vectors_are_of(mixed, request_of, tmp_path):
     encode_corpus(request_of(*mixed[:2]))
     found = json.loads((tmp_path / "out" / "corpus.json").read_text())
+    assert found["request"]["plugins"] == dict.fromkeys(
+        ("backbone", "pooler", "runtime"), "toy 1.0"
+    )
     assert (found["rows"], found["complete"], len(found["shards"])) == (14, True, 6)
     assert [Path(entry["path"]).name for entry in found["inputs"]] == [
         "a.txt",
@@ -391,20 +406,16 @@ def test_a_shard_that_is_missing_or_damaged_is_encoded_again(
 ):
     request = request_of(*mixed)
     encode_corpus(request)
-    before = parts(tmp_path / "out")
+    before, expected = parts(tmp_path / "out"), contents(tmp_path / "out")
     (tmp_path / "out" / "vectors" / "part-0000003.npy").unlink()
     damaged = tmp_path / "out" / "vectors" / "part-0000007.npy"
     damaged.write_bytes(damaged.read_bytes()[:-3])
     done, said = again(request)
     assert (done.encoded, said) == (6, ["10 of 12 shards are there; 2 to encode"])
     after = parts(tmp_path / "out")
-    assert {name: content for name, (_, content) in after.items()} == {
-        name: content for name, (_, content) in before.items()
-    }
-    assert {name for name in after if after[name][0] != before[name][0]} == {
-        "part-0000003.npy",
-        "part-0000007.npy",
-    }
+    assert contents(tmp_path / "out") == expected
+    changed = [name for name in sorted(after) if after[name] != before[name]]
+    assert changed == ["part-0000003.npy", "part-0000007.npy"]
 
 
 @pytest.mark.slow
@@ -445,10 +456,9 @@ def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
 )
 @given(damage=damages())
 def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
-    damage, put, request_of, tmp_path
+    damage, encoded, tmp_path
 ):
-    request = request_of(put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n"))
-    encode_corpus(request)
+    request = encoded(rows=8)
     vectors = open_vectors(tmp_path / "out")
     expected = vectors[:]
     file = tmp_path / "out" / "vectors" / "part-0000001.npy"
@@ -475,34 +485,21 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(damage=damages())
-def test_damaged_hashes_only_cost_time(damage, put, request_of, tmp_path):
-    request = request_of(put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n"))
-    encode_corpus(request)
+def test_damaged_hashes_only_cost_time(damage, encoded, tmp_path):
+    request = encoded(rows=8)
     file = tmp_path / "out" / "vectors.sha256"
-    before, whole = parts(tmp_path / "out"), file.read_bytes()
+    before, whole = contents(tmp_path / "out"), file.read_bytes()
     file.write_bytes(damage(whole))
     encode_corpus(request)
     assert file.read_bytes() == whole
-    assert contents(tmp_path / "out") == {
-        name: content for name, (_, content) in before.items()
-    }
+    assert contents(tmp_path / "out") == before
     assert len(open_vectors(tmp_path / "out")[:]) == 8
 
 
-def test_hashes_are_those_that_sha256sum_checks(mixed, request_of, tmp_path):
-    encode_corpus(request_of(*mixed), LocalPool(2))
-    lines = sorted((tmp_path / "out" / "vectors.sha256").read_text().splitlines())
-    assert lines == sorted(
-        f"{hashlib.sha256(content).hexdigest()}  vectors/{name}"
-        for name, (_, content) in parts(tmp_path / "out").items()
-    )
-
-
 def test_shards_of_a_version_that_kept_no_hashes_are_taken_as_they_are(
-    put, request_of, encoder, tmp_path
+    encoded, encoder, tmp_path
 ):
-    request = request_of(put("in.txt", "a\nb\nc\nd\ne\n"))
-    encode_corpus(request)
+    request = encoded(rows=5)
     (tmp_path / "out" / "vectors.sha256").unlink()
     np.testing.assert_allclose(
         open_vectors(tmp_path / "out")[:], encoder.encode(list("abcde")), rtol=1e-6
@@ -604,14 +601,12 @@ def test_an_input_that_has_changed_is_refused(put, request_of, tmp_path):
 
 
 def test_shards_of_which_nobody_knows_how_they_were_made_are_encoded_again(
-    put, request_of, tmp_path
+    encoded, tmp_path
 ):
-    request = request_of(put("in.txt", "a\n"))
-    encode_corpus(request)
+    request = encoded()
     file = tmp_path / "out" / "corpus.json"
-    file.write_text(
-        json.dumps(json.loads(file.read_text()) | {"how": None, "complete": False})
-    )
+    manifest = json.loads(file.read_text())
+    file.write_text(json.dumps(manifest | {"how": None, "complete": False}))
     assert again(request)[0].encoded == 1
     assert len(open_vectors(tmp_path / "out")) == 1
 
@@ -677,38 +672,28 @@ def test_other_inputs_are_refused_with_their_names(put, request_of):
         put(name, f"{name}\n") for name in ("a.txt", "b.txt", "c.txt")
     )
     encode_corpus(request_of(first, second))
-    with pytest.raises(RunError, match="the inputs stand in another order"):
+    with pytest.raises(RunError, match="the inputs are in another order"):
         encode_corpus(request_of(second, first))
     with pytest.raises(
-        RunError, match=f"`{second}` is no more among the inputs; `{third}` is new"
+        RunError, match=f"`{second}` is no longer among the inputs; `{third}` is new"
     ):
         encode_corpus(request_of(first, third))
 
 
-def test_another_encoder_is_refused(put, request_of, encoder, tmp_path):
-    request = request_of(put("in.txt", "a\n"))
-    encode_corpus(request)
+def test_another_encoder_is_refused(encoded, encoder, tmp_path):
+    request = encoded()
     np.save(
         tmp_path / "encoder" / "backbone" / "embedding.npy",
         encoder.backbone.embedding + 1,
     )
-    with pytest.raises(RunError, match="the encoder's files are others"):
+    with pytest.raises(RunError, match="the encoder has other files"):
         encode_corpus(request)
 
 
-def test_a_manifest_names_the_plugins_of_the_encoders_parts(put, request_of, tmp_path):
-    encode_corpus(request_of(put("in.txt", "a\n")))
-    manifest = json.loads((tmp_path / "out" / "corpus.json").read_text())
-    assert manifest["request"]["plugins"] == dict.fromkeys(
-        ("backbone", "pooler", "runtime"), "toy 1.0"
-    )
-
-
 def test_a_corpus_does_not_go_on_with_another_release_of_a_plugin(
-    put, request_of, installed_toy
+    encoded, installed_toy
 ):
-    request = request_of(put("in.txt", "a\n"))
-    encode_corpus(request)
+    request = encoded()
     metadata = installed_toy / "toy-1.0.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
     with pytest.raises(
@@ -719,10 +704,9 @@ def test_a_corpus_does_not_go_on_with_another_release_of_a_plugin(
 
 
 def test_an_encoder_that_computes_otherwise_than_before_is_refused(
-    put, request_of, tmp_path, monkeypatch
+    encoded, tmp_path, monkeypatch
 ):
-    request = request_of(put("in.txt", "a\nb\nc\nd\n"))
-    encode_corpus(request)
+    request = encoded(rows=4)
     (tmp_path / "out" / "vectors" / "part-0000001.npy").unlink()
     # As `auto` on a machine with other instructions.
     monkeypatch.setattr(
@@ -732,7 +716,7 @@ def test_an_encoder_that_computes_otherwise_than_before_is_refused(
     )
     with pytest.raises(
         RunError,
-        match=r"rows 4 to 4 of .*: the encoder says `precision` 'bf16', before 'fp64'",
+        match=r"rows 4 to 4 of .*: the encoder reports `precision` 'bf16', before 'fp64'",
     ):
         encode_corpus(request)
 
@@ -745,7 +729,7 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(
     put("out/vectors/mine.txt", "dear")
     with pytest.raises(
         RunError,
-        match="holds something that is no corpus of vectors; choose another place",
+        match="has other files than the vectors of a corpus; choose another place",
     ):
         encode_corpus(request_of(source), overwrite=overwrite)
     assert (tmp_path / "out" / "vectors" / "mine.txt").read_text() == "dear"
@@ -754,12 +738,12 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(
     assert source.read_text() == "a\n"
 
 
+@pytest.mark.parametrize("content", ['{"schema": 1, "inp', "[" * 100_000])
 def test_a_damaged_manifest_is_an_error_that_overwriting_mends(
-    put, request_of, tmp_path
+    content, encoded, tmp_path
 ):
-    request = request_of(put("in.txt", "a\n"))
-    encode_corpus(request)
-    (tmp_path / "out" / "corpus.json").write_text('{"schema": 1, "inp')
+    request = encoded()
+    (tmp_path / "out" / "corpus.json").write_text(content)
     with pytest.raises(
         RunError, match=r"corpus.json` is damaged .*; start again with `--overwrite`"
     ):
@@ -795,10 +779,9 @@ HOSTILE = {
 
 
 def test_a_manifest_with_what_is_never_written_is_damaged_for_every_reader(
-    put, request_of, tmp_path
+    encoded, tmp_path
 ):
-    request = request_of(put("in.txt", "a\n"))
-    encode_corpus(request)
+    request = encoded()
     file = tmp_path / "out" / "corpus.json"
     whole = file.read_text()
     expected = r".*corpus\.json` (is damaged \(.*\); start again with `--overwrite`|has schema .*)"
@@ -819,24 +802,13 @@ def test_a_manifest_with_what_is_never_written_is_damaged_for_every_reader(
     [("corpus.json", "manifest"), ("vectors.sha256", "shard_digests")],
 )
 def test_a_file_of_a_corpus_that_is_larger_than_any_is_not_read(
-    name,
-    module,
-    put,
-    request_of,
-    tmp_path,
-    monkeypatch,
+    name, module, encoded, tmp_path, monkeypatch
 ):
-    encode_corpus(request_of(put("in.txt", "a\n")))
+    encoded()
     monkeypatch.setattr(f"sentbed_corpus.{module}.LARGEST", 20)
     with pytest.raises(
         RunError, match=f"more than 20 bytes.*{name}.* start again with `--overwrite`"
     ):
-        open_vectors(tmp_path / "out")
-
-
-def test_a_manifest_that_is_deeper_than_any_is_damaged(put, tmp_path):
-    put("out/corpus.json", "[" * 100_000)
-    with pytest.raises(RunError, match=r"corpus.json` is damaged \(RecursionError"):
         open_vectors(tmp_path / "out")
 
 
@@ -855,7 +827,7 @@ def test_a_manifest_that_is_deeper_than_any_is_damaged(put, tmp_path):
         (jsonl([{"text": 5}]), "`text` is 5, expected a text; .* @ PATH:1"),
         (jsonl([{"text": "\ud800"}]), "`text` holds half of a surrogate pair; .* @ PATH:1"),
         (b'{"text": "caf\xe9"}\n', "found the byte 0xe9, expected UTF-8; .* @ PATH:1"),
-        ("", "the input is empty, expected one sentence a row @ PATH"),
+        ("", "the input is empty, expected one text per row @ PATH"),
     ],
 )  # fmt: skip
 def test_a_fault_in_json_lines_is_an_error_with_its_line(
@@ -931,42 +903,21 @@ def test_a_file_that_changes_while_it_is_encoded_is_an_error(put, request_of):
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("name", "fields", "message"),
     [
-        (
-            {"keep": ("id",)},
-            "`.npy` files hold vectors only; keep columns with the format `parquet`",
-        ),
-        (
-            {"keep": ("vector",), "format": "parquet"},
-            "`vector` is the column of the vectors; .*",
-        ),
-        (
-            {"keep": ("it",), "format": "parquet"},
-            r"there is no column `it`; found `id`, `text`. .*:1",
-        ),
+        ("in.jsonl", {"keep": ("id",), "format": "npy"}, "`.npy` files hold vectors only; keep columns with"),
+        ("in.jsonl", {"keep": ("vector",)}, "`vector` is the column of the vectors; "),
+        ("in.jsonl", {"keep": ("it",)}, r"there is no column `it`; found `id`, `text`. .*:1$"),
+        ("in.jsonl", {"keep": ("id",)}, r"rows 1 to 2 of .*: a column cannot be kept: .*; give its values one"),
+        ("in.txt", {"keep": ("id",)}, "a text file has no columns to keep; leave out `--keep`"),
     ],
-)
-def test_columns_that_cannot_be_kept_are_an_error(fields, message, put, request_of):
-    source = put("in.jsonl", jsonl([{"id": 1, "text": "a"}]))
-    with pytest.raises(DataError, match=f"^{message}$"):
-        encode_corpus(request_of(source, **fields))
-
-
-def test_values_of_several_types_cannot_be_kept(put, request_of):
-    source = put("in.jsonl", jsonl([{"id": 1, "text": "a"}, {"id": "b", "text": "b"}]))
-    with pytest.raises(
-        DataError,
-        match=f"^rows 1 to 2 of {source}: a column cannot be kept: .*; give its values one",
-    ):
-        encode_corpus(request_of(source, format="parquet", keep=("id",)))
-
-
-def test_a_text_file_has_no_columns_to_keep(put, request_of):
-    with pytest.raises(
-        DataError, match="a text file has no columns to keep; take `--keep` out"
-    ):
-        encode_corpus(request_of(put("in.txt", "a\n"), format="parquet", keep=("id",)))
+)  # fmt: skip
+def test_columns_that_cannot_be_kept_are_an_error(
+    name, fields, message, put, request_of
+):
+    source = put(name, jsonl([{"id": 1, "text": "a"}, {"id": "b", "text": "b"}]))
+    with pytest.raises(DataError, match=f"^{message}"):
+        encode_corpus(request_of(source, **{"format": "parquet", **fields}))
 
 
 @pytest.mark.parametrize(("value", "dtype", "message"), [
@@ -1050,10 +1001,19 @@ def test_parquet_without_pyarrow_says_how_to_get_it(put, request_of, monkeypatch
 # --- workers -----------------------------------------------------------------------------------------------
 
 
-def test_two_processes_write_what_one_writes(mixed, request_of, tmp_path):
+def test_two_processes_write_what_one_writes_with_the_hashes_of_sha256sum(
+    mixed, request_of, tmp_path
+):
     encode_corpus(request_of(*mixed))
     encode_corpus(request_of(*mixed, output=tmp_path / "two"), LocalPool(2))
-    assert contents(tmp_path / "out") == contents(tmp_path / "two")
+    written = contents(tmp_path / "two")
+    assert written == contents(tmp_path / "out")
+    lines = (tmp_path / "two" / "vectors.sha256").read_text().splitlines()
+    expected = []
+    for name in sorted(written):
+        digest = hashlib.sha256(written[name]).hexdigest()
+        expected.append(f"{digest}  vectors/{name}")
+    assert sorted(lines) == sorted(expected)
 
 
 def test_an_encoder_that_is_another_one_on_another_machine_is_refused(

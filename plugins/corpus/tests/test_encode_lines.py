@@ -107,8 +107,7 @@ def test_an_empty_input_is_an_error_that_writes_nothing(
     with pytest.raises(DataError) as caught:
         encode_file(named)
     assert (
-        str(caught.value)
-        == f"the file is empty, expected one sentence a line @ {named}"
+        str(caught.value) == f"the file is empty, expected one text per line @ {named}"
     )
     assert not (tmp_path / "out.npy").exists()
 

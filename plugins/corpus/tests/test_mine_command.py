@@ -352,7 +352,7 @@ def test_a_row_without_negatives_is_left_out_or_an_error(mine, put):
     refused = mine("--overwrite --require-all")
     assert refused.exit_code == 1
     assert (
-        f"2 of 3 rows have no 1 negative left, the first one row 2 ({c!r}); of the 2 nearest"
+        f"2 of 3 rows have fewer than 1 negative left, first row 2 ({c!r}); of the 2 nearest"
         in refused.stderr
     )
     assert len(table()) == 2
@@ -497,7 +497,7 @@ def test_an_encoder_of_another_similarity_is_remarked(
     pairs_file(put, list(zip(texts[:10], texts[10:], strict=True)))
     result = mine()
     assert result.exit_code == 0, result.stderr
-    remark = "mined by the cosine, and the encoder names the similarity `shared`"
+    remark = "mined by the cosine, but the encoder's similarity is `shared`"
     assert (remark in result.stderr) == is_remarked
 
 

@@ -129,7 +129,7 @@ def test_an_array_that_holds_no_numbers_is_a_damaged_file(tmp_path, values):
         items.attach_items(tmp_path, without(score()))
     assert str(caught.value) == (
         f"the items in `{file}` cannot be read: the array `{entry['y']}` has the type "
-        f"`{np.array(values).dtype}`, expected numbers; remove the file to go without them"
+        f"`{np.array(values).dtype}`, expected numbers; remove the file to continue without these items"
     )
 
 
@@ -201,7 +201,8 @@ def test_zeros_that_would_fill_the_memory_are_refused_by_their_declared_size(
     why = refused(tmp_path)
     assert why.startswith(f"the items in `{file}` would take 134,2")
     assert why.endswith(
-        " bytes, expected at most 133,169,152 in all files of the run; remove the file to go without them"
+        " bytes, expected at most 133,169,152 in all files of the run; remove the file to continue without "
+        "these items"
     )
 
 
@@ -310,7 +311,7 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
     monkeypatch.setattr(items, "load_plugins", lambda: load_plugins([]))
     with pytest.raises(
         RunError,
-        match="`my_statistics:largest` is of no plugin that is installed and loaded",
+        match="`my_statistics:largest` belongs to no plugin that is installed and loaded",
     ):
         items.attach_items(tmp_path, without(score()))
 
@@ -334,6 +335,7 @@ def test_a_file_names_no_other_code(name, tmp_path):
     assert name in str(arrays["index"])
     np.savez(path.with_suffix(""), **arrays)
     with pytest.raises(
-        RunError, match=r"there is no statistic `|is of no plugin|is no function"
+        RunError,
+        match=r"there is no statistic `|belongs to no plugin|is not a function",
     ):
         items.attach_items(tmp_path, without(score()))

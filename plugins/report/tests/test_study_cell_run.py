@@ -53,7 +53,8 @@ def test_a_finished_run_whose_report_is_gone_is_an_error(run_of, tmp_path):
     path = run_of("a")
     (path / "report.json").unlink()
     with pytest.raises(
-        RunError, match=r"has finished, and its `report\.json` is gone; put it back, or"
+        RunError,
+        match=r"has finished, but its `report\.json` is missing; put it back, or",
     ):
         read_run(path, "cell", 1, tmp_path)
 
@@ -62,7 +63,7 @@ def test_a_finished_run_whose_report_is_gone_is_an_error(run_of, tmp_path):
     ("file", "content", "message"),
     [
         ("manifest.json", "{", r"manifest\.json` cannot be read"),
-        ("manifest.json", "[]", r"manifest\.json` holds no table"),
+        ("manifest.json", "[]", r"manifest\.json` is not a JSON object"),
         (
             "manifest.json",
             '{"status": "odd"}',

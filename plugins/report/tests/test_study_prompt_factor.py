@@ -214,12 +214,12 @@ def test_scores_under_other_prompts_are_not_compared():
         other[seed] = PromptScores(
             {f"{prompt}!": score for prompt, score in scores.of_prompts.items()}
         )
-    assert "under other prompts" in judged(scores_of(values), other).reason
+    assert "not under the same prompts" in judged(scores_of(values), other).reason
     single = {
         seed: scores.of_prompts["plain"] for seed, scores in scores_of(values).items()
     }
     assert (
-        "under other prompts"
+        "not under the same prompts"
         in judge_cell(scores_of(values), single, ComponentStore(500)).reason
     )
 

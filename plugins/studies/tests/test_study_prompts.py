@@ -410,7 +410,7 @@ def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished):
     run = read_data(finished).cells[0].runs[0].directory
     assert run is not None
     with pytest.raises(
-        RunError, match="has 3 prompts, which are paired within it alone"
+        RunError, match="has 3 prompts, which are paired only within a study"
     ):
         runs_as_study([finished, finished / run])
     assert runs_as_study([finished]).prompts == ("none", "a {text} z", "named")

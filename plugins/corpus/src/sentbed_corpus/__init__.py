@@ -1,4 +1,4 @@
-"""Encoding of corpora shard by shard, access to the vectors, and mining of hard negatives with them."""
+"""Encoding of corpora shard by shard, access to their vectors, and mining of hard negatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases of the plugins of components: like the components' fields, they determine the vectors."""
+"""Releases of the plugins that components come from; like the components' fields, they determine the vectors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sentbed.tools import Plugins, parts_in
 def component_releases(
     components: Mapping[str, Component], plugins: Plugins
 ) -> dict[str, str]:
-    """Return the release of the plugin that each component comes from, as `NAME VERSION`.
+    """Return the releases of components' plugins: path of the component -> `NAME VERSION`.
 
-    A component within another has its path as key, such as `pooler.inner`.
+    The path of a component within another is, for example, `pooler.inner`.
     """
     releases = {}
     for path, component in parts_in(components):

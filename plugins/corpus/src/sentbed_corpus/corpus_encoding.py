@@ -1,4 +1,4 @@
-"""Encode a corpus shard by shard, resuming after interruptions."""
+"""Encoding of a corpus shard by shard, which continues after an interruption."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 
 from sentbed_corpus.component_releases import component_releases
-from sentbed_corpus.encoding_request import Request, counted
+from sentbed_corpus.encoding_request import Request
 from sentbed_corpus.input_files import (
     Shard,
     Source,
@@ -41,6 +41,7 @@ from sentbed_corpus.input_files import (
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.manifest import FILE, Manifest, differences, request_table
+from sentbed_corpus.plurals import count
 from sentbed_corpus.shard_digests import FILE as DIGESTS
 from sentbed_corpus.shard_digests import (
     add_digest,
@@ -58,13 +59,13 @@ from sentbed_corpus.vector_writer import (
 )
 
 LOCK = ".lock"
-"""Lock file in the corpus directory, held by the process that writes into it."""
+"""Lock file in the corpus directory; the process that writes into the directory holds it."""
 
 ANNOUNCED_SIZE = 500_000_000
-"""Size of inputs in bytes from which a scan takes some seconds and is announced."""
+"""Size of inputs in bytes whose scan is announced, since it takes some seconds."""
 
 Advance: TypeAlias = Callable[[int], object]
-"""Called with the number of rows finished since the last call."""
+"""Function that is called with the number of rows finished since its last call."""
 
 
 @attrs.frozen
@@ -75,7 +76,7 @@ class Summary:
     width: int
     shards: int
     encoded: int
-    """Number of rows encoded in this call; all others were already there."""
+    """Number of rows that this call encoded; the other rows were encoded before."""
     seconds: float
 
 
@@ -89,14 +90,15 @@ def encode_corpus(
         lambda _: None
     ),
 ) -> Summary:
-    """Encode a corpus into `request.output`; existing shards of the same request are kept.
+    """Encode a corpus into `request.output`; shards that exist for the same request are kept.
 
-    `bar(rows)` is a context manager that yields the callback for progress, in rows.
+    `say` is called with remarks. `bar(rows)` is a context manager that yields the function to call with
+    finished rows.
 
     Raises:
-        RunError: if the directory has other content, with the differences; `overwrite` removes it. Also if
-            another process works on it.
-        DataError: for inputs that cannot be used; finished shards are kept.
+        RunError: if the directory has other content, which `overwrite` removes, or vectors of another request; or
+            if another process works on it.
+        DataError: if an input cannot be used; finished shards are kept.
     """
     plugins = load_plugins()
     runtime = _runtime(request, plugins)
@@ -106,7 +108,7 @@ def encode_corpus(
     planned, previous = _planned(request, parts, overwrite, say)
     with _alone(request.output):
         if overwrite:
-            # The manifest first, since it marks shards as complete.
+            # The manifest is removed first, since it marks shards as complete.
             for file in (FILE, DIGESTS):
                 (request.output / file).unlink(missing_ok=True)
             shutil.rmtree(request.output / VECTORS, ignore_errors=True)
@@ -124,8 +126,8 @@ def _encode_missing(
     say: Callable[[str], object],
     bar: Callable[[int], AbstractContextManager[Advance]],
 ) -> Summary:
-    """Encode the shards that are missing."""
-    # Workers may have another working directory.
+    """Encode the shards of `planned` that are missing or damaged."""
+    # Paths are absolute, as workers may have another working directory.
     encoder = Path(request.encoder).resolve()
     absolute = attrs.evolve(
         request, encoder=str(encoder), output=request.output.resolve()
@@ -134,10 +136,11 @@ def _encode_missing(
     encoding = Encoding(absolute, runtime, digest, socket.gethostname())
     state = planned
     intact: dict[str, str] = {}
-    # Shards written before the manifest has the encoder's description are of unknown origin.
+    # Until the manifest has the encoder's description, it is unknown which encoder made a shard.
     if previous is not None and previous.how is not None:
         state = attrs.evolve(planned, how=previous.how)
         intact = _intact(request, state, say)
+
     missing = []
     for shard in state.shards:
         if encoding.file(shard).name not in intact:
@@ -157,11 +160,11 @@ def _encode_missing(
         state = _run_tasks(state, missing, encoding, executor, _ShardProgress(advance))
     seconds = time.perf_counter() - started
 
+    # Killed workers leave partial files.
     for partial_file in (request.output / VECTORS).glob(".part-*"):
-        # Left by killed workers.
         partial_file.unlink(missing_ok=True)
 
-    # Once more, in the order of the shards.
+    # The hashes were added as shards ended; they are written again in the order of the shards.
     write_digests(request.output, read_digests(request.output) or {})
     attrs.evolve(state, complete=True).write(request.output)
     width: int = (state.how or {})["width"]
@@ -171,13 +174,13 @@ def _encode_missing(
 def _intact(
     request: Request, state: Manifest, say: Callable[[str], object]
 ) -> dict[str, str]:
-    """Return name -> hash of the files of those shards that are unchanged since they were written."""
+    """Return name of a file -> its hash, for the shards whose file has not changed since it was written."""
     digests = read_digests(request.output)
     intact = {}
     for shard in state.shards:
         file = shard_file(request.output, shard.number, request.format)
         if digests is None:
-            # Written by a version that kept no hashes.
+            # The directory was written by a version that kept no hashes.
             if is_whole(file, shard.rows, request):
                 intact[file.name] = sha256(file)
         elif is_intact(file, digests):
@@ -199,7 +202,7 @@ def _busy(output: Path) -> RunError:
 
 @contextmanager
 def _alone(output: Path) -> Iterator[None]:
-    """Lock a corpus directory. Raises `RunError` if another process has it."""
+    """Lock a corpus directory. Raises `RunError` if another process has locked it."""
     with locked(output / LOCK) as free:
         if not free:
             raise _busy(output)
@@ -213,7 +216,7 @@ def _run_tasks(
     executor: TaskPool,
     shown: _ShardProgress,
 ) -> Manifest:
-    """Encode the missing shards; return the manifest with the encoder's description."""
+    """Encode the missing shards; return the manifest, which then has the encoder's description."""
     left = len(missing)
     try:
         with closing(executor.run(encoding, missing, shown.advance)) as results:
@@ -242,10 +245,10 @@ def _planned(
     overwrite: bool,
     say: Callable[[str], object],
 ) -> tuple[Manifest, Manifest | None]:
-    """Return the manifest of the request, and the one in the directory, if any."""
+    """Return the manifest of the request, and the manifest in the directory, if there is one."""
     if VECTORS_COLUMN in request.keep:
         raise DataError(
-            f"`{VECTORS_COLUMN}` is the column of the vectors; keep others, or rename it"
+            f"`{VECTORS_COLUMN}` is the column of the vectors; keep other columns, or rename this one"
         )
     if request.format == "parquet":
         require_pyarrow()
@@ -253,18 +256,20 @@ def _planned(
         raise DataError(
             "`.npy` files hold vectors only; keep columns with the format `parquet`"
         )
+
     output = request.output
     if output.exists() and not (output / FILE).is_file() and not _is_empty(output):
         raise RunError(
-            f"`{output}` holds something that is no corpus of vectors; choose another place"
+            f"`{output}` has other files than the vectors of a corpus; choose another place"
         )
+
     previous = None
     if not overwrite:
         previous = Manifest.read(output)
     planned = _cut(request, parts, previous, say)
-    changes: list[str] = []
-    if previous is not None:
-        changes = sorted(differences(previous, planned))
+    if previous is None:
+        return planned, None
+    changes = sorted(differences(previous, planned))
     if changes:
         raise RunError(
             f"`{output}` has vectors of another request: {'; '.join(changes)}; choose another "
@@ -274,7 +279,7 @@ def _planned(
 
 
 def _is_empty(output: Path) -> bool:
-    """Whether a directory is empty, or has only the lock of a command that ended before it wrote anything."""
+    """Whether a directory is empty, except for the lock of a command that ended before it wrote anything."""
     return output.is_dir() and all(path.name == LOCK for path in output.iterdir())
 
 
@@ -284,15 +289,20 @@ def _cut(
     previous: Manifest | None,
     say: Callable[[str], object],
 ) -> Manifest:
-    """Return the manifest of the request; files that have not changed since `previous` are not read again."""
+    """Return the manifest of the request; files that have not changed since `previous` are not read."""
     files = find_files(request.inputs, request.output)
     for file in files:
         kind_of(file)
     unchanged = _unchanged_shards(previous, request)
-    new = [file for file in files if str(file) not in unchanged]
-    size = sum(state_of(file)[0] for file in new)
+    number_to_read = 0
+    size = 0
+    for file in files:
+        if str(file) not in unchanged:
+            number_to_read += 1
+            size += state_of(file)[0]
     if size > ANNOUNCED_SIZE:
-        say(f"looking through {counted(len(new), 'file')}, {size / 1e9:.1f} GB")
+        say(f"looking through {count(number_to_read, 'file')}, {size / 1e9:.1f} GB")
+
     sources = []
     shards: list[Shard] = []
     for file in files:
@@ -308,7 +318,7 @@ def _cut(
 
     if not shards:
         raise DataError(
-            "the input is empty, expected one sentence a row", ", ".join(request.inputs)
+            "the input is empty, expected one text per row", ", ".join(request.inputs)
         )
     table = request_table(request, sha256(Path(request.encoder)), parts)
     return Manifest(table, tuple(shards), tuple(sources))
@@ -317,7 +327,10 @@ def _cut(
 def _unchanged_shards(
     previous: Manifest | None, request: Request
 ) -> dict[str, tuple[Source, list[Shard]]]:
-    """Return path -> source and shards, for files cut in the same way that have not changed since."""
+    """Return path -> source and shards, for the files that have not changed since `previous`.
+
+    The result is empty if the request divides files into shards in another way.
+    """
     if previous is None:
         return {}
     settings = {
@@ -343,13 +356,13 @@ def _unchanged_shards(
 
 @attrs.frozen
 class _Table:
-    """Table of a recipe with only a runtime."""
+    """Part of a recipe with only a runtime."""
 
     runtime: Runtime
 
 
 def _runtime(request: Request, plugins: Plugins) -> Runtime:
-    """Return the runtime of the request. Raises `RecipeError` before a worker is started."""
+    """Return the runtime of the request. Raises `RecipeError` for errors, before a worker is started."""
     table = {"runtime": dict(request.runtime)}
     table_with_runtime, problems = structure(
         table, _Table, Document({}), plugins, Path.cwd()
@@ -360,7 +373,7 @@ def _runtime(request: Request, plugins: Plugins) -> Runtime:
 
 
 def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
-    """Return the plugin release of backbone, pooler and runtime: an upgrade may change the vectors."""
+    """Return the plugin releases of backbone, pooler and runtime; another release may give other vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     require_prompt(recipe, request.prompt)
     components = {
@@ -373,7 +386,7 @@ def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[st
 
 @attrs.frozen
 class Encoding:
-    """Start function of a worker: loads the encoder and returns the function that encodes a shard."""
+    """Start function of a worker: it loads the encoder and returns the function that encodes a shard."""
 
     request: Request
     runtime: Runtime
@@ -389,17 +402,16 @@ class Encoding:
     def __call__(
         self, threads: int | None
     ) -> Callable[[Shard, Tell], tuple[dict[str, Any], str]]:
-        """Load the encoder. Raises `ModelError` if it differs from the one on `host`."""
+        """Load the encoder. Raises `ModelError` if it differs from the encoder on `host`."""
         directory = Path(self.request.encoder)
-        if (
-            socket.gethostname() != self.host
-            and directory.is_dir()
-            and sha256(directory) != self.digest
-        ):
+        host = socket.gethostname()
+        is_elsewhere = host != self.host and directory.is_dir()
+        if is_elsewhere and sha256(directory) != self.digest:
             raise ModelError(
-                f"`{directory}` on {socket.gethostname()} is another encoder than on {self.host}; "
-                "put it where all machines see the same files"
+                f"`{directory}` on {host} is another encoder than on {self.host}; put it where all "
+                "machines see the same files"
             )
+
         runtime = self.runtime
         if threads is not None:
             runtime = runtime.with_threads(threads)
@@ -411,19 +423,23 @@ class Encoding:
     def _encode_shard(
         self, encoder: Encoder, shard: Shard, tell: Tell
     ) -> tuple[dict[str, Any], str]:
-        """Encode a shard into its file; return the encoder's description, and the file's hash."""
-        texts, kept = read_shard(shard, self.request.column, self.request.keep)
+        """Encode a shard into its file; return the encoder's description and the file's hash."""
+        request = self.request
+        texts, kept = read_shard(shard, request.column, request.keep)
         vectors = encoder.encode(texts, tell)
-        digest = write_shard(self.file(shard), vectors, kept, self.request, shard)
-        how = {"width": encoder.width, **encoder.protocol()}
-        described: dict[str, Any] = json.loads(json.dumps(how, default=str))
+        digest = write_shard(self.file(shard), vectors, kept, request, shard)
+
+        # The description is compared with one that was read from the manifest, so it is made JSON data.
+        description = {"width": encoder.width, **encoder.protocol()}
+        text = json.dumps(description, default=str)
+        described: dict[str, Any] = json.loads(text)
         return described, digest
 
 
 def _require_same(
     shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding
 ) -> None:
-    """Raise `RunError` if a shard's encoder differs from that of earlier shards."""
+    """Raise `RunError` if a shard's encoder differs from the encoder of earlier shards."""
     changes = []
     for key in sorted({*how, *before}):
         if how.get(key) != before.get(key):
@@ -431,17 +447,18 @@ def _require_same(
     if changes:
         encoding.file(shard).unlink(missing_ok=True)
         raise RunError(
-            f"{shard}: the encoder says {', '.join(changes)}; set `precision`, and use the same versions "
-            "everywhere"
+            f"{shard}: the encoder reports {', '.join(changes)}; set `precision`, and use the same versions "
+            "on all machines"
         )
 
 
 @attrs.define
 class _ShardProgress:
-    """Progress in rows; rows of a shard that is started again are not counted twice."""
+    """Progress in rows. If a shard is started again, its rows are not counted a second time."""
 
     forward: Advance
     part: dict[int, int] = attrs.field(factory=dict)
+    """Number of a shard -> its rows that were counted."""
 
     def advance(self, shard: Shard, rows: int) -> None:
         before = self.part.get(shard.number, 0)

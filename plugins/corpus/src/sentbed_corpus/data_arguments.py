@@ -1,4 +1,4 @@
-"""The data that a command takes by name or from a recipe, with the runtime."""
+"""The data source and the runtime of a command, given by name or taken from a recipe."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ class _Tables:
 
 
 def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runtime]:
-    """Return a data source by name; `overrides` set its fields, or `runtime.FIELD`.
+    """Return the data source of this name, and the runtime.
+
+    `overrides` set fields of the source as `FIELD=VALUE`, and fields of the runtime as `runtime.FIELD=VALUE`.
 
     Raises:
-        RecipeError: if fields are invalid; lists all of them.
+        RecipeError: with all invalid fields.
     """
     document = Document({"data": {"use": source}, "runtime": {"use": "cpu"}})
     paths = []
@@ -50,12 +52,13 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
 def data_of_stage(
     path: str, name: str | None, overrides: Sequence[str]
 ) -> tuple[DataSource, Runtime]:
-    """Return the data of a recipe's stage and the recipe's runtime; `overrides` set values of the recipe.
+    """Return the data source of a recipe's stage, and the recipe's runtime.
 
-    Only the data have to be on this machine.
+    `name` may be None if the recipe has one stage. `overrides` set values of the recipe. Of the files that the
+    recipe names, only the data must be on this machine.
 
     Raises:
-        RecipeError: if the recipe has problems, or no such stage; lists all of them.
+        RecipeError: with all problems of the recipe, or if it has no such stage.
     """
     recipe = load_recipe(path, overrides, look=False)
     stages = {stage.name: stage for stage in recipe.stage}
@@ -67,11 +70,14 @@ def data_of_stage(
             fault = "the recipe has several stages"
         if name is None and not stages:
             fault = "the recipe has no stage"
-        message = f"{fault}; name one that has data with `--stage`.{suggest(name or '', list(stages))}"
+        choices = suggest(name or "", list(stages))
+        message = f"{fault}; name one that has data with `--stage`.{choices}"
         raise RecipeError([Problem(message, "stage", path)])
+
     data = stages[name].data
-    if problems := sentences(data.check(), data, "check"):
-        raise RecipeError(
-            [Problem(problem, f"stage.{name}.data", path) for problem in problems]
-        )
+    problems = []
+    for sentence in sentences(data.check(), data, "check"):
+        problems.append(Problem(sentence, f"stage.{name}.data", path))
+    if problems:
+        raise RecipeError(problems)
     return data, recipe.runtime

@@ -1,4 +1,4 @@
-"""The command `encode`: texts -> vectors on disk."""
+"""The command `encode`, which writes the vectors of texts to disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed.tools import Document, apply_overrides, echo, set_option, trust_opt
 
 FILE_ENDING = ".npy"
 NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz")
-"""Endings of files that cannot be the output."""
+"""Endings of file names that `--output` refuses: it names a `.npy` file or a directory."""
 
 
 @click.command()
@@ -127,8 +127,8 @@ def encode(
 ) -> None:
     """Encode texts with the encoder in ENCODER; row i of the vectors is text i.
 
-    Into a directory, inputs are encoded shard by shard. Stopped or killed, the same command does only what is
-    missing. See docs/encoding.md.
+    If the output is a directory, inputs are encoded shard by shard. If the command is stopped or killed, run it
+    again: it does only what is missing. See docs/encoding.md.
     """
     if options["instruction"] and not options["prompt"]:
         raise click.UsageError(
@@ -149,7 +149,7 @@ def encode(
 
 
 def _runtime_table(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the table of the runtime that the options name."""
+    """Return the table of the runtime from the options `--runtime`, `--precision` and `--set`."""
     for override in options["overrides"]:
         if not override.startswith("runtime."):
             raise click.UsageError(
@@ -174,7 +174,7 @@ def _encode_lines(
 ) -> None:
     from sentbed_corpus.encode_lines import encode_lines
 
-    taken = (
+    accepted = (
         "ctx",
         "encoder",
         "sources",
@@ -188,11 +188,8 @@ def _encode_lines(
     )
     refused = []
     for parameter in ctx.command.params:
-        from_command_line = (
-            ctx.get_parameter_source(parameter.name or "")
-            == ParameterSource.COMMANDLINE
-        )
-        if parameter.name not in taken and from_command_line:
+        origin = ctx.get_parameter_source(parameter.name or "")
+        if parameter.name not in accepted and origin == ParameterSource.COMMANDLINE:
             refused.append(parameter.opts[0])
 
     for source in sources:
@@ -233,7 +230,7 @@ def _encode_corpus(
 
     from sentbed_corpus import Request, encode_corpus
     from sentbed_corpus.encode_lines import bar
-    from sentbed_corpus.encoding_request import counted
+    from sentbed_corpus.plurals import count
 
     if "-" in sources:
         raise click.UsageError(
@@ -253,18 +250,18 @@ def _encode_corpus(
     say = partial(echo, err=True)
     columns = map(str.strip, options["keep"].split(","))
     request = Request(
-        encoder,
-        tuple(sources),
-        Path(output),
-        table,
-        options["column"],
-        tuple(filter(None, columns)),
-        options["format"],
-        options["dtype"],
-        options["shard_rows"],
-        options["trust_remote_code"],
-        options["prompt"],
-        options["instruction"],
+        encoder=encoder,
+        inputs=tuple(sources),
+        output=Path(output),
+        runtime=table,
+        column=options["column"],
+        keep=tuple(filter(None, columns)),
+        format=options["format"],
+        dtype=options["dtype"],
+        shard_rows=options["shard_rows"],
+        trust_remote_code=options["trust_remote_code"],
+        prompt=options["prompt"],
+        instruction=options["instruction"],
     )
     executor_options = {
         "workers": options["workers"],
@@ -279,7 +276,7 @@ def _encode_corpus(
         summary = encode_corpus(
             request, workers, overwrite=options["overwrite"], say=say, bar=bar
         )
-    line = f"{output}: {summary.rows} x {summary.width} in {counted(summary.shards, 'shard')}"
+    line = f"{output}: {summary.rows} x {summary.width} in {count(summary.shards, 'shard')}"
     if summary.encoded:
         line += f", {summary.encoded / summary.seconds:.0f} rows/s"
     echo(line, err=True)

@@ -32,20 +32,22 @@ def encode_lines(
     prompt: str = "",
     instruction: str = "",
 ) -> tuple[int, int]:
-    """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; returns its shape.
+    """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; return its shape.
 
-    For `trust_remote_code` see `Encoder.load`, for `prompt` and `instruction` see `Request`. Memory
-    stays bounded: lines are read a window at a time and vectors go straight into the file. The file appears
-    when it is complete.
+    For `trust_remote_code` see `Encoder.load`, for `prompt` and `instruction` see `Request`. Little is held in
+    memory: lines are read and encoded a window at a time, and the vectors are written into the file. The file
+    gets its name when it is complete.
 
     Raises:
-        DataError: for bytes that are not UTF-8 (with the line), an empty or a missing file.
+        DataError: for an empty or a missing file, or bytes that are not UTF-8 (with the line).
     """
     with _lines_of(source) as stream:
+        # All lines are checked and counted before anything is encoded.
         rows = sum(1 for _ in _decoded(stream, source))
         if rows == 0:
-            raise DataError("the file is empty, expected one sentence a line", source)
+            raise DataError("the file is empty, expected one text per line", source)
         stream.seek(0)
+
         loaded = Encoder.load(encoder, runtime, trust_remote_code=trust_remote_code)
         loaded = under_prompt(loaded, prompt, instruction)
         with atomic_file(output.resolve()) as file, bar(rows) as advance:
@@ -64,7 +66,7 @@ def encode_lines(
 
 @contextmanager
 def _lines_of(source: str) -> Iterator[IO[bytes]]:
-    """Open the input for two passes; input that cannot be read twice is copied to a temporary file."""
+    """Open the input to be read twice; if it cannot be, it is copied to a temporary file."""
     with ExitStack() as stack:
         if source == "-":
             stream: IO[bytes] = sys.stdin.buffer
@@ -90,7 +92,7 @@ def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
 
 @contextmanager
 def bar(total: int, what: str = "encode") -> Iterator[Any]:
-    """Show a progress bar, or lines where there is no terminal; yield the function that advances it."""
+    """Show a progress bar (lines, if there is no terminal); yield the function that advances it."""
     with progress_bars() as progress:
         if progress.disable:
             yield ProgressLines(what, total, partial(echo, err=True)).advance

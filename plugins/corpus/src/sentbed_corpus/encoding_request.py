@@ -18,33 +18,28 @@ class Request:
     encoder: str
     """Directory of a saved encoder."""
     inputs: tuple[str, ...]
-    """Files, directories and patterns such as `corpus/*.jsonl`, in the order of the output."""
+    """Files, directories and patterns such as `corpus/*.jsonl`, in the order in which they are encoded."""
     output: Path
     """Directory for the vectors."""
     runtime: Mapping[str, Any] = attrs.field(factory=lambda: {"use": "cpu"})
-    """Recipe table of a runtime."""
+    """Table of a recipe that sets the runtime."""
     column: str = "text"
-    """Column of the sentence in JSONL and Parquet."""
+    """Column with the text in JSONL and Parquet files."""
     keep: tuple[str, ...] = ()
-    """Columns to copy into the output besides the vectors; only for Parquet."""
+    """Columns that are copied into the output beside the vectors; only for the format `parquet`."""
     format: Literal["npy", "parquet"] = attrs.field(
         default="npy", validator=in_(("npy", "parquet"))
     )
+    """Format of the files with the vectors."""
     dtype: Literal["float32", "float16"] = attrs.field(
         default="float32", validator=in_(("float32", "float16"))
     )
+    """Type of the vectors' numbers."""
     shard_rows: int = attrs.field(default=WINDOW, validator=ge(1))
-    """Number of rows encoded and written together, which are held in memory and lost if a worker dies."""
+    """Number of rows that are encoded, held in memory and written together; a worker that dies loses as many."""
     trust_remote_code: bool = False
     """See `Encoder.load`."""
     prompt: str = ""
-    """Key of the encoder's `task_prompts`, such as `query`; empty for its own prompt."""
+    """Key in the encoder's `task_prompts`, such as `query`; if empty, texts get the encoder's usual prompt."""
     instruction: str = ""
-    """Text in the place of `{instruction}` in that prompt."""
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, which is in the plural unless the number is 1."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}s"
+    """Text in the place of `{instruction}` in this prompt."""

@@ -1,6 +1,6 @@
 """Mining of hard negatives: for each anchor, similar candidates that are not its positives.
 
-Texts and vectors are on disk, in a directory beside the output that is removed at the end. In memory are a
+Texts and vectors are on disk, in a directory beside the output that is removed at the end. Memory holds a
 window of texts and vectors, a block of anchors with their nearest candidates, and a few numbers per row.
 """
 
@@ -31,11 +31,11 @@ from sentbed.tools import (
 from sentbed_common import fingerprint_of, nearest, unit_rows
 
 from sentbed_corpus.component_releases import component_releases
-from sentbed_corpus.encoding_request import counted
 from sentbed_corpus.input_files import Source, find_files
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.negative_rules import Rules, Selection
+from sentbed_corpus.plurals import count
 from sentbed_corpus.task_prompt import require_prompt, under_prompt
 from sentbed_corpus.text_store import TextStore
 from sentbed_corpus.vector_reader import Vectors
@@ -46,13 +46,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WINDOW = 16_384
-"""Number of texts encoded, anchors searched for, and candidates compared with them, at a time."""
+"""Number of texts that are encoded at a time, of anchors that are searched for, and of candidates compared
+with them."""
 SCHEMA = 1
 RECORD = ".json"
-"""Suffix that is added to the name of the output for the record of how the negatives were mined."""
+"""Suffix of the record of how the negatives were mined, appended to the name of the output."""
 
 Bar = Callable[[int, str], AbstractContextManager[Callable[[int], Any]]]
-"""Progress bar: takes the total and the name of the step, and yields the function that advances it."""
+"""Context manager of a progress bar. Its arguments are the total and the name of the step; it yields the
+function that advances the bar."""
 
 
 @attrs.frozen(kw_only=True)
@@ -62,39 +64,40 @@ class MiningRequest:
     encoder: str
     """Directory of a saved encoder."""
     data: DataSource
-    """Source with the columns `anchor` and `positive`."""
+    """Data source with the columns `anchor` and `positive`."""
     output: Path
-    """A `.tsv` or `.jsonl` file."""
+    """Path of a `.tsv` or `.jsonl` file."""
     runtime: Runtime
     rules: Rules = attrs.field(factory=Rules)
     corpus: tuple[str, ...] = ()
     """Files, directories and patterns with further candidates, as for `encode_corpus`."""
     column: str = "text"
-    """Column of the text in the corpus's JSONL and Parquet files."""
+    """Column with the text in JSONL and Parquet files of the corpus."""
     corpus_only: bool = False
-    """Whether the positives of other rows are excluded from the candidates."""
+    """Whether only texts of the corpus are candidates; otherwise positives of other rows are, too."""
     require_all: bool = False
-    """Whether a row with too few negatives is an error; otherwise it is left out."""
+    """Whether a row with too few negatives is an error; otherwise the row is left out."""
     overwrite: bool = False
     """Whether an existing output is replaced."""
     trust_remote_code: bool = False
     """See `Encoder.load`."""
     anchor_prompt: str = ""
-    """Key of the encoder's `task_prompts` for anchors, such as `query`; empty for its own prompt."""
+    """Key in the encoder's `task_prompts` for anchors, such as `query`; if empty, the encoder's usual prompt."""
     candidate_prompt: str = ""
-    """The same for positives and other candidates, such as `document`."""
+    """Key in the encoder's `task_prompts` for positives and candidates, such as `document`; if empty, the
+    encoder's usual prompt."""
     instruction: str = ""
     """Text in the place of `{instruction}` in these prompts."""
 
 
 @attrs.frozen
 class Mined:
-    """The result of mining."""
+    """Result of mining."""
 
     rows: int
     """Number of rows in the output."""
     left_out: int
-    """Number of rows of the data with too few negatives."""
+    """Number of rows of the data that have too few negatives and are not in the output."""
     columns: tuple[str, ...]
     """Columns of the output: `anchor`, `positive`, `negative`, `negative_2`, ..."""
     record: Path
@@ -115,11 +118,12 @@ def mine_hard_negatives(
     bar: Bar = _no_bar,
     say: Callable[[str], object] = _say_nothing,
 ) -> Mined:
-    """Write each row of the data with hard negatives to `request.output`, and a record beside it.
+    """Write each row of the data with its hard negatives to `request.output`, and a record beside it.
 
-    A candidate is a distinct text among the positives and the corpus. Equal anchors share their positives
-    and get the same negatives; neither a positive of the anchor nor the anchor's own text is a negative of
-    it. Both files appear when they are complete. `say` is called with remarks before anything is encoded.
+    A candidate is a distinct text among the positives and the corpus. Equal anchors share their positives and
+    get the same negatives. Neither a positive of the anchor nor the anchor's own text is a negative of the
+    anchor. Both files get their names when they are complete. `say` is called with remarks before anything is
+    encoded.
 
     Raises:
         RunError: if the output exists or cannot be written, the rules contradict each other, or a vector is
@@ -128,37 +132,44 @@ def mine_hard_negatives(
             output, or no row has enough negatives.
         ModelError: if the encoder cannot be loaded.
     """
-
     plugins = load_plugins()
     _require_possible(request)
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     for key in (request.anchor_prompt, request.candidate_prompt):
         require_prompt(recipe, key)
-    if (remark := _remark_on_similarity(recipe)) is not None:
+    remark = _remark_on_similarity(recipe)
+    if remark is not None:
         say(remark)
     dataset = _open(request.data)
+
     with (
         _workplace(request.output) as place,
         closing(TextStore.create(place / "texts")) as store,
     ):
         corpus = _Corpus.read(request, store)
-        before = len(store)
+        texts_of_corpus = len(store)
         _store_pairs(dataset, request, store)
-        pairs = _Pairs.of(store, before, request.corpus_only)
+        pairs = _Pairs.of(store, texts_of_corpus, request.corpus_only)
         if not pairs.candidates:
             raise DataError(
                 "there are no candidates: every text of the corpus is blank; name another corpus"
             )
+
         encoder = Encoder.load(
             request.encoder,
             request.runtime,
             plugins,
             trust_remote_code=request.trust_remote_code,
         )
-        encoded = _encode_pairs(encoder, request, store, pairs, place, bar)
-        selection = _search(*encoded, pairs, request.rules, bar)
+        vectors, anchor_vectors, anchors = _encode_pairs(
+            encoder, request, store, pairs, place, bar
+        )
+        selection = _search(vectors, anchor_vectors, anchors, pairs, request.rules, bar)
         rows = place / "rows"
-        written, similar = _write_rows(rows, request, dataset, store, pairs, selection)
+        written, similarity = _write_rows(
+            rows, request, dataset, store, pairs, selection
+        )
+
         columns = _columns(request.rules.negatives)
         record = {
             "schema": SCHEMA,
@@ -169,13 +180,8 @@ def mine_hard_negatives(
                 "rows": written,
                 "columns": list(columns),
             },
-            "encoder": _described(encoder, request, plugins),
-            "data": {
-                "source": unstructure(request.data),
-                "fingerprint": dataset.fingerprint,
-                "rows": len(dataset),
-                "left_out": dict(dataset.left_out),
-            },
+            "encoder": _record_of_encoder(encoder, request, plugins),
+            "data": _record_of_data(request.data, dataset),
             "corpus": corpus.record(request),
             "rules": attrs.asdict(request.rules),
             "anchors": len(pairs.anchors),
@@ -185,7 +191,7 @@ def mine_hard_negatives(
                 "positives and anchors among the candidates": len(pairs.excluded),
                 "candidates by rule": dict(selection.left_out),
             },
-            "similarity": similar,
+            "similarity": similarity,
         }
         path = request.output.with_name(request.output.name + RECORD)
         _publish(place / "record", record, path, rows, request.output)
@@ -194,18 +200,18 @@ def mine_hard_negatives(
 
 
 def _remark_on_similarity(recipe: EncoderRecipe) -> str | None:
-    """Return a remark if the encoder names another similarity than the cosine, by which negatives are mined."""
+    """Return a remark if the encoder's similarity is not the cosine, by which negatives are mined."""
     similarity = recipe.similarity
     if similarity is None or similarity.traits.formula == "cosine":
         return None
     return (
-        f"negatives are mined by the cosine, and the encoder names the similarity `{similarity.name}`: what is "
-        "near by one may be far by the other; margins and scores of the rules are cosines"
+        f"negatives are mined by the cosine, but the encoder's similarity is `{similarity.name}`: texts that "
+        "are near by one may be far by the other; margins and scores of the rules are cosines"
     )
 
 
 def _require_possible(request: MiningRequest) -> None:
-    """Raise `RunError` for an output that cannot be written, or rules that contradict each other."""
+    """Raise `RunError` if the output cannot be written, or the rules contradict each other."""
     output = request.output
     if output.suffix.lower() not in (".tsv", ".jsonl"):
         raise RunError(
@@ -218,12 +224,13 @@ def _require_possible(request: MiningRequest) -> None:
         raise RunError(f"`{output}` exists; {advice}")
     if request.corpus_only and not request.corpus:
         raise RunError("`--corpus-only` needs a corpus; name one with `--corpus`")
-    if problems := list(request.rules.problems()):
+    problems = list(request.rules.problems())
+    if problems:
         raise RunError("; ".join(problems))
 
 
 def _open(source: DataSource) -> Dataset:
-    """Open the data. Raises `DataError` if it has no pairs of texts, or they change between epochs."""
+    """Open the data. Raises `DataError` if it has no pairs of texts, or its texts change between epochs."""
     missing = []
     for name in ("anchor", "positive"):
         if name not in source.columns:
@@ -249,7 +256,7 @@ def _open(source: DataSource) -> Dataset:
 def _workplace(output: Path) -> Iterator[Path]:
     """Yield an empty directory beside the output, and remove it at the end.
 
-    Files of a killed command are removed from it first.
+    If a killed command has left files in it, they are removed first.
     """
     place = output.resolve().with_name(f".{output.name}.mining")
     with locked(place / "lock") as free:
@@ -257,9 +264,9 @@ def _workplace(output: Path) -> Iterator[Path]:
             raise RunError(
                 f"another `sentbed mine` is writing `{output}`; wait for it, or choose another place"
             )
-        for left in place.iterdir():
-            if left.name != "lock":
-                left.unlink()
+        for file in place.iterdir():
+            if file.name != "lock":
+                file.unlink()
         try:
             yield place
         finally:
@@ -272,34 +279,41 @@ class _Corpus:
 
     sources: tuple[Source, ...] = ()
     blank: int = 0
-    """Rows without text, which are not candidates."""
+    """Number of rows whose text is blank, so that they are not candidates."""
 
     @classmethod
     def read(cls, request: MiningRequest, store: TextStore) -> _Corpus:
-        """Add the texts of the corpus to the store. Raises `DataError` with file and line."""
+        """Add the texts of the corpus to the store.
+
+        Raises:
+            DataError: if a text cannot be used, with its file and line.
+        """
         if not request.corpus:
             return cls((), 0)
-        files = find_files(request.corpus, request.output)
-        # All files are checked before the first text is stored.
-        pieces = [cut(file, WINDOW, request.column) for file in files]
-        blank = 0
-        for source, shards in pieces:
-            for shard in shards:
-                texts, _ = read_shard(shard, request.column, ())
-                kept = []
-                for row, text in enumerate(texts, shard.row + 1):
-                    if text.strip():
-                        _require_writable(
-                            text, request.output, f"row {row}", source.path
-                        )
-                        kept.append(text)
-                blank += len(texts) - len(kept)
-                store.add(kept)
 
-        return cls(tuple(source for source, _ in pieces), blank)
+        # All files are checked before the first text is stored.
+        sources = []
+        shards = []
+        for file in find_files(request.corpus, request.output):
+            source, shards_of_file = cut(file, WINDOW, request.column)
+            sources.append(source)
+            shards += shards_of_file
+
+        blank = 0
+        for shard in shards:
+            texts, _ = read_shard(shard, request.column, ())
+            kept = []
+            for row, text in enumerate(texts, shard.row + 1):
+                if text.strip():
+                    path = shard.source.path
+                    _require_writable(text, request.output, f"row {row}", path)
+                    kept.append(text)
+            blank += len(texts) - len(kept)
+            store.add(kept)
+        return cls(tuple(sources), blank)
 
     def record(self, request: MiningRequest) -> dict[str, Any] | None:
-        """Return the record's part on the corpus, or None if there is none."""
+        """Return the part of the record that describes the corpus; None without a corpus."""
         if not self.sources:
             return None
         files = []
@@ -316,7 +330,7 @@ class _Corpus:
 
 
 def _store_pairs(dataset: Dataset, request: MiningRequest, store: TextStore) -> None:
-    """Add all positives to the store, then all anchors. Raises `DataError` for values that are not texts."""
+    """Add all positives to the store, then all anchors. Raises `DataError` if any value is not a text."""
     for column in ("positive", "anchor"):
         for first, texts in _blocks(dataset, column):
             for row, text in enumerate(texts, first + 1):
@@ -332,14 +346,14 @@ def _store_pairs(dataset: Dataset, request: MiningRequest, store: TextStore) -> 
 
 
 def _blocks(dataset: Dataset, column: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield index of the first row and texts of a column, in blocks of rows."""
+    """Yield the texts of a column in blocks of rows, each with the index of its first row."""
     for first in range(0, len(dataset), WINDOW):
         rows = range(first, min(first + WINDOW, len(dataset)))
         yield first, list(dataset.rows(rows)[column])
 
 
 def _require_writable(text: str, output: Path, where: str, file: object) -> None:
-    """Raise `DataError` for a text that would be several fields or lines of a TSV file."""
+    """Raise `DataError` for a text with a tab or line break if the output is a TSV file."""
     if output.suffix.lower() != ".tsv" or {"\t", "\n", "\r"}.isdisjoint(text):
         return
     separator = "line break"
@@ -354,38 +368,45 @@ def _require_writable(text: str, output: Path, where: str, file: object) -> None
 
 @attrs.frozen(eq=False)
 class _Pairs:
-    """The distinct texts, and which of them are candidates, anchors and positives."""
+    """The distinct texts of a store, and which of them are candidates, anchors and positives."""
 
     texts: NDArray[np.int64]
-    """Number in the store of each distinct text: candidates, other positives, other anchors."""
+    """Number in the store of each distinct text: first of candidates, then of other positives, then of other
+    anchors."""
     candidates: int
-    """Number of candidates, which are the first of the texts."""
+    """Number of candidates, which are the first of `texts`."""
     anchors: NDArray[np.int64]
-    """The distinct anchors: indices of texts."""
+    """Index in `texts` of each distinct anchor."""
     anchor_of_row: NDArray[np.int64]
-    """`(rows,)`: index of each row's anchor in `anchors`."""
+    """`(rows,)`: index in `anchors` of each row's anchor."""
     positives: NDArray[np.int64]
-    """`(pairs, 2)`: distinct pairs of an index in `anchors` and the text of a positive, by anchor."""
+    """`(pairs, 2)`: index in `anchors`, and index in `texts` of a positive of this anchor; distinct, sorted by
+    anchor."""
     excluded: NDArray[np.int64]
-    """`(pairs, 2)`: an index in `anchors` and a candidate that cannot be its negative, by anchor."""
+    """`(pairs, 2)`: index in `anchors`, and candidate that must not be a negative of this anchor; sorted by
+    anchor."""
 
     @classmethod
     def of(cls, store: TextStore, corpus: int, corpus_only: bool) -> _Pairs:
-        """Return the pairs of a store: `corpus` texts of the corpus, then all positives, then all anchors."""
+        """Return the pairs of a store.
+
+        The store has `corpus` texts of the corpus, then the positive of each row, then the anchor of each row.
+        """
         import numpy as np
 
-        texts, places = store.distinct()
+        texts, indices = store.distinct()
         rows = (len(store) - corpus) // 2
-        positive = places[corpus : corpus + rows]
-        anchor = places[corpus + rows :]
-        # Distinct texts are in the order of the store.
+        positive_of_row = indices[corpus : corpus + rows]
+        text_of_anchor = indices[corpus + rows :]
+        # Distinct texts are in the order of the store, so candidates come first.
         end_of_candidates = corpus
         if not corpus_only:
             end_of_candidates += rows
         candidates = int(np.searchsorted(texts, end_of_candidates))
 
-        anchors, anchor_of_row = np.unique(anchor, return_inverse=True)
-        keys = np.unique(anchor_of_row * len(texts) + positive)
+        # A pair of an anchor and a text is one whole number, so that pairs are sorted and made distinct at once.
+        anchors, anchor_of_row = np.unique(text_of_anchor, return_inverse=True)
+        keys = np.unique(anchor_of_row * len(texts) + positive_of_row)
         anchor_itself = np.arange(len(anchors)) * len(texts) + anchors
         excluded_keys = np.union1d(keys, anchor_itself)
         positives = np.stack(np.divmod(keys, len(texts)), axis=1)
@@ -409,7 +430,11 @@ def _encode_pairs(
     place: Path,
     bar: Bar,
 ) -> tuple[Vectors, Vectors, NDArray[np.int64]]:
-    """Return the vectors of all texts, the vectors of the anchors' texts, and each anchor's row in the latter."""
+    """Return the vectors of all texts, a second array of vectors, and the row of each anchor in the latter.
+
+    If anchors and candidates have the same prompt, the second array is the first. Otherwise, it has the vectors
+    of the anchors under their own prompt.
+    """
     import numpy as np
 
     for_candidates = under_prompt(
@@ -428,7 +453,7 @@ def _encode_pairs(
 def _encode(
     encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path: Path, bar: Bar
 ) -> Vectors:
-    """Write the vector of each text, divided by its norm, to `path`."""
+    """Write the vectors of these texts, divided by their norms, to `path`; return them to be read from there."""
     import numpy as np
 
     try:
@@ -438,9 +463,11 @@ def _encode(
                 texts = store.read(numbers[start : start + WINDOW].tolist())
                 vectors = encoder.encode(texts, advance)
                 require_finite(vectors)
-                if not (nonzero := vectors.any(axis=1)).all():
+                is_nonzero = vectors.any(axis=1)
+                if not is_nonzero.all():
+                    text = texts[int(np.argmin(is_nonzero))]
                     raise RunError(
-                        f"the vector of {texts[int(np.argmin(nonzero))]!r:.60} is zero and is like no other; "
+                        f"the vector of {text!r:.60} is zero, so it has no cosine with other vectors; "
                         "check the pooler and the weights"
                     )
                 file.write(unit_rows(vectors).tobytes())
@@ -462,7 +489,7 @@ def _search(
 ) -> Selection:
     """Return the negatives of all anchors.
 
-    The vectors of the anchors are the rows `anchors` of `anchor_vectors`. Each vector has length 1.
+    The vector of anchor i is row `anchors[i]` of `anchor_vectors`. All vectors have length 1.
     """
     import numpy as np
 
@@ -472,36 +499,36 @@ def _search(
 
     total = len(pairs.anchors)
     places = np.empty((total, rules.negatives), np.int64)
-    similarities = np.empty((total, rules.negatives + 1))
+    similarities = np.empty((total, rules.negatives))
+    positives = np.empty(total)
     left_out: Counter[str] = Counter()
     with bar(total, "search") as advance:
         for start in range(0, total, WINDOW):
             stop = min(start + WINDOW, total)
             queries = anchor_vectors[anchors[start:stop]]
             excluded = _of_anchors(pairs.excluded, start, stop)
-            positives = _least_similarity(
-                queries, vectors, _of_anchors(pairs.positives, start, stop)
-            )
             neighbours = nearest(
                 queries, candidates(), rules.range_max, excluded=excluded
             )
-            chosen = rules.select(neighbours, positives, start)
-            places[start:stop] = chosen.places
-            similarities[start:stop, 0] = positives
-            similarities[start:stop, 1:] = chosen.similarities
-            left_out += chosen.left_out
+            pairs_of_block = _of_anchors(pairs.positives, start, stop)
+            least_similar = _least_similarity(queries, vectors, pairs_of_block)
+            selection = rules.select(neighbours, least_similar, start)
+            places[start:stop] = selection.places
+            similarities[start:stop] = selection.similarities
+            positives[start:stop] = selection.positives
+            left_out += selection.left_out
             advance(stop - start)
 
-    return Selection(places, similarities, left_out)
+    return Selection(places, similarities, positives, left_out)
 
 
 def _of_anchors(pairs: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
-    """Return the pairs of some anchors, which then count from 0."""
+    """Return the pairs of the anchors from `start` to `stop`, which are then numbered from 0."""
     import numpy as np
 
     first, last = np.searchsorted(pairs[:, 0], (start, stop))
-    part: NDArray[np.int64] = pairs[first:last] - np.array([start, 0])
-    return part
+    renumbered: NDArray[np.int64] = pairs[first:last] - np.array([start, 0])
+    return renumbered
 
 
 def _least_similarity(
@@ -513,14 +540,14 @@ def _least_similarity(
     least = np.full(len(anchors), np.inf)
     for start in range(0, len(pairs), WINDOW):
         rows, texts = pairs[start : start + WINDOW].T
-        # As `nearest` sums, so that equal vectors have equal similarities.
+        # The sum is computed as in `nearest`, so that equal vectors have equal similarities.
         products = vectors[texts].astype(np.float64) * anchors[rows]
         np.minimum.at(least, rows, products.sum(axis=1))
     return least
 
 
 def _columns(negatives: int) -> tuple[str, ...]:
-    """Return the columns of the output, under the names that the source `triplets` uses."""
+    """Return the names of the output's columns, as in the data source `triplets`."""
     further = [f"negative_{number}" for number in range(2, negatives + 1)]
     return ("anchor", "positive", "negative", *further)
 
@@ -533,10 +560,10 @@ def _write_rows(
     pairs: _Pairs,
     selection: Selection,
 ) -> tuple[int, dict[str, float]]:
-    """Write the rows that have negatives; return how many, and the mean similarities.
+    """Write the rows that have enough negatives; return how many, and their mean similarities.
 
     Raises:
-        DataError: if no row has enough, or `require_all` is set and a row has too few.
+        DataError: if no row has enough negatives, or `require_all` is set and any row has too few.
     """
     import numpy as np
 
@@ -568,9 +595,11 @@ def _write_rows(
     except OSError as error:
         raise RunError(cannot_write(request.output, error)) from error
 
-    similarities = selection.similarities[pairs.anchor_of_row[enough]]
-    positive, negative = similarities[:, 0].mean(), similarities[:, 1:].mean()
-    means = {"positive": float(positive), "negative": float(negative)}
+    anchors_with_negatives = pairs.anchor_of_row[enough]
+    means = {
+        "positive": float(selection.positives[anchors_with_negatives].mean()),
+        "negative": float(selection.similarities[anchors_with_negatives].mean()),
+    }
     return int(np.count_nonzero(enough)), means
 
 
@@ -581,16 +610,16 @@ def _require_enough(
     pairs: _Pairs,
     selection: Selection,
 ) -> None:
-    """Raise `DataError` if no row has enough negatives, or `require_all` is set and a row has too few."""
+    """Raise `DataError` if no row has enough negatives, or `require_all` is set and any has too few."""
     import numpy as np
 
-    negatives = counted(request.rules.negatives, "negative")
+    negatives = count(request.rules.negatives, "negative")
     if request.require_all and not enough.all():
         row = int(np.argmin(enough))
         anchor = dataset.rows([row])["anchor"][0]
         raise DataError(
-            f"{np.count_nonzero(~enough)} of {len(dataset)} rows have no {negatives} left, the first one row "
-            f"{row + 1} ({anchor!r:.60}); {_advice(request, pairs, selection)}, or take `--require-all` out"
+            f"{np.count_nonzero(~enough)} of {len(dataset)} rows have fewer than {negatives} left, first row "
+            f"{row + 1} ({anchor!r:.60}); {_advice(request, pairs, selection)}, or leave out `--require-all`"
         )
     if not enough.any():
         raise DataError(
@@ -599,22 +628,25 @@ def _require_enough(
 
 
 def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
-    """Return which rules left candidates out, and what to change."""
+    """Return how many candidates each rule has left out, and what to change."""
     counts = []
-    for rule, count in selection.left_out.items():
-        if count:
-            counts.append(f"`{rule}` {count:,}")
+    for rule, number in selection.left_out.items():
+        if number:
+            counts.append(f"`{rule}` {number:,}")
     rules = ", ".join(counts) or "no rule"
     most = min(request.rules.range_max, pairs.candidates)
     seen = f"of the {most} nearest of {pairs.candidates:,} candidates, for {len(pairs.anchors):,} anchors"
     return f"{seen}, {rules} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
 
 
-def _described(
+def _record_of_encoder(
     encoder: Encoder, request: MiningRequest, plugins: Plugins
 ) -> dict[str, Any]:
-    """Return the record's part on the encoder."""
+    """Return the part of the record that describes the encoder."""
+    fingerprint = None
     space = fingerprint_of(encoder)
+    if space is not None:
+        fingerprint = space.name
     components = {
         "backbone": encoder.recipe.backbone,
         "pooler": encoder.recipe.pooler,
@@ -623,7 +655,7 @@ def _described(
     return {
         "path": str(Path(request.encoder).resolve()),
         "sha256": sha256(Path(request.encoder)),
-        "fingerprint": space and space.name,
+        "fingerprint": fingerprint,
         "width": encoder.width,
         "runtime": unstructure(request.runtime),
         "plugins": component_releases(components, plugins),
@@ -636,15 +668,23 @@ def _described(
     }
 
 
+def _record_of_data(source: DataSource, dataset: Dataset) -> dict[str, Any]:
+    """Return the part of the record that describes the data."""
+    return {
+        "source": unstructure(source),
+        "fingerprint": dataset.fingerprint,
+        "rows": len(dataset),
+        "left_out": dict(dataset.left_out),
+    }
+
+
 def _publish(
     temporary: Path, record: Mapping[str, Any], path: Path, rows: Path, output: Path
 ) -> None:
-    """Move both files to their places, the record first, so that there are no rows without a record."""
+    """Give both files their names; the record comes first, so that there are no rows without a record."""
+    text = json.dumps(record, indent=2, ensure_ascii=False, default=str)
     try:
-        temporary.write_text(
-            json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n",
-            "utf-8",
-        )
+        temporary.write_text(f"{text}\n", "utf-8")
         temporary.replace(path)
         rows.replace(output)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Input files: discovery, formats and opening."""
+"""Input files of a corpus: how they are found, their formats, and how they are opened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENDINGS: dict[str, Kind] = {
 
 @attrs.frozen
 class Source:
-    """Input file, with its size, time and hash when it was cut into shards."""
+    """Input file, with the size, time and hash that it had when it was cut into shards."""
 
     path: str
     size: int
@@ -40,33 +40,33 @@ class Source:
     modified: int
     """Modification time in nanoseconds since the epoch."""
     digest: str
-    """BLAKE2b of the uncompressed text, or of a Parquet file's bytes."""
+    """BLAKE2b of the uncompressed text; for a Parquet file, of its bytes."""
     rows: int
 
     def is_unchanged(self) -> bool:
-        """Whether size and modification time are unchanged."""
+        """Whether the file still has this size and modification time."""
         return (self.size, self.modified) == state_of(Path(self.path))
 
 
 @attrs.frozen
 class Shard:
-    """Consecutive rows of one file, encoded together."""
+    """Consecutive rows of one file, which are encoded together."""
 
     number: int
-    """Index of the shard over all files, from 0."""
+    """Index of the shard among the shards of all files, from 0."""
     source: Source
     row: int
-    """Index of the first row in its file, from 0."""
+    """Index of the first row within the file, from 0."""
     rows: int
     start: int = 0
-    """Byte offset of the first row in the uncompressed text; 0 for Parquet."""
+    """Byte offset of the first row in the uncompressed text; 0 for Parquet files."""
 
     def __str__(self) -> str:
         return f"rows {self.row + 1} to {self.row + self.rows} of {self.source.path}"
 
 
 def kind_of(path: Path) -> Kind:
-    """Return the format of a file. Raises `DataError` for an unknown ending."""
+    """Return the format of a file. Raises `DataError` if its ending is unknown."""
     for ending, kind in ENDINGS.items():
         if path.name.lower().endswith(ending):
             return kind
@@ -77,10 +77,11 @@ def kind_of(path: Path) -> Kind:
 
 
 def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
-    """Return the absolute paths of files matching these paths and patterns, sorted within each input.
+    """Return the absolute paths of the files that match these paths and patterns, sorted within each input.
 
-    For a directory, take all files below it with a known ending. Files below `output` are left out. A path
-    without wildcards is returned even if nothing exists there: reading it says why it cannot be read.
+    From a directory, all files below it that have a known ending are taken, except hidden files. Files below
+    `output` are left out. A path without wildcards is returned even if nothing exists there: the error on
+    reading it says why it cannot be read.
 
     Raises:
         DataError: if an input has no files, or a file is named twice.
@@ -89,10 +90,11 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
     resolved_output = output.resolve()
     for path_or_pattern in inputs:
         matching, problem = _matching_files(path_or_pattern)
-        resolved = [file.resolve() for file in sorted(matching)]
-        outside_output = [
-            file for file in resolved if resolved_output not in file.parents
-        ]
+        outside_output = []
+        for file in sorted(matching):
+            resolved = file.resolve()
+            if resolved_output not in resolved.parents:
+                outside_output.append(resolved)
         if not outside_output:
             raise DataError(f"{problem}; check the path", path_or_pattern)
         files += outside_output
@@ -100,14 +102,15 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
     for file, times in Counter(files).items():
         if times > 1:
             raise DataError(
-                "the file is named twice; each of its rows is to be encoded once", file
+                "the file is named twice, but its rows are to be encoded once; name it once",
+                file,
             )
 
     return files
 
 
 def _matching_files(path_or_pattern: str) -> tuple[list[Path], str]:
-    """Return the files of an input, and a description of the problem if there are none."""
+    """Return the files of an input, and the problem to report if none of them can be used."""
     path = Path(path_or_pattern)
     if path.is_dir():
         files = [file for file in path.rglob("*") if _is_input(file, path)]
@@ -120,12 +123,13 @@ def _matching_files(path_or_pattern: str) -> tuple[list[Path], str]:
 
 
 def _is_input(file: Path, below: Path) -> bool:
+    """Whether a file has a known ending, and no part of its path below `below` is hidden."""
     hidden = any(part.startswith(".") for part in file.relative_to(below).parts)
     return file.is_file() and not hidden and file.name.lower().endswith(tuple(ENDINGS))
 
 
 def state_of(path: Path) -> tuple[int, int]:
-    """Return size and modification time. Raises `DataError` if the file cannot be read."""
+    """Return size and modification time of a file. Raises `DataError` if it cannot be read."""
     with readable(path), open_file(path) as stream:
         state = os.fstat(stream.fileno())
     return state.st_size, state.st_mtime_ns
@@ -133,7 +137,7 @@ def state_of(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def readable(path: str | Path) -> Iterator[None]:
-    """Convert errors while reading into a `DataError` that names the file."""
+    """Turn errors while reading a file into a `DataError` that names the file."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -149,7 +153,7 @@ def readable(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def open_text(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file as a stream of uncompressed lines, up to the limit of `unpacked_stream`."""
+    """Open a file as a stream of lines, uncompressed up to the limit of `unpacked_stream`."""
     # A binary stream splits at b"\n" only; text mode would also split at characters such as 0x85.
     if not str(path).lower().endswith(".gz"):
         with Path(path).open("rb") as stream:
@@ -161,7 +165,7 @@ def open_text(path: str | Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def parquet_file(path: str | Path) -> Iterator[Any]:
-    """Open a Parquet file. Raises `DataError` if it is invalid."""
+    """Open a Parquet file. Raises `DataError` if it is not valid."""
     require_pyarrow()
     from pyarrow import parquet
 
@@ -191,7 +195,7 @@ def require_pyarrow() -> None:
 def require_columns(
     names: Sequence[str], columns: Sequence[str], file: object, line: int | None
 ) -> None:
-    """Raise `DataError` for the first of `names` that is not in `columns`."""
+    """Raise `DataError` for the first of `names` that is missing from `columns`."""
     for name in names:
         if name not in columns:
             choices = listed(columns) or "no columns"

@@ -1,4 +1,4 @@
-"""Reading the rows of a shard."""
+"""Reading and checking of the rows of a shard."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ from sentbed_corpus.input_files import (
 NUL_ADVICE = (
     "convert the file to UTF-8, or get it again if it was not written to its end"
 )
-"""Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
+"""Advice for a file with NUL bytes: it is in UTF-16 or UTF-32, or is binary, or has holes."""
 
 PARQUET_ROWS = 256
-"""Number of rows decoded at a time: a repeated text may take a few bytes in the file and a megabyte per row in
-memory."""
+"""Number of rows that are decoded at a time. A repeated text may take a few bytes in the file and a megabyte
+per row in memory."""
 
 
 def read_shard(
     shard: Shard, column: str, keep: Sequence[str]
 ) -> tuple[list[str], Mapping[str, Any]]:
-    """Return a shard's texts and the columns to keep, as lists, or Arrow arrays for Parquet.
+    """Return a shard's texts, and its columns to keep: as lists, from Parquet files as Arrow arrays.
 
     Raises:
-        DataError: for rows that cannot be used, or a file that has changed since it was cut.
+        DataError: if a row cannot be used, or the file has changed since it was cut into shards.
     """
     path = shard.source.path
     if not shard.source.is_unchanged():
         raise DataError(
             "the file has changed since it was cut into shards; start again", path
         )
-    if kind_of(Path(path)) == "parquet":
+    kind = kind_of(Path(path))
+    if kind == "parquet":
         return _parquet_rows(shard, column, keep)
+
     texts: list[str] = []
     kept: dict[str, list[Any]] = {name: [] for name in keep}
     with readable(path), open_text(path) as stream:
         stream.seek(shard.start)
         for number, line in enumerate(islice(stream, shard.rows), start=shard.row + 1):
-            if kind_of(Path(path)) == "text":
+            if kind == "text":
                 texts.append(text_row(line, path, number))
             else:
                 text, row = json_row(line, path, number, column, keep)
@@ -63,9 +65,10 @@ def read_shard(
 
 def text_row(line: bytes, file: object, number: int) -> str:
     """Return a line without its line ending. Raises `DataError` if it is not UTF-8, or has a NUL byte."""
-    if (at := line.find(b"\0")) >= 0:
+    position = line.find(b"\0")
+    if position >= 0:
         raise DataError(
-            f"byte {at + 1} of the line is NUL, which is in no text; {NUL_ADVICE}",
+            f"byte {position + 1} of the line is NUL, which is in no text; {NUL_ADVICE}",
             file,
             number,
         )
@@ -82,7 +85,7 @@ def text_row(line: bytes, file: object, number: int) -> str:
 def json_row(
     line: bytes, file: object, number: int, column: str, keep: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the text of a JSON line and the whole object. Raises `DataError` if it cannot be used."""
+    """Return the text in a line of JSON, and the whole object. Raises `DataError` if the line cannot be used."""
     row = json_object(text_row(line, file, number), file, number)
     require_columns((column, *keep), list(row), file, number)
     value = row[column]
@@ -118,28 +121,30 @@ def _parquet_rows(
     import pyarrow
 
     path = shard.source.path
+    columns = sorted({column, *keep})
     with parquet_file(path) as file:
-        table = pyarrow.Table.from_batches(
-            list(_batches(file, shard, sorted({column, *keep})))
-        )
-    texts = parquet_texts(table.column(column), path, shard.row + 1, column)
-    return texts, {name: table.column(name) for name in keep}
+        batches = list(_batches(file, shard, columns))
+        table = pyarrow.Table.from_batches(batches)
+
+    first = shard.row + 1
+    texts = parquet_texts(table.column(column), path, first, column)
+    kept = {name: table.column(name) for name in keep}
+    return texts, kept
 
 
 def parquet_texts(values: Any, file: object, first: int, column: str) -> list[str]:
-    """Return the texts of an Arrow array that begins at row `first` of the file.
+    """Return the texts of an Arrow array, whose first value is row `first` of the file.
 
     Raises:
-        DataError: for a null, a NUL byte, or bytes that are not UTF-8.
+        DataError: for a null, a NUL byte, bytes that are not UTF-8, or a text that is too long.
     """
     import pyarrow
 
-    # As bytes, so that the row of a text that is not UTF-8 is known.
+    # The texts are decoded here, so that the row of a text that is not UTF-8 is known.
+    strings = values.cast(pyarrow.large_string())
+    contents = strings.cast(pyarrow.large_binary()).to_pylist()
     texts = []
-    for number, text in enumerate(
-        values.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist(),
-        first,
-    ):
+    for number, text in enumerate(contents, first):
         if text is None:
             raise DataError(
                 f"`{column}` is null in row {number}, expected a text; take the row out, or mend it",
@@ -165,9 +170,11 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
 
 
 def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
-    """Yield the rows of a shard from the row groups that contain them."""
-    stop, first = shard.row + shard.rows, 0
-    groups, skipped = [], 0
+    """Yield the rows of a shard; only the row groups that contain them are read."""
+    stop = shard.row + shard.rows
+    first = 0
+    groups = []
+    skipped = 0
     for number in range(file.num_row_groups):
         rows = file.metadata.row_group(number).num_rows
         if first + rows <= shard.row:
@@ -192,7 +199,7 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
 def require_parquet_columns(
     file: Any, path: object, column: str, keep: Sequence[str]
 ) -> None:
-    """Raise `DataError` for a missing column, or a text column of another type."""
+    """Raise `DataError` if a column is missing, or the text column is not of strings."""
     from pyarrow import types
 
     require_columns((column, *keep), file.schema_arrow.names, path, None)

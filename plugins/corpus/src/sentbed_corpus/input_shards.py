@@ -1,4 +1,4 @@
-"""Split input files into shards, validating every row on the way."""
+"""Division of input files into shards; every row is checked on the way."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ from sentbed_corpus.input_rows import (
 def cut(
     path: Path, shard_rows: int, column: str = "text", keep: Sequence[str] = ()
 ) -> tuple[Source, list[Shard]]:
-    """Return a file and its shards of `shard_rows` rows, with the rest in the last; all have number 0.
+    """Return a file and its shards of `shard_rows` rows; the last shard has the rest.
+
+    All shards have the number 0 until all files are cut.
 
     Raises:
-        DataError: for a file or a row that cannot be used, so that it is found before hours of work.
+        DataError: if the file or a row of it cannot be used, so that this is found before hours of work.
     """
     size, modified = state_of(path)
     if kind_of(path) == "parquet":
@@ -52,11 +54,11 @@ def cut(
 def _cut_lines(
     path: Path, shard_rows: int, column: str, keep: Sequence[str]
 ) -> tuple[str, int, list[int]]:
-    """Return the digest, the number of rows, and the byte offsets of the shards."""
-    text = kind_of(path) == "text"
-    if text and keep:
+    """Return the hash of the text, the number of rows, and the byte offset of each shard."""
+    is_text = kind_of(path) == "text"
+    if is_text and keep:
         raise DataError(
-            "a text file has no columns to keep; take `--keep` out, or use JSONL", path
+            "a text file has no columns to keep; leave out `--keep`, or use JSONL", path
         )
     digest = hashlib.blake2b(digest_size=16)
     starts: list[int] = []
@@ -66,8 +68,9 @@ def _cut_lines(
             if rows % shard_rows == 0:
                 starts.append(position)
             digest.update(line)
-            rows, position = rows + 1, position + len(line)
-            if text:
+            rows += 1
+            position += len(line)
+            if is_text:
                 text_row(line, path, rows)
             else:
                 json_row(line, path, rows, column, keep)
@@ -78,11 +81,15 @@ def _cut_lines(
 def _cut_parquet(
     path: Path, shard_rows: int, column: str, keep: Sequence[str]
 ) -> tuple[str, int, list[int]]:
+    """Return the hash of the file, the number of rows, and the offset 0 for each shard."""
+    new_hash = partial(hashlib.blake2b, digest_size=16)
+    rows = 0
     with parquet_file(path) as file, path.open("rb") as stream:
         require_parquet_columns(file, path, column, keep)
-        digest = hashlib.file_digest(stream, partial(hashlib.blake2b, digest_size=16))
-        rows = 0
+        digest = hashlib.file_digest(stream, new_hash)
         for batch in file.iter_batches(PARQUET_ROWS, columns=[column]):
-            rows += len(parquet_texts(batch.column(column), path, rows + 1, column))
+            texts = parquet_texts(batch.column(column), path, rows + 1, column)
+            rows += len(texts)
+
     shards = math.ceil(rows / shard_rows)
     return digest.hexdigest(), rows, [0] * shards

@@ -1,4 +1,4 @@
-"""`corpus.json`: inputs, settings and encoder of an encoded corpus."""
+"""`corpus.json`: the manifest of an encoded corpus, with its inputs, settings and encoder."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from sentbed_corpus.input_files import Shard, Source
 FILE = "corpus.json"
 SCHEMA = 1
 LARGEST = 1 << 28
-"""Largest size in bytes of a manifest, enough for some million shards."""
+"""Largest size in bytes of a manifest that is read; it is enough for some million shards."""
 WIDEST = 1 << 20
-"""Largest dimension of a vector."""
+"""Largest width of vectors that a manifest may state."""
 MOST_ROWS = 1 << 48
 
 
 @attrs.frozen
 class Manifest:
-    """Description of the shards in a directory."""
+    """Description of the shards in a corpus directory."""
 
     request: Mapping[str, Any]
-    """All settings that determine the output."""
+    """All settings that determine the vectors."""
     shards: tuple[Shard, ...]
     sources: tuple[Source, ...]
-    """All input files; empty ones have no shard."""
+    """All input files, including empty files, which have no shard."""
     how: Mapping[str, Any] | None = None
-    """Description of the encoder: width, precision in effect, pooler, ...; None until a shard is done."""
+    """Description of the encoder (width, effective precision, pooler, ...); None until a shard is finished."""
     complete: bool = False
+    """Whether all shards are finished."""
 
     @property
     def rows(self) -> int:
@@ -69,10 +70,10 @@ class Manifest:
 
     @classmethod
     def read(cls, directory: Path) -> Manifest | None:
-        """Return the manifest in a directory, or None if there is none.
+        """Return the manifest in a directory; None if there is none.
 
         Raises:
-            RunError: if it cannot be read.
+            RunError: if it cannot be read, is damaged, or is of another version.
         """
         file = directory / FILE
         if not file.is_file():
@@ -99,26 +100,25 @@ class Manifest:
 
     @classmethod
     def _structured(cls, content: Mapping[str, Any]) -> Manifest:
-        """Return the manifest that a file's content describes.
+        """Return the manifest that the JSON data of a file describes.
 
         Raises:
-            LookupError, TypeError, ValueError, AttributeError: if the content is damaged.
+            LookupError, TypeError, ValueError, AttributeError: if the data is damaged.
         """
         sources = tuple(map(_source, content["inputs"]))
         shards = []
         for number, entry in enumerate(content["shards"]):
             source = sources[_whole(entry, "input", len(sources) - 1)]
-            row, rows, start = (
-                _whole(entry, key, MOST_ROWS) for key in ("row", "rows", "start")
-            )
+            row = _whole(entry, "row", MOST_ROWS)
+            rows = _whole(entry, "rows", MOST_ROWS)
+            start = _whole(entry, "start", MOST_ROWS)
             shards.append(Shard(number, source, row, rows, start))
 
         request = _table(content["request"], "request")
-        if request["format"] not in ("npy", "parquet") or request["dtype"] not in (
-            "float32",
-            "float16",
-        ):
-            raise ValueError("its format or dtype is never written")
+        if request["format"] not in ("npy", "parquet"):
+            raise ValueError(f"the format is {request['format']!r:.40}")
+        if request["dtype"] not in ("float32", "float16"):
+            raise ValueError(f"the dtype is {request['dtype']!r:.40}")
         _table(request["encoder"], "encoder")["sha256"]
         how = content["how"]
         if how is not None and _whole(_table(how, "how"), "width", WIDEST) < 1:
@@ -136,7 +136,7 @@ def _source(entry: Mapping[str, Any]) -> Source:
 
 
 def _whole(table: Mapping[str, Any], key: str, most: int) -> int:
-    """Return a whole number from 0 to `most` of a table. Raises `ValueError` if it is anything else."""
+    """Return the whole number `key` of a table. Raises `ValueError` unless it is from 0 to `most`."""
     value = table[key]
     if type(value) is not int or not 0 <= value <= most:
         raise ValueError(
@@ -154,13 +154,13 @@ def _table(value: Any, what: str) -> Mapping[str, Any]:
 def request_table(
     request: Request, encoder_digest: str, plugins: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return everything in a request, except its inputs, that determines the output, as JSON data.
+    """Return all settings of a request that determine the vectors, without its inputs, as JSON data.
 
-    `plugins`: part of the encoder -> distribution and version.
+    `plugins` maps a component of the encoder to the release of its plugin.
     """
-    apart = attrs.filters.exclude("inputs", "output", "encoder", "trust_remote_code")
-    table = attrs.asdict(request, filter=apart, value_serializer=_plain)
-    # Manifests of before have no prompts.
+    settings = attrs.filters.exclude("inputs", "output", "encoder", "trust_remote_code")
+    table = attrs.asdict(request, filter=settings, value_serializer=_plain)
+    # Empty prompts are left out, as in manifests of versions without prompts.
     for key in ("prompt", "instruction"):
         if not table[key]:
             del table[key]
@@ -180,30 +180,30 @@ def _plain(_: object, __: object, value: Any) -> Any:
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Yield the differences between two requests, as messages."""
-    request_before, request = old.request, new.request
-    for key in dict.fromkeys([*request, *request_before]):
-        before: Any = request_before.get(key)
-        value: Any = request.get(key)
+    """Yield a message for each difference between the requests of two manifests."""
+    for key in dict.fromkeys([*new.request, *old.request]):
+        before: Any = old.request.get(key)
+        value: Any = new.request.get(key)
         if key == "encoder":
             if before is None or before["sha256"] != value["sha256"]:
-                yield "the encoder's files are others"
+                yield "the encoder has other files"
         elif before != value:
             yield f"`{key}` was {before!r} and is {value!r}"
     yield from _other_inputs(old.sources, new.sources)
 
 
 def _other_inputs(old: Sequence[Source], new: Sequence[Source]) -> Iterator[str]:
-    """Yield how the inputs differ; only content and order count, as a corpus may have been moved."""
+    """Yield messages on different inputs. Only content and order count, as a corpus may have been moved."""
     if [source.digest for source in old] == [source.digest for source in new]:
         return
+
     before = {source.path: source.digest for source in old}
     now = {source.path: source.digest for source in new}
     if before == now:
-        yield "the inputs stand in another order"
+        yield "the inputs are in another order"
     for path in before.keys() | now.keys():
         if path not in now:
-            yield f"`{path}` is no more among the inputs"
+            yield f"`{path}` is no longer among the inputs"
         elif path not in before:
             yield f"`{path}` is new"
         elif before[path] != now[path]:

@@ -1,4 +1,4 @@
-"""The command `mine`: pairs -> pairs with hard negatives."""
+"""The command `mine`, which adds hard negatives to pairs of texts."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def mine(
     """Find hard negatives for pairs of texts, with the encoder in ENCODER.
 
     The candidates of an anchor are the positives of other rows and the texts of `--corpus`. OUTPUT gets each
-    row with its negatives, and OUTPUT.json says how they were found. See docs/howto/train.md.
+    row with its negatives; OUTPUT.json gets a record of how they were mined. See docs/howto/train.md.
     """
     if instruction and not anchor_prompt and not candidate_prompt:
         raise click.UsageError(

@@ -17,49 +17,52 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Selection:
-    """The negatives of a block of anchors, the nearest first."""
+    """Negatives of a block of anchors, the nearest first."""
 
     places: NDArray[np.int64]
-    """`(anchors, negatives)`: indices of candidates; -1 throughout where too few are left."""
+    """`(anchors, negatives)`: indices of candidates; -1 in the whole row of an anchor with too few negatives."""
     similarities: NDArray[np.float64]
-    """`(anchors, negatives)`: their cosines with the anchor; NaN where the place is -1."""
+    """`(anchors, negatives)`: cosines of the negatives with the anchor; NaN where `places` has -1."""
+    positives: NDArray[np.float64]
+    """`(anchors,)`: cosine of the anchor with its least similar positive."""
     left_out: Counter[str]
-    """Rule -> number of candidates that it left out; each counts for the first rule, in the order of the
-    fields."""
+    """Rule -> number of candidates that it left out. A candidate that breaks several rules is counted for the
+    first of them, in the order of the fields of `Rules`."""
 
 
 @attrs.frozen
 class Rules:
-    """Which of the nearest candidates are negatives.
+    """Rules that decide which of the nearest candidates are negatives.
 
-    Ranks count from 0 over all candidates but the anchor itself and its positives; similarities are cosines.
-    The margins are TopK-MarginPos and TopK-PercPos of NV-Retriever (Moreira et al., 2024). The fields
-    are named as in `mine_hard_negatives` of sentence-transformers, which counts `range_min` after the other
-    rules.
+    Candidates are ranked by their similarity to the anchor, from 0 for the nearest, without the anchor itself
+    and its positives. Similarities are cosines. The margins are TopK-MarginPos and TopK-PercPos of NV-Retriever
+    (Moreira et al., 2024). The fields are named as in `mine_hard_negatives` of sentence-transformers, which,
+    however, applies `range_min` after the other rules.
     """
 
     negatives: int = 1
-    """Number of negatives of an anchor, at least 1."""
+    """Number of negatives per anchor, at least 1."""
     range_min: int = 0
-    """Lowest rank of a negative, from 0: nearer candidates are likely to be unlabelled positives."""
+    """Lowest rank of a negative, from 0; nearer candidates are likely to be unlabelled positives."""
     range_max: int = 100
-    """Rank from which on no candidate is a negative."""
+    """Number of the nearest candidates that are considered; the highest rank of a negative is one less."""
     absolute_margin: float | None = None
-    """Smallest difference between the similarities of the anchor's positive and of a negative; if equal
-    anchors have several positives, the least similar one counts."""
+    """Smallest difference between the similarity of the anchor's positive and the similarity of a negative. If
+    equal anchors have several positives, the least similar positive is used."""
     relative_margin: float | None = None
-    """The same as a share of the positive's similarity: 0.05 keeps negatives with up to 95% of it."""
+    """Smallest difference as a share of the positive's similarity: with 0.05, a negative has at most 95 % of
+    it."""
     max_score: float | None = None
     """Highest similarity of a negative, from -1 to 1."""
     min_score: float | None = None
     """Lowest similarity of a negative, from -1 to 1."""
     sampling: Literal["top", "random"] = "top"
-    """Whether to take the nearest of the candidates that are left, or a random choice of them."""
+    """Whether to take the nearest of the candidates that the rules leave, or a random choice of them."""
     seed: int = 0
     """Seed of the random choice."""
 
     def problems(self) -> Iterator[str]:
-        """Yield the problems of the rules."""
+        """Yield a sentence for each contradiction or value out of range."""
         if self.negatives < 1:
             yield f"`negatives` is {self.negatives}; take at least 1"
         if self.range_min < 0:
@@ -83,45 +86,63 @@ class Rules:
     ) -> Selection:
         """Choose the negatives of anchors among their nearest candidates.
 
-        `positives`, `(anchors,)`, has the similarity of each anchor to its least similar positive; `first` is
-        the number of the first anchor, so that a random choice does not depend on how anchors are grouped.
+        `positives`, `(anchors,)`, is the similarity of each anchor to its least similar positive. `first` is
+        the number of the first anchor in the whole data; a random choice then does not depend on how anchors
+        are divided into blocks.
         """
         import numpy as np
 
-        scores, positive_scores = neighbours.similarities, positives[:, None]
-        ranks = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
+        scores = neighbours.similarities
         left_out: Counter[str] = Counter()
         allowed = neighbours.places >= 0
-        rules: list[tuple[str, NDArray[np.bool_]]] = [
-            ("range_min", ranks < self.range_min)
-        ]
-        if self.absolute_margin is not None:
-            rules.append(
-                ("absolute_margin", scores > positive_scores - self.absolute_margin)
-            )
-        if self.relative_margin is not None:
-            highest = positive_scores - np.abs(positive_scores) * self.relative_margin
-            rules.append(("relative_margin", scores > highest))
-        if self.max_score is not None:
-            rules.append(("max_score", scores > self.max_score))
-        if self.min_score is not None:
-            rules.append(("min_score", scores < self.min_score))
-        for name, refused in rules:
-            left_out[name] += int(np.count_nonzero(allowed & refused))
+        for rule, refused in self._refusals(scores, positives):
+            left_out[rule] += int(np.count_nonzero(allowed & refused))
             allowed &= ~refused
 
-        keys = ranks.astype(np.float64)
-        if self.sampling == "random":
-            generator = np.random.PCG64(self.seed).advance(first * scores.shape[1])
-            keys = np.random.Generator(generator).random(scores.shape)
+        # The allowed candidates with the smallest keys are chosen, and are then put in the order of ranks.
+        keys = self._keys(scores.shape, first)
         keys[~allowed] = np.inf
         by_key = np.argsort(keys, axis=1, kind="stable")
         chosen = np.sort(by_key[:, : self.negatives], axis=1)
-        enough = np.count_nonzero(allowed, axis=1) >= self.negatives
+
         places = np.full((len(scores), self.negatives), -1)
         similarities = np.full(places.shape, np.nan)
-        rows = np.flatnonzero(enough)[:, None]
-        if len(rows):
-            places[rows[:, 0]] = neighbours.places[rows, chosen[enough]]
-            similarities[rows[:, 0]] = scores[rows, chosen[enough]]
-        return Selection(places, similarities, left_out)
+        enough = np.count_nonzero(allowed, axis=1) >= self.negatives
+        if enough.any():
+            columns = chosen[enough]
+            places_of_enough = neighbours.places[enough]
+            places[enough] = np.take_along_axis(places_of_enough, columns, axis=1)
+            similarities[enough] = np.take_along_axis(scores[enough], columns, axis=1)
+        return Selection(places, similarities, positives, left_out)
+
+    def _refusals(
+        self, scores: NDArray[np.float64], positives: NDArray[np.float64]
+    ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Yield each rule with the candidates that it leaves out, `(anchors, candidates)`."""
+        import numpy as np
+
+        ranks = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
+        yield "range_min", ranks < self.range_min
+
+        positive_scores = positives[:, None]
+        if self.absolute_margin is not None:
+            highest = positive_scores - self.absolute_margin
+            yield "absolute_margin", scores > highest
+        if self.relative_margin is not None:
+            highest = positive_scores - np.abs(positive_scores) * self.relative_margin
+            yield "relative_margin", scores > highest
+        if self.max_score is not None:
+            yield "max_score", scores > self.max_score
+        if self.min_score is not None:
+            yield "min_score", scores < self.min_score
+
+    def _keys(self, shape: tuple[int, ...], first: int) -> NDArray[np.float64]:
+        """Return the key of each candidate: its rank, or a random number for a random choice."""
+        import numpy as np
+
+        if self.sampling == "top":
+            ranks = np.arange(shape[1], dtype=np.float64)
+            return np.tile(ranks, (shape[0], 1))
+        # The generator skips the numbers of earlier anchors.
+        generator = np.random.PCG64(self.seed).advance(first * shape[1])
+        return np.random.Generator(generator).random(shape)

@@ -16,7 +16,7 @@ sentbed_api = "3.0"
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
-    """Return `encode` and `mine`."""
+    """Return the commands `encode` and `mine`."""
     return {
         "encode": Lazy(
             "sentbed_corpus.encode_command:encode",
@@ -31,7 +31,7 @@ def commands() -> Mapping[str, Lazy]:
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return a finding on whether Parquet can be read and written."""
+    """Return a finding on whether Parquet files can be read and written on this machine."""
     from sentbed_common import packages
 
     return [

@@ -1,4 +1,4 @@
-"""Digests of shards: `vectors.sha256` has the hash of each file, in the format of `sha256sum`."""
+"""Hashes of the files of shards: `vectors.sha256`, in the format of the program `sha256sum`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sentbed_corpus.vector_writer import VECTORS
 
 FILE = "vectors.sha256"
 LARGEST = 1 << 28
-"""Largest size in bytes of the file of hashes, enough for some million shards."""
+"""Largest size in bytes of the file of hashes that is read; it is enough for some million shards."""
 _LINE = re.compile(rf"([0-9a-f]{{64}})  {VECTORS}/(part-[0-9]+\.[a-z]+)")
 
 
 def read_digests(directory: Path) -> dict[str, str] | None:
-    """Return name -> SHA-256 of the shards' files; None if the directory was written without hashes.
+    """Return name -> SHA-256 of each shard's file; None if the directory was written without hashes.
 
     A damaged line is left out, so that its shard counts as damaged.
     """
@@ -34,20 +34,21 @@ def read_digests(directory: Path) -> dict[str, str] | None:
 
     digests = {}
     for line in lines:
-        if match := _LINE.fullmatch(line):
-            digests[match[2]] = match[1]
-
+        match = _LINE.fullmatch(line)
+        if match is not None:
+            digest, name = match.groups()
+            digests[name] = digest
     return digests
 
 
 def write_digests(directory: Path, digests: Mapping[str, str]) -> None:
-    """Write the hashes of all files that are there."""
+    """Write the file of hashes: name of a shard's file -> its hash."""
     lines = [_line(name, digest) for name, digest in sorted(digests.items())]
     write_atomic(directory / FILE, "".join(lines))
 
 
 def add_digest(directory: Path, name: str, digest: str) -> None:
-    """Add the hash of a file that was just written; raises `RunError` if the disk is full."""
+    """Append the hash of a file that was just written. Raises `RunError` if the disk is full."""
     path = directory / FILE
     try:
         with path.open("a", encoding="ascii") as stream:
@@ -57,7 +58,7 @@ def add_digest(directory: Path, name: str, digest: str) -> None:
 
 
 def is_intact(path: Path, digests: Mapping[str, str]) -> bool:
-    """Whether a shard's file exists and has its hash."""
+    """Whether the file of a shard exists and has its hash."""
     try:
         return path.name in digests and sha256(path) == digests[path.name]
     except OSError:

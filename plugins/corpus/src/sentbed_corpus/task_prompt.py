@@ -9,7 +9,7 @@ from sentbed.tools import EncoderRecipe
 
 
 def require_prompt(recipe: EncoderRecipe, key: str) -> None:
-    """Raise `RunError` if an encoder has no prompt of that key; an empty key stands for its own prompt."""
+    """Raise `RunError` if an encoder has no task prompt `key`; an empty key is its usual prompt."""
     keys = list(recipe.task_prompts or {})
     if not key or key.lower() in map(str.lower, keys):
         return
@@ -21,11 +21,11 @@ def require_prompt(recipe: EncoderRecipe, key: str) -> None:
 
 
 def under_prompt(encoder: Encoder, key: str, instruction: str = "") -> Encoder:
-    """Return the encoder with the task prompt `key`, with this instruction, in place of its own prompt.
+    """Return the encoder with its task prompt `key` in place of its usual prompt; unchanged for an empty key.
 
     Raises:
         RunError: if the encoder has no such task prompt.
-        SentbedError: if the prompt needs an instruction, and there is none.
+        SentbedError: if the prompt needs an instruction and there is none.
         ModelError: if the prompt leaves no tokens for a text.
     """
     require_prompt(encoder.recipe, key)

@@ -1,4 +1,4 @@
-"""Texts on disk, read by their numbers; equal ones are recognised by digests."""
+"""Texts on disk that are read by their numbers; equal texts are recognised by their digests."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class TextStore:
-    """Texts in one file, in the order in which they were added; 24 bytes of each are held in memory."""
+    """Texts in one file, in the order in which they were added; 24 bytes per text are held in memory."""
 
     path: Path
     stream: BinaryIO
     ends: array[int] = attrs.field(factory=lambda: array("Q", [0]))
+    """Byte offset of the end of each text in the file, after a 0."""
     digests: bytearray = attrs.field(factory=bytearray)
+    """Digests of all texts, one after the other."""
 
     @classmethod
     def create(cls, path: Path) -> TextStore:
-        """Begin an empty file. Raises `RunError` if it cannot be written."""
+        """Create an empty store in a new file. Raises `RunError` if the file cannot be written."""
         try:
             return cls(path, path.open("w+b"))
         except OSError as error:
@@ -43,7 +45,7 @@ class TextStore:
         end = self.ends[-1]
         try:
             for text in texts:
-                # The encoder refuses lone surrogates, with the text.
+                # Lone surrogates are stored: the encoder refuses them later, and names the text.
                 content = text.encode(errors="surrogatepass")
                 self.stream.write(content)
                 end += len(content)
@@ -64,7 +66,11 @@ class TextStore:
         return texts
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the number of the first of equal texts, ascending, and each text's index among them."""
+        """Return the distinct texts and where each text is among them.
+
+        The first array has the number of each distinct text's first occurrence, ascending; the second has the
+        index in the first array for every text.
+        """
         import numpy as np
 
         first = first_of_equal(self.digests)

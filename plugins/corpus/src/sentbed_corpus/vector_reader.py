@@ -1,6 +1,7 @@
 """Reader of an encoded corpus: vectors are read from disk when they are accessed.
 
-Files are not mapped into memory: if another process cut a mapped file, the next access would end this one.
+Files are not mapped into memory: if another process truncated a mapped file, the next access would crash this
+process.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def open_vectors(directory: str | Path) -> Vectors:
-    """Open the vectors written by `sentbed encode --output DIRECTORY`, in the order of the input.
+    """Open the vectors that `sentbed encode --output DIRECTORY` wrote, in the order of the input.
 
     Raises:
-        DataError: if there are no vectors, they are incomplete, or they are in Parquet files.
+        DataError: if there are no vectors, they are not complete, or they are in Parquet files.
     """
     import numpy as np
 
@@ -56,30 +57,30 @@ def open_vectors(directory: str | Path) -> Vectors:
 
 @attrs.frozen(eq=False)
 class Vectors:
-    """Array `(rows, width)` on disk: the vectors of several shards, each verified when it is first used."""
+    """Array `(rows, width)` on disk: the vectors of several shards, each verified when it is first read."""
 
     files: tuple[Path, ...]
     ends: NDArray[np.int64]
-    """Index of the row after the last one of each file."""
+    """Index of the row after the last row of each file."""
     width: int
     dtype: np.dtype[Any]
     digests: Mapping[str, str] | None = None
-    """Name -> SHA-256 of each file; None if they were written without hashes."""
+    """Name of a file -> its SHA-256; None if the files were written without hashes."""
     _verified: dict[int, tuple[NpyLayout, tuple[int, int]]] = attrs.field(
         factory=dict, init=False
     )
-    """Number of a file -> its layout, and its size and modification time."""
+    """Index of a file in `files` -> its layout, and the size and modification time with which it was verified."""
 
     def __len__(self) -> int:
         return int(self.ends[-1])
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and width."""
+        """Number of rows, and width."""
         return len(self), self.width
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return these rows, `(stop - start, width)`, in memory.
+        """Return the rows from `start` to `stop`, `(stop - start, width)`, in memory.
 
         Raises:
             RunError: if a file is missing or damaged.
@@ -87,12 +88,14 @@ class Vectors:
         import numpy as np
 
         start, stop, _ = slice(start, stop).indices(len(self))
-        parts, first = [], start
+        parts = []
+        first = start
         while first < stop:
             number = int(np.searchsorted(self.ends, first, side="right"))
-            offset = self._first_row(number)
+            first_of_file = self._first_row(number)
             last = min(stop, int(self.ends[number]))
-            parts.append(self._read(number, first - offset, last - offset))
+            rows = self._read(number, first - first_of_file, last - first_of_file)
+            parts.append(rows)
             first = last
 
         if not parts:
@@ -102,13 +105,13 @@ class Vectors:
         return np.concatenate(parts)
 
     def _first_row(self, number: int) -> int:
-        """Return the number of a file's first row in the corpus."""
+        """Return the index of a file's first row in the corpus."""
         if number == 0:
             return 0
         return int(self.ends[number - 1])
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        """Return the vector of a row, or the vectors of a slice or an array of row indices."""
+        """Return the vector of a row index, or the vectors of a slice, an array of row indices, or a mask."""
         import numpy as np
 
         if isinstance(key, slice):
@@ -116,26 +119,27 @@ class Vectors:
             if step == 1:
                 return self.rows(start, stop)
             return self[np.arange(start, stop, step)]
+
         rows = self._row_numbers(key)
         output = np.empty((*rows.shape, self.width), self.dtype)
         numbers = np.searchsorted(self.ends, rows, side="right")
         for number in map(int, np.unique(numbers)):
             in_file = numbers == number
-            distinct, places = np.unique(
-                rows[in_file] - self._first_row(number), return_inverse=True
-            )
+            rows_of_file = rows[in_file] - self._first_row(number)
+            distinct, places = np.unique(rows_of_file, return_inverse=True)
+
             # Rows that follow each other are read at once.
-            runs = np.split(distinct, np.flatnonzero(np.diff(distinct) != 1) + 1)
+            gaps = np.flatnonzero(np.diff(distinct) != 1)
             parts = []
-            for run in runs:
-                first, last = int(run[0]), int(run[-1])
+            for consecutive in np.split(distinct, gaps + 1):
+                first = int(consecutive[0])
+                last = int(consecutive[-1])
                 parts.append(self._read(number, first, last + 1))
             output[in_file] = np.concatenate(parts)[places]
-
         return output
 
     def _row_numbers(self, key: Any) -> NDArray[np.integer]:
-        """Return the rows that a number, an array of numbers or a mask chooses, none of them negative."""
+        """Return the non-negative row indices that a number, an array of numbers or a mask selects."""
         import numpy as np
 
         rows = np.asarray(key)
@@ -156,7 +160,7 @@ class Vectors:
         return np.where(rows < 0, rows + len(self), rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return all vectors, in memory."""
+        """Return all vectors in memory."""
         if copy is False:
             raise ValueError(
                 "the vectors of several files cannot be one array without a copy"
@@ -165,15 +169,17 @@ class Vectors:
         return whole.astype(dtype or self.dtype, copy=True)
 
     def _read(self, number: int, first: int, last: int) -> NDArray[Any]:
-        """Return rows `first` to `last` of a file. Raises `RunError` if it is missing or damaged."""
+        """Return the rows from `first` to `last` of a file. Raises `RunError` if it is missing or damaged."""
         import numpy as np
 
-        file, count = self.files[number], (last - first) * self.width
+        file = self.files[number]
+        count = (last - first) * self.width
         try:
             layout = self._layout(number)
             offset = layout.start + first * self.width * self.dtype.itemsize
             values = np.fromfile(file, self.dtype, count, offset=offset)
-            self._layout(number)  # it may have been cut while it was read
+            # Verified again, as the file may have been truncated while it was read.
+            self._layout(number)
             return values.reshape(last - first, self.width)
         except (OSError, ValueError) as error:
             raise RunError(
@@ -181,18 +187,22 @@ class Vectors:
             ) from error
 
     def _layout(self, number: int) -> NpyLayout:
-        """Return the layout of a file, which is verified again if its size or time has changed."""
+        """Return the layout of a file, which is verified again if its size or modification time has changed."""
         file = self.files[number]
         status = file.stat()
         state = status.st_size, status.st_mtime_ns
-        if number not in self._verified or self._verified[number][1] != state:
-            if self.digests is not None and not is_intact(file, self.digests):
-                raise ValueError("it is not what was written")
-            layout = NpyLayout.of(file, self.dtype)
-            rows = int(self.ends[number]) - self._first_row(number)
-            if (layout.rows, layout.width) != (rows, self.width):
-                raise ValueError(
-                    f"found {layout.rows} rows of {layout.width}, expected {rows} of {self.width}"
-                )
-            self._verified[number] = layout, state
-        return self._verified[number][0]
+        if number in self._verified:
+            layout, verified_state = self._verified[number]
+            if verified_state == state:
+                return layout
+
+        if self.digests is not None and not is_intact(file, self.digests):
+            raise ValueError("it is not what was written")
+        layout = NpyLayout.of(file, self.dtype)
+        rows = int(self.ends[number]) - self._first_row(number)
+        if (layout.rows, layout.width) != (rows, self.width):
+            raise ValueError(
+                f"found {layout.rows} rows of {layout.width}, expected {rows} of {self.width}"
+            )
+        self._verified[number] = layout, state
+        return layout

@@ -1,4 +1,4 @@
-"""Writing of a shard's vectors."""
+"""Writing of the vectors of a shard."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VECTORS = "vectors"
-"""Subdirectory of the shards in the corpus directory."""
+"""Subdirectory of the corpus directory for the files of the shards."""
 VECTORS_COLUMN = "vector"
-"""Column of the vectors in Parquet files."""
+"""Name of the column with the vectors in Parquet files."""
 
 
 def shard_file(directory: Path, number: int, ending: str) -> Path:
-    """Return the file of a shard; names sort in the order of the numbers."""
+    """Return the path of a shard's file; sorting by name gives the order of the shards."""
     return directory / VECTORS / f"part-{number:07d}.{ending}"
 
 
@@ -34,15 +34,17 @@ def write_shard(
     vectors: NDArray[np.float32],
     kept: Mapping[str, Any],
     request: Request,
-    what: object,
+    shard: object,
 ) -> str:
-    """Write the vectors of the shard `what` atomically; return the SHA-256 of the file.
+    """Write the vectors of a shard atomically; return the SHA-256 of the file.
+
+    `shard` names the shard in error messages.
 
     Raises:
         RunError: if vectors are not finite, or the disk is full.
-        DataError: if a kept column has no type that Parquet supports.
+        DataError: if a kept column has no single type that Parquet supports.
     """
-    require_finite(vectors, what)
+    require_finite(vectors, shard)
     output: NDArray[Any] = vectors
     if request.dtype == "float16":
         import numpy as np
@@ -51,20 +53,20 @@ def write_shard(
             output = vectors.astype(np.float16)
         if not np.isfinite(output).all():
             raise RunError(
-                f"{what}: a vector has the value {np.abs(vectors).max():.0f}, more than float16 holds; "
+                f"{shard}: a vector has the value {np.abs(vectors).max():.0f}, more than float16 holds; "
                 "use float32"
             )
     table = None
     if request.format == "parquet":
-        table = _table(output, kept, what)
+        table = _table(output, kept, shard)
     with atomic_file(path) as file:
         if table is not None:
             from pyarrow import parquet
 
-            # Vectors neither repeat nor compress.
-            packed = dict.fromkeys(kept, "zstd") or "none"
+            # Vectors do not repeat and hardly compress, so only the kept columns are compressed.
+            compression = dict.fromkeys(kept, "zstd") or "none"
             parquet.write_table(
-                table, file, use_dictionary=list(kept), compression=packed
+                table, file, use_dictionary=list(kept), compression=compression
             )
         else:
             write_npy_header(file, len(output), output.shape[1], request.dtype)
@@ -85,21 +87,21 @@ def write_npy_header(file: Any, rows: int, width: int, dtype: str) -> None:
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def require_finite(vectors: NDArray[np.float32], what: object = None) -> None:
-    """Raise `RunError` if a vector is not finite."""
+def require_finite(vectors: NDArray[np.float32], shard: object = None) -> None:
+    """Raise `RunError` if a vector has a value that is not finite; `shard` names the shard in the message."""
     import numpy as np
 
     if not np.isfinite(vectors).all():
         place = ""
-        if what is not None:
-            place = f"{what}: "
+        if shard is not None:
+            place = f"{shard}: "
         raise RunError(
             f"{place}the vectors have NaN or infinite values; look at the encoder's weights and precision"
         )
 
 
-def _table(vectors: NDArray[Any], kept: Mapping[str, Any], what: object) -> Any:
-    """Return vectors and kept columns as an Arrow table."""
+def _table(vectors: NDArray[Any], kept: Mapping[str, Any], shard: object) -> Any:
+    """Return the vectors and the kept columns as an Arrow table."""
     import pyarrow
 
     lists = pyarrow.FixedSizeListArray.from_arrays(
@@ -109,51 +111,49 @@ def _table(vectors: NDArray[Any], kept: Mapping[str, Any], what: object) -> Any:
         return pyarrow.table({**kept, VECTORS_COLUMN: lists})
     except pyarrow.ArrowException as error:
         raise DataError(
-            f"{what}: a column cannot be kept: {error}; give its values one type"
+            f"{shard}: a column cannot be kept: {error}; give its values one type"
         ) from error
 
 
 @attrs.frozen
 class NpyLayout:
-    """The place of the vectors in a `.npy` file."""
+    """Where and how a `.npy` file has its vectors."""
 
     start: int
-    """Place of the first value."""
+    """Byte offset of the first value."""
     rows: int
     width: int
 
     @classmethod
     def of(cls, path: Path, dtype: np.dtype[Any]) -> NpyLayout:
-        """Read the header of a file of `dtype`. Raises `OSError`, or `ValueError` if it is not whole."""
+        """Read the header of a `.npy` file with values of `dtype`.
+
+        Raises:
+            OSError: if the file cannot be read.
+            ValueError: if it is not a whole file of such vectors.
+        """
         import numpy as np
 
         with path.open("rb") as stream:
             try:
                 np.lib.format.read_magic(stream)
-                shape, turned, stored_dtype = np.lib.format.read_array_header_1_0(
-                    stream
-                )
-            except (
-                Exception
-            ) as error:  # NumPy evaluates the header, which may fail at anything
+                header = np.lib.format.read_array_header_1_0(stream)
+            # NumPy evaluates the header as Python code, which may raise any exception.
+            except Exception as error:
                 raise ValueError(f"its header cannot be read: {error}") from error
             start = stream.tell()
 
-        size = start + math.prod(shape) * dtype.itemsize
-        if (
-            len(shape) != 2
-            or turned
-            or stored_dtype != dtype
-            or path.stat().st_size != size
-        ):
-            raise ValueError(
-                f"found {shape} values of {stored_dtype} in {path.stat().st_size} bytes"
-            )
+        shape, is_fortran_order, stored_dtype = header
+        size = path.stat().st_size
+        is_matrix = len(shape) == 2 and not is_fortran_order
+        is_complete = size == start + math.prod(shape) * dtype.itemsize
+        if not is_matrix or stored_dtype != dtype or not is_complete:
+            raise ValueError(f"found {shape} values of {stored_dtype} in {size} bytes")
         return cls(start, *shape)
 
 
 def is_whole(path: Path, rows: int, request: Request) -> bool:
-    """Whether a shard's file exists, can be read and has the expected number of rows."""
+    """Whether the file of a shard exists, can be read, and has this number of rows."""
     import numpy as np
 
     if not path.is_file():

@@ -1,1 +1,1 @@
-"""Reports of runs: pages, tables, plots, and confidence intervals."""
+"""Reports of runs and studies: pages, tables, plots, confidence intervals and significance tests."""

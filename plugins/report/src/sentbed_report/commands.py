@@ -47,9 +47,9 @@ def compare(
 ) -> None:
     """Compare runs and studies on all scores that they share: difference, interval and p-value.
 
-    Each row is compared with the first over seeds and items, if their protocols are equal. Two runs are two
-    rows. Of more than two runs, and with `--out`, those of one recipe with several seeds share a row. If RUN is
-    the directory of a study, each of its cells is a row; a single study is compared with its own baseline.
+    Each row is compared with the first row over seeds and items, if their protocols are equal. Two runs are two
+    rows. If there are more runs, or with `--out`, runs that differ only in their seed share a row. If RUN is
+    the directory of a study, each cell of the study is a row; a single study is compared with its own baseline.
 
     To compare an encoder after training with the same encoder before training:
     `sentbed compare RUN RUN --encoder NAME@start --encoder NAME`.
@@ -77,12 +77,12 @@ def compare(
             f"`{runs[0]}` is given twice, and there is nothing to compare; name another run, or two of its "
             "encoders (`--encoder`, once for each)"
         )
+
     if encoders:
         data = compared_encoders(directories, encoders, base)
     else:
-        data = runs_as_study(
-            directories, base, is_row_each=len(runs) == 2 and base is None and not study
-        )
+        is_row_each = len(runs) == 2 and base is None and not study
+        data = runs_as_study(directories, base, is_row_each)
     summaries = summarise(data, resamples=resamples)
     if not summaries:
         raise RunError(
@@ -102,7 +102,7 @@ def _is_one_place(directories: Sequence[Path]) -> bool:
 
 
 def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
-    """Print the tables, the differences of the cells' recipes, and remarks on their scores."""
+    """Print the tables, how the cells' recipes differ, and remarks on their scores."""
     from sentbed_report.run_comparison import difference_table, scoring_remarks
     from sentbed_report.tables.terminal import to_text
 
@@ -111,19 +111,19 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
         differences = difference_table(summary)
         if differences.rows:
             echo(to_text(differences))
-    # The names of cells of axes already say how they differ.
-    compared = () if data.axes else data.cells
-    for cell in compared:
-        if cell.name != data.baseline:
-            echo(f"{cell.name} differs from {data.baseline} in:")
-            for difference in cell.differences or [_without_difference(data, cell)]:
-                echo(f"  {difference}")
+    for cell in data.cells:
+        # If there are axes, the names of the cells already say how they differ.
+        if data.axes or cell.name == data.baseline:
+            continue
+        echo(f"{cell.name} differs from {data.baseline} in:")
+        for difference in cell.differences or [_without_difference(data, cell)]:
+            echo(f"  {difference}")
     for remark in scoring_remarks(data):
         echo(remark)
 
 
 def _without_difference(data: StudyData, cell: CellInfo) -> str:
-    """Return the difference of a cell from a baseline with the same recipe: the seed, or nothing."""
+    """Return how a cell differs from a baseline with the same recipe: in the seed, or in nothing."""
     for other in data.cells:
         if other.name == data.baseline and other.seeds != cell.seeds:
             return "nothing but the seed"
@@ -160,13 +160,13 @@ def table(
     axes: str | None,
     form: str,
 ) -> None:
-    """Print the scores of RUNS as in papers: one row per cell or encoder, one column per task, then the average.
+    """Print the scores of RUNS as in papers: one row per cell or encoder, one column per task, the average last.
 
-    Runs that differ only in their seed share a row, like the runs of a study's cell, with mean and standard
-    deviation over the seeds.
+    Runs that differ only in their seed share a row, like the runs of a study's cell; the row has their mean and
+    standard deviation.
 
-    If an evaluator scores a task by several metrics, the first is printed, or that of `--metric`. As CSV,
-    several tables are printed as one, with one value per line.
+    If an evaluator scores a task by several metrics, the scores in the first metric are printed; `--metric`
+    chooses another. With `--format csv`, several tables are printed as one, with one value per line.
     """
     import json
 
@@ -180,9 +180,8 @@ def table(
     from sentbed_report.tables.markdown import to_markdown
     from sentbed_report.tables.terminal import to_text
 
-    summaries = selected_tables(
-        [Path(run) for run in runs], evaluator, protocol, metric
-    )
+    directories = [Path(run) for run in runs]
+    summaries = selected_tables(directories, evaluator, protocol, metric)
     tables = named_tables(summaries)
     if axes is not None:
         names = [name.strip() for name in axes.split(",")]
@@ -191,6 +190,7 @@ def table(
                 "`--axes` takes two axes, as `--axes pooler,temperature`"
             )
         tables = [pivoted(summary, names) for summary in summaries]
+
     if form == "csv" and len(tables) > 1:
         echo(to_long_csv(tables), nl=False)
     elif form == "csv":

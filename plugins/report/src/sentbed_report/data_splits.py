@@ -1,4 +1,4 @@
-"""Development or test data: the split of a score, by its protocol, or because its data decided something."""
+"""Whether a score is on development or test data, by its protocol, or because the study decides by its data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import attrs
 from sentbed.protocols import Score
 
 DEVELOPMENT = frozenset(("train", "dev", "development", "validation"))
-"""Values of `split` in a protocol for data by which weights and cells may be chosen."""
+"""Values of `split` in a protocol, if weights and cells may be chosen by the data."""
 UNDECLARED = frozenset(("", "whole file", "first lines"))
-"""Values of `split` for files whose purpose was not declared."""
+"""Values of `split` in a protocol, if the recipe does not declare what the data is for."""
 DECIDED = "not declared; development elsewhere in the study"
-"""Value of `split` for such a file that the study uses as development data elsewhere."""
+"""Value of `split` for undeclared data that the study uses as development data elsewhere."""
 
 
 def is_development(score: Score) -> bool:
@@ -23,7 +23,7 @@ def is_development(score: Score) -> bool:
 
 
 def data_of(score: Score) -> frozenset[str]:
-    """Return the hashes of the data files of a score that its protocol contains."""
+    """Return the hashes of a score's data files, as far as its protocol has them."""
     return _hashes(score.evaluator_protocol.get("data"))
 
 
@@ -38,15 +38,15 @@ def _hashes(data: Any) -> frozenset[str]:
 
 
 def with_decided_split(score: Score, decided: Collection[str]) -> Score:
-    """Return a score with the split `DECIDED` if its data is undeclared and its hash is in `decided`.
+    """Return a score with the split `DECIDED` if its data is undeclared and the study decides by this data.
 
-    `decided` are hashes of data by which the study decides.
+    `decided` has the hashes of the data files by which the study decides.
     """
-    part = score.evaluator_protocol
-    if str(part.get("split", "")) not in UNDECLARED or data_of(score).isdisjoint(
-        decided
-    ):
+    split = str(score.evaluator_protocol.get("split", ""))
+    if split not in UNDECLARED or data_of(score).isdisjoint(decided):
         return score
-    part = {**part, "split": DECIDED}
-    protocol = {**score.protocol, "evaluator": part} if score.evaluator else part
+
+    protocol = {**score.evaluator_protocol, "split": DECIDED}
+    if score.evaluator:
+        protocol = {**score.protocol, "evaluator": protocol}
     return attrs.evolve(score, protocol=protocol)

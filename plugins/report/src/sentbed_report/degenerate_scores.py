@@ -1,4 +1,4 @@
-"""Degenerate scores, which say nothing about their encoder and are neither ranked nor tested."""
+"""Degenerate scores, which say nothing about their encoder; they are neither ranked nor tested."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from sentbed.protocols import Score
 def degenerate_of(score: Score) -> str:
     """Return why a score is degenerate; empty if it is not.
 
-    Evaluators may declare it. It is also recognised here if all predictions of its items are equal.
+    The evaluator may declare it. Otherwise, a score is degenerate if the predictions for all its items are
+    equal.
     """
     if score.degenerate:
         return score.degenerate
-    predictions = None if score.items is None else score.items.y
-    if (
-        predictions is not None
-        and len(predictions) > 1
-        and predictions.min() == predictions.max()
-    ):
+    if score.items is None or score.items.y is None:
+        return ""
+
+    predictions = score.items.y
+    if len(predictions) > 1 and predictions.min() == predictions.max():
         return "all predictions are the same"
     return ""

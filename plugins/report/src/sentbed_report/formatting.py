@@ -1,4 +1,4 @@
-"""Formatting of numbers, times and counts for readers."""
+"""Formatting of numbers, times and counts as text for readers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MOST_NAMES = 4
 """Largest number of names that a sentence lists."""
 
 SIGNS = ((0.01, "‡"), (0.05, "†"))
-"""Pairs of a level and the sign of differences with smaller p-values, the smallest level first."""
+"""Pairs of a level and the sign for p-values below this level, the smallest level first."""
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """Return a fixed-point number with a typographic minus; `–` for None, `not finite` for NaN."""
+    """Return a number with `digits` decimals and a typographic minus; `–` for None, `not finite` for NaN."""
     if value is None:
         return "–"
     if not math.isfinite(value):
@@ -31,23 +31,26 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def cost_digits(values: Iterable[float]) -> int:
-    """Return the number of decimals for a column of costs, whose sizes differ.
+    """Return the number of decimals for a column of costs, which may differ in magnitude.
 
-    They are enough for three significant digits of the smallest number, but for at most six of the largest.
+    It gives three significant digits of the smallest number, but at most six significant digits of the largest.
     """
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     if not sizes:
         return 0
-    least, most = (math.floor(math.log10(size)) for size in (min(sizes), max(sizes)))
-    return max(0, min(2 - least, 5 - most))
+    smallest_exponent = math.floor(math.log10(min(sizes)))
+    largest_exponent = math.floor(math.log10(max(sizes)))
+    return max(0, min(2 - smallest_exponent, 5 - largest_exponent))
 
 
 def signed(value: float | None, digits: int = 2) -> str:
-    """Return a difference with its sign; ±0.00 if it is rounded to 0."""
+    """Return a difference with its sign; `±0.00` if it is rounded to 0."""
     text = number(value, digits)
     if value is None or not math.isfinite(value) or text.startswith(MINUS):
         return text
-    return ("±" if float(text) == 0 else "+") + text
+    if float(text) == 0:
+        return f"±{text}"
+    return f"+{text}"
 
 
 def interval_text(interval: tuple[float, float] | None, digits: int = 2) -> str:
@@ -59,7 +62,7 @@ def interval_text(interval: tuple[float, float] | None, digits: int = 2) -> str:
 
 
 def sign_of(p_value: float | None) -> str:
-    """Return † for a p-value below 0.05, ‡ for one below 0.01, else an empty text."""
+    """Return ‡ for a p-value below 0.01, † for one below 0.05, else an empty text."""
     if p_value is None:
         return ""
     for level, sign in SIGNS:
@@ -69,23 +72,27 @@ def sign_of(p_value: float | None) -> str:
 
 
 def chance(p_value: float) -> str:
-    """Return a p-value, with † if it is below 0.05, ‡ if it is below 0.01."""
+    """Return a p-value, followed by ‡ if it is below 0.01, or by † if it is below 0.05."""
     return f"{probability(p_value)} {sign_of(p_value)}".rstrip()
 
 
 def probability(p_value: float) -> str:
     """Return a p-value with three decimals, or `< 0.001`."""
-    return f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
+    if p_value < 0.001:
+        return "< 0.001"
+    return f"{p_value:.3f}"
 
 
 def related_probability(p_value: float) -> str:
-    """Return a p-value as `= 0.020` or `< 0.001`, to follow `p`."""
+    """Return a p-value to be written after `p`: `= 0.020` or `< 0.001`."""
     text = probability(p_value)
-    return text if text.startswith("<") else f"= {text}"
+    if text.startswith("<"):
+        return text
+    return f"= {text}"
 
 
 def share(value: float) -> str:
-    """Return a share in [0, 1] as percent with two significant digits: `41 %`, `4.1 %`, `< 0.01 %`."""
+    """Return a share in [0, 1] as per cent with two significant digits: `41 %`, `4.1 %`, `< 0.01 %`."""
     percent = 100 * value
     if percent <= 0:
         return "0 %"
@@ -119,63 +126,74 @@ def duration(seconds: float) -> str:
         return "an unknown time"
     if seconds < 60:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for size, unit, part, smaller in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // part
-            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
-    raise AssertionError(whole)
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return _two_units(minutes, "min", rest, "s")
+    hours, rest = divmod(minutes, 60)
+    if hours < 24:
+        return _two_units(hours, "h", rest, "min")
+    days, rest = divmod(hours, 24)
+    return _two_units(days, "d", rest, "h")
+
+
+def _two_units(amount: int, unit: str, rest: int, smaller_unit: str) -> str:
+    if rest == 0:
+        return f"{amount} {unit}"
+    return f"{amount} {unit} {rest} {smaller_unit}"
 
 
 def moment(iso: str) -> str:
     """Return an ISO 8601 time to the minute; any other text is returned unchanged."""
     try:
-        return (
-            datetime.fromisoformat(iso)
-            .isoformat(sep=" ", timespec="minutes")
-            .replace("+00:00", " UTC")
-        )
+        time = datetime.fromisoformat(iso)
     except ValueError:
         return iso
+    return time.isoformat(sep=" ", timespec="minutes").replace("+00:00", " UTC")
 
 
 def count(amount: int, noun: str, plural: str | None = None) -> str:
-    """Return an amount with its noun, such as `1 score` or `1,200 scores`."""
-    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
+    """Return an amount with its noun in singular or plural, such as `1 score` or `1,200 scores`."""
+    if amount != 1:
+        noun = plural or f"{noun}s"
+    return f"{amount:,} {noun}"
 
 
 def first_names(names: Sequence[str]) -> str:
-    """Return the first `MOST_NAMES` names, and the number of the others."""
+    """Return the first `MOST_NAMES` names, followed by the number of the others."""
     text = "; ".join(names[:MOST_NAMES])
     more = len(names) - MOST_NAMES
-    return f"{text} and {more} more" if more > 0 else text
+    if more > 0:
+        text += f" and {more} more"
+    return text
 
 
 def share_of(amount: int, total: int) -> str:
-    """Return an amount as a share of a total, such as `12 of 20 (60 %)`."""
+    """Return an amount with its share of a total, such as `12 of 20 (60 %)`."""
     return f"{amount:,} of {total:,} ({share(amount / total)})"
 
 
 def expected_verdict(row: ExpectedRow) -> str:
     """Return the verdict on an expected number: whether it was met, or why there is no verdict."""
+    if row.met:
+        return "met"
     if row.met is not None:
-        return "met" if row.met else "not met"
+        return "not met"
+    if row.found is not None and row.contradicted:
+        return "contradicted"
     if row.found is not None:
-        return "contradicted" if row.contradicted else "to compare"
+        return "to compare"
     if row.fits > 1:
         return f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
     return "not measured"
 
 
 def expected_kind(row: ExpectedRow) -> str:
-    """Return the CSS class of an expected number, `met` or `unmet`; empty if it has no verdict."""
+    """Return the CSS class of an expected number, `met` or `unmet`; empty without a verdict."""
     if row.met is None:
         return ""
-    return "met" if row.met else "unmet"
+    if row.met:
+        return "met"
+    return "unmet"
 
 
 def tolerance_text(row: ExpectedRow) -> str | None:
@@ -186,13 +204,11 @@ def tolerance_text(row: ExpectedRow) -> str | None:
 
 
 def expected_digits(row: ExpectedRow) -> int:
-    """Return the number of decimals of an expected number: as many as in the recipe, from 2 to 6."""
-    stated = (
-        Decimal(repr(float(n))).normalize()
-        for n in (row.value, row.tolerance)
-        if n is not None
-    )
-    decimals = [
-        -int(number.as_tuple().exponent) for number in stated if number.is_finite()
-    ]
-    return min(6, max([2, *decimals]))
+    """Return the number of decimals of an expected number: as many as the recipe has, but 2 to 6."""
+    digits = 2
+    for stated in (row.value, row.tolerance):
+        if stated is None or not math.isfinite(stated):
+            continue
+        shortest = Decimal(repr(float(stated))).normalize()
+        digits = max(digits, -int(shortest.as_tuple().exponent))
+    return min(6, digits)

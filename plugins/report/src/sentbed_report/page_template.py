@@ -1,4 +1,4 @@
-"""Loading of jinja2 templates, style sheets and scripts that are files of a package."""
+"""Loading of the jinja2 templates, style sheets and scripts that a package contains."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Script:
-    """A script of a page; the page's content security policy allows only scripts with a listed hash."""
+    """A script of a page. The page's content security policy lists its hash, without which browsers refuse it."""
 
     text: str
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the script in base64, as in the content security policy."""
+        """SHA-256 of the script in base64, as content security policies write it."""
         return base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()
 
 
 def page_template(package: str, name: str) -> Template:
-    """Return a template of a package, with automatic escaping.
+    """Return a template that is a file of a package; values that are inserted are escaped for HTML.
 
     Loading takes 0.1 s, so callers should cache the template.
     """
@@ -41,5 +41,5 @@ def page_template(package: str, name: str) -> Template:
 
 @cache
 def resource(package: str, name: str) -> str:
-    """Return the text of a file in a package."""
+    """Return the text of a file of a package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Hooks of sentbed-report: pages and tables of runs, and the table `[report]`."""
+"""Hooks of sentbed-report: pages and tables of runs, and the table `[report]` of recipes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 sentbed_api = "3.0"
 
 required = True
-"""An error while report or items are written ends the run."""
+"""The run ends if the report or the items cannot be written."""
 
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
-    """Return `compare` and `table`."""
+    """Return the commands `compare` and `table`."""
     return {
         "compare": Lazy(
             "sentbed_report.commands:compare",
@@ -35,7 +35,7 @@ def commands() -> Mapping[str, Lazy]:
 
 @hookimpl
 def recipe_tables() -> Mapping[str, Lazy]:
-    """Return `[report]`."""
+    """Return the table `[report]`."""
     return {
         "report": Lazy(
             "sentbed_report.report_config:ReportTable",
@@ -46,7 +46,7 @@ def recipe_tables() -> Mapping[str, Lazy]:
 
 @hookimpl
 def scores_ready(run: Run, evaluation: Evaluation) -> None:
-    """Write the items of the scores to `items/`."""
+    """Write the items of an evaluation's scores to `items/`."""
     from sentbed_report.score_items import keep_items
 
     keep_items(run.directory, evaluation.scores)
@@ -54,7 +54,7 @@ def scores_ready(run: Run, evaluation: Evaluation) -> None:
 
 @hookimpl
 def tracker_state() -> tuple[str, Mapping[str, Any]]:
-    """Return the name of the directory that is needed to resume a run."""
+    """Return the directory of items, which is needed to resume a run."""
     from sentbed_report.score_items import DIRECTORY
 
     return "items", {"files": [DIRECTORY]}
@@ -62,7 +62,7 @@ def tracker_state() -> tuple[str, Mapping[str, Any]]:
 
 @hookimpl
 def write_report(run: Run, data: ReportData) -> Path:
-    """Write `report.html`, `report.md`, the tables in `tables/`, and intervals into `report.json`."""
+    """Write `report.html`, `report.md` and `report.json` with intervals, and the tables in `tables/`."""
     from sentbed_report.report_config import ReportTable
     from sentbed_report.run_page.scores_section import run_summaries
     from sentbed_report.run_report import RunReport
@@ -71,13 +71,11 @@ def write_report(run: Run, data: ReportData) -> Path:
     from sentbed_report.write_report import write_report as write
 
     try:
-        # A resumed run has its scores from its checkpoint, without items.
+        # A resumed run has its earlier scores from its checkpoint, without items.
         data = attrs.evolve(data, scores=attach_items(run.directory, data.scores))
     except RunError as error:
         data = attrs.evolve(data, warnings=(*data.warnings, str(error)))
-    report = RunReport(
-        **{field.name: getattr(data, field.name) for field in attrs.fields(ReportData)}
-    )
+    report = RunReport(**attrs.asdict(data, recurse=False))
     if not (run.recipe.table(ReportTable) or ReportTable()).scatters:
         report = attrs.evolve(report, scatters=())
     summaries = run_summaries(report)

@@ -1,4 +1,4 @@
-"""Processor time and peak memory of this process, as the operating system counts them."""
+"""Processor time and peak memory of this process, as counted by the operating system."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ PROCESS = Path("/proc/self")
 
 
 def processor_seconds() -> float:
-    """Return the processor time in seconds, user and system, of this process and its finished children."""
+    """Return the processor time (user and system) of this process and its finished children, in seconds."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 @attrs.define
 class PeakMemory:
-    """Largest resident set of this process since `begin`, in bytes."""
+    """Largest resident set of this process since `begin`."""
 
     process: Path = PROCESS
     _earlier: int | None = None
-    """Peak before `begin`, if the system cannot reset its counter."""
+    """Peak in bytes before `begin`, if the system cannot reset its counter; else None."""
 
     def begin(self) -> None:
-        """Reset the peak, if the system can (Linux; see `clear_refs` in proc(5))."""
+        """Reset the peak if the system can (Linux; see `clear_refs` in proc(5)); otherwise note it."""
         try:
             (self.process / "clear_refs").write_text("5")
         except OSError:
@@ -37,17 +37,18 @@ class PeakMemory:
             self._earlier = None
 
     def read(self) -> int | None:
-        """Return the peak since `begin`; None if the system does not know it."""
+        """Return the peak since `begin` in bytes; None if it is unknown."""
         peak = _peak(self.process)
         if peak is None:
             return None
+        # The peak before `begin` hides a lower peak since then.
         if self._earlier is not None and peak <= self._earlier:
             return None
         return peak
 
 
 def _peak(process: Path) -> int | None:
-    """Return the largest resident set of this process in bytes; None if the system does not know it."""
+    """Return the largest resident set of this process so far, in bytes; None if the system does not state it."""
     try:
         status = (process / "status").read_text()
     except OSError:

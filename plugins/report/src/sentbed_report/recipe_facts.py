@@ -15,10 +15,10 @@ Fact: TypeAlias = tuple[str, str]
 
 
 def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
-    """Return model and pooler of each encoder, loss of each stage, and seed of a recipe, which is a TOML text.
+    """Return model and pooler of each encoder, the loss of each stage, and the seed of a recipe (TOML text).
 
-    Settings at the paths `varied`, which differ between cells, are left out. Empty for a text that is not a
-    recipe.
+    `varied` are paths of settings that differ between the cells of a study; facts that depend on them are left
+    out. The result is empty if the text is not a recipe.
     """
     try:
         data = tomli.loads(recipe)
@@ -32,54 +32,67 @@ def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
 
 
 def _is_set_by_any(paths: Sequence[str], varied: Collection[str]) -> bool:
-    """Whether one of `varied` equals one of the paths, or is a table that contains it."""
+    """Whether any path in `varied` is one of `paths`, or is a table that contains one of them."""
     for path in paths:
-        keys = path.split(".")
-        if any(".".join(keys[:end]) in varied for end in range(1, len(keys) + 1)):
-            return True
+        for setting in varied:
+            if path == setting or path.startswith(f"{setting}."):
+                return True
     return False
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield name and value of each fact, and the paths of the recipe that determine it."""
+    """Yield the name and the value of each fact, and the paths of the recipe that determine it."""
     encoders = _table(data.get("encoders"))
     if not encoders:
-        # `[encoder]` is short for `[encoders.encoder]`, the form of paths in differences of recipes.
+        # `[encoder]` is short for `[encoders.encoder]`, and the differences of recipes have the long path.
         places = ["encoder", "encoders.encoder"]
         yield from _facts_of_encoder(data.get("encoder"), "", places)
     for name, encoder in encoders.items():
-        of = f" of {name}" if len(encoders) > 1 else ""
-        yield from _facts_of_encoder(encoder, of, [f"encoders.{name}"])
+        suffix = ""
+        if len(encoders) > 1:
+            suffix = f" of {name}"
+        yield from _facts_of_encoder(encoder, suffix, [f"encoders.{name}"])
 
     stages = data.get("stage")
-    if isinstance(stages, list):
-        for index, stage in enumerate(map(_table, stages)):
-            name = stage.get("name", index)
-            of = f" of {name}" if len(stages) > 1 else ""
-            loss = _table(stage.get("loss")).get("use", "")
-            yield f"loss{of}", str(loss), [f"stage.{name}.loss.use"]
-    yield "seed", str(_table(data.get("run")).get("seed", "")), ["run.seed"]
+    if not isinstance(stages, list):
+        stages = []
+    for index, stage in enumerate(map(_table, stages)):
+        name = stage.get("name", index)
+        suffix = ""
+        if len(stages) > 1:
+            suffix = f" of {name}"
+        loss = _table(stage.get("loss"))
+        yield f"loss{suffix}", str(loss.get("use", "")), [f"stage.{name}.loss.use"]
+
+    run = _table(data.get("run"))
+    yield "seed", str(run.get("seed", "")), ["run.seed"]
 
 
 def _facts_of_encoder(
-    encoder: Any, of: str, places: Sequence[str]
+    encoder: Any, suffix: str, places: Sequence[str]
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield model and pooler of the encoder at `places`; `of` is its name if there are several encoders."""
+    """Yield model and pooler of the encoder at `places`, which are equivalent paths in the recipe.
+
+    `suffix` ends the names of the facts; it names the encoder if there are several.
+    """
     backbone = _table(_table(encoder).get("backbone"))
     pooler = _table(_table(encoder).get("pooler"))
     parts = [backbone.get("use"), backbone.get("model") or backbone.get("size")]
     if backbone.get("init") == "random":
         parts.append("random weights")
     model = ", ".join(map(str, filter(None, parts)))
+
     paths_of_model = []
     paths_of_pooler = []
     for place in places:
         paths_of_pooler.append(f"{place}.pooler.use")
         for key in _MODEL:
             paths_of_model.append(f"{place}.backbone.{key}")
-    yield f"model{of}", model, paths_of_model
-    yield f"pooler{of}", str(pooler.get("use", "")), paths_of_pooler
+    yield f"model{suffix}", model, paths_of_model
+    yield f"pooler{suffix}", str(pooler.get("use", "")), paths_of_pooler
 
 
 def _table(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return value
+    return {}

@@ -10,9 +10,9 @@ from sentbed.protocols import RecipeTable, TableTraits
 
 @attrs.frozen
 class ReportTable(RecipeTable):
-    """`[report]`: settings of the page of a run."""
+    """`[report]`: settings of a run's page."""
 
     traits: ClassVar[TableTraits] = TableTraits(decides=False)
 
     scatters: bool = True
-    """Whether to draw gold scores against similarities; this may take longer than an evaluation."""
+    """Whether to draw gold scores against similarities, which may take longer than an evaluation."""

@@ -1,4 +1,4 @@
-"""`report.json` with intervals and the ranking of a search, and reading of records of runs."""
+"""`report.json`: writing with intervals and the ranking of a search, and reading of records of runs."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from sentbed_report.run_report import Ranking, RunReport
 from sentbed_report.score_intervals import ScoreInterval
 
 _KEPT = 900
-"""Number of characters that are kept at each end of a long text."""
+"""Number of characters of a long text that are kept at its beginning, and at its end."""
 
 
 def read_record(path: Path) -> Any:
-    """Return the content of a JSON file of a run or study, made safe to print (`printable_data`).
+    """Return the content of a JSON file of a run or study, made safe to print (see `printable_data`).
 
     The file may come from someone else.
 
     Raises:
         OSError: if the file cannot be opened.
-        ValueError: if it is not JSON, or has a whole number that is larger than any float.
-        DataError: if it is not a regular file, or too large.
+        ValueError: if it is not JSON, or has a whole number that is too large for a float.
+        DataError: if it is not a regular file, or is too large.
     """
     return printable_data(read_json(path))
 
 
 def printable_data(value: Any) -> Any:
-    """Return JSON data with texts and keys that are safe to show on a terminal, in a table and in a plot.
+    """Return JSON data whose texts and keys are safe to show on a terminal, in a table and in a plot.
 
-    Control characters are escaped. Texts of more than `LONGEST_MESSAGE` characters are shortened to their
-    beginning and end, with their length and hash, so that different texts stay different.
+    Control characters are escaped. A text of more than `LONGEST_MESSAGE` characters is shortened to its
+    beginning and end; its length and hash are added, so that different texts stay different.
 
     Raises:
-        ValueError: for a whole number that is larger than any float.
+        ValueError: for a whole number that is too large for a float.
     """
     if isinstance(value, int) and abs(value) > sys.float_info.max:
         raise ValueError("a whole number has more than 300 digits")
@@ -67,7 +67,7 @@ def _printable_text(text: str) -> str:
 
 
 def to_json(data: RunReport) -> str:
-    """Return `report.json`."""
+    """Return the content of `report.json`."""
     more: dict[str, Any] = {}
     if data.intervals:
         intervals = {id(interval.score): interval for interval in data.intervals}
@@ -98,7 +98,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
     rows = []
     for rank, candidate, difference in ranking.rows:
         row = {"rank": rank, **attrs.asdict(candidate), "difference": difference}
-        # The template is last, as it is long.
+        # The template is moved to the end, as it is long.
         row["template"] = row.pop("template")
         rows.append(row)
     return {
@@ -116,7 +116,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
 
 
 def read_score(record: Mapping[str, Any]) -> Score:
-    """Return the score of a record of `report.json`, without items.
+    """Return a score that is recorded in `report.json`, without its items.
 
     Raises:
         KeyError: if a key is missing.
@@ -133,7 +133,9 @@ def read_score(record: Mapping[str, Any]) -> Score:
         names[field] = record[field]
         if not isinstance(names[field], str):
             raise TypeError(f"a score without the name of its {field}")
-    value = math.nan if record["value"] is None else float(record["value"])
+    value = math.nan
+    if record["value"] is not None:
+        value = float(record["value"])
     if record["direction"] not in get_args(Direction):
         raise TypeError("a score with an unknown direction")
     return Score(

@@ -20,20 +20,25 @@ from sentbed_report.tables.table import Header, Row, Table
 def compared_encoders(
     runs: Sequence[Path], encoders: Sequence[str], base: Path | None
 ) -> StudyData:
-    """Return a study with one encoder of each run as a cell, which is called `RUN/ENCODER`.
+    """Return a study with one encoder of each run as a cell with the name `RUN/ENCODER`.
 
-    `encoders` is one name for all runs, or one name per run; a run may be given twice. Paths are relative to
-    `base`; see `runs_as_study`.
+    `encoders` is one name for all runs, or one name per run; a run may be given twice. For `base` see
+    `runs_as_study`.
 
     Raises:
         RunError: if a run has no scores of its encoder, or an encoder of a run is given twice.
     """
     data = runs_as_study(runs, base, is_row_each=True)
-    names = encoders if len(encoders) > 1 else [*encoders] * len(data.cells)
+    names = list(encoders)
+    if len(encoders) == 1:
+        names *= len(data.cells)
     cells = []
-    for cell, name in zip(data.cells, names, strict=True):
-        cells.append(_with_encoder(cell, name))
-    if len({cell.name for cell in cells}) < len(cells):
+    cell_names = set()
+    for cell, encoder in zip(data.cells, names, strict=True):
+        cell_of_encoder = _with_encoder(cell, encoder)
+        cells.append(cell_of_encoder)
+        cell_names.add(cell_of_encoder.name)
+    if len(cell_names) < len(cells):
         raise RunError(
             f"`{cells[0].name}` is given twice; name another encoder of it with `--encoder`"
         )
@@ -41,7 +46,7 @@ def compared_encoders(
 
 
 def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
-    """Return a cell with the scores of one encoder, under a name that is the same for all cells."""
+    """Return a cell with the scores of one encoder, which gets the same name in all cells, to be compared."""
     encoders: dict[str, None] = {}
     for run in cell.runs:
         encoders |= dict.fromkeys(score.encoder for score in run.scores)
@@ -72,10 +77,11 @@ def difference_table(summary: Summary) -> Table:
             if judged is None or judged.p_value is None or judged.corrected is None:
                 continue
             difference = Estimate(value=judged.difference, interval=judged.interval)
-            texts = probability(judged.p_value), chance(judged.corrected)
-            rows.append(
-                Row((row.name, column.heading), (difference, *texts), cell=row.cell)
-            )
+            p_value = probability(judged.p_value)
+            corrected = chance(judged.corrected)
+            headers = (row.name, column.heading)
+            cells = (difference, p_value, corrected)
+            rows.append(Row(headers, cells, cell=row.cell))
     columns = (
         Column("difference, 95 % interval", form="signed", digits=summary.digits),
         Column("p"),
@@ -85,13 +91,12 @@ def difference_table(summary: Summary) -> Table:
 
 
 def scoring_remarks(data: StudyData) -> Iterator[str]:
-    """Yield a sentence for each evaluator whose scores come from several versions of its plugin."""
+    """Yield a sentence for each evaluator whose scores were made by different versions of its plugin."""
     plugins: dict[str, dict[str, None]] = {}
-    for cell in data.cells:
-        for run in cell.runs:
-            for score in run.scores:
-                plugin = score.plugin or "a plugin that is not known"
-                plugins.setdefault(score.evaluator, {})[plugin] = None
+    for run in data.runs:
+        for score in run.scores:
+            plugin = score.plugin or "a plugin that is not known"
+            plugins.setdefault(score.evaluator, {})[plugin] = None
     for evaluator, versions in plugins.items():
         if len(versions) > 1:
             yield f"{evaluator}: the scores are by {' and '.join(versions)}."

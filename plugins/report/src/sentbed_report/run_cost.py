@@ -1,4 +1,4 @@
-"""Cost of a run: time, memory, tokens, parameters; the section `run-cost` of `report.json`."""
+"""Cost of a run: time, memory, tokens, parameters; in `report.json`, the section `run-cost`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import attrs
 from sentbed.protocols import START, ReportSection, Score
 
 KEY = "run-cost"
-"""Key of the section, and the evaluator that the scores of `cost_scores` name."""
+"""Key of the section, and name of the evaluator of the scores that `cost_scores` yields."""
 OWN = "this run"
-"""Column with the cost of the run itself; each shared stage has a column named after its directory."""
+"""Name of the column with the cost of the run itself; every shared stage has a column named by its directory."""
 
 Amount: TypeAlias = float | None
 
@@ -26,31 +26,31 @@ _NOTE = (
 
 @attrs.frozen
 class RunCost:
-    """Cost of a run, or of a part of one; None for amounts that are unknown or do not apply."""
+    """Cost of a run, or of a part of a run; an amount is None if it is unknown or does not apply."""
 
     seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
-    """Duration."""
+    """Duration in seconds."""
     processor_seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
-    """Processor time, user and system."""
+    """Processor time, user and system, in seconds."""
     device_seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
-    """Duration times number of devices, for devices with separate memory, such as GPUs."""
+    """Duration in seconds times number of devices, for devices with their own memory, such as GPUs."""
     memory: Amount = attrs.field(default=None, metadata={"unit": "MiB"})
-    """Largest resident set of the process."""
+    """Largest resident set of the process in MiB."""
     device_memory: Amount = attrs.field(default=None, metadata={"unit": "MiB"})
-    """Peak of the memory that was allocated on a device."""
+    """Peak of the allocated memory of a device in MiB."""
     tokens: Amount = attrs.field(default=None, metadata={"unit": "tokens"})
     """Number of tokens that training encoded, with prompts and without padding."""
     parameters: Amount = attrs.field(default=None, metadata={"unit": "millions"})
-    """Number of parameters of all encoders."""
+    """Number of parameters of all encoders, in millions."""
     trained_parameters: Amount = attrs.field(
         default=None, metadata={"unit": "millions"}
     )
-    """Number of parameters that any stage trains."""
+    """Number of parameters that are trained in any stage, in millions."""
 
     def __add__(self, later: RunCost) -> RunCost:
-        """Return the cost of both parts, one after the other: sums, and the larger peaks.
+        """Return the cost of both parts, one after the other: the sum of amounts, the larger of peaks.
 
-        An amount that is unknown for a part is unknown. The numbers of parameters are those of `later`.
+        An amount is unknown if it is unknown for either part. The numbers of parameters are those of `later`.
         """
         amounts = attrs.asdict(later)
         for name, first in attrs.asdict(self).items():
@@ -84,32 +84,35 @@ class RunCost:
 UNITS: Mapping[str, str] = {
     field.name: field.metadata["unit"] for field in attrs.fields(RunCost)
 }
-"""Name of an amount -> its unit."""
+"""Name of an amount -> unit of the amount."""
 NOTHING = RunCost(**dict.fromkeys(UNITS, 0))
 """Cost of nothing, with which a sum starts."""
 
 
 @attrs.frozen
 class RecordedCost:
-    """Cost of a run, and separately the cost of the stages that it shares with other runs of a study."""
+    """Cost of a run, and separately of the stages that it shares with other runs of a study."""
 
     own: RunCost
     shared: Mapping[str, RunCost] = attrs.field(factory=dict)
-    """Run directory of shared stages from which the run started -> their cost, in the order of training."""
+    """Run directory of the shared stages from which the run started -> their cost, in the order of training."""
 
     @property
     def alone(self) -> RunCost:
-        """Cost if the run had trained all stages itself: its own cost plus that of the shared stages."""
+        """Cost of the run if it had trained all stages itself: its own cost plus that of the shared stages."""
         return sum([*self.shared.values(), self.own], start=NOTHING)
 
     def section(self) -> ReportSection:
-        """Return the section of the report, without rows whose amounts are all unknown."""
+        """Return the section of the report; amounts that are unknown for all parts are left out."""
         parts = [self.own, *self.shared.values()]
         rows = []
         for name, unit in UNITS.items():
-            amounts = [getattr(part, name) for part in parts]
+            amounts = []
+            for part in parts:
+                amounts.append(_rounded(getattr(part, name)))
             if any(amount is not None for amount in amounts):
-                rows.append((_hyphens(name), unit, *map(_rounded, amounts)))
+                rows.append((_hyphens(name), unit, *amounts))
+
         columns = ("cost", "unit", OWN, *self.shared)
         return ReportSection(KEY, "What the run took", columns, tuple(rows), _NOTE)
 
@@ -119,13 +122,15 @@ def _hyphens(name: str) -> str:
 
 
 def _rounded(amount: Amount) -> Amount:
-    return None if amount is None else round(amount, 3)
+    if amount is None:
+        return None
+    return round(amount, 3)
 
 
 def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     """Return the cost of a run from its `report.json`; None if it has none, as in earlier versions.
 
-    Rows that are not an amount of `RunCost` are ignored, such as `energy` of earlier versions.
+    Rows for other amounts than those of `RunCost`, such as `energy` of earlier versions, are ignored.
 
     Raises:
         KeyError, TypeError, ValueError: if the section is damaged.
@@ -144,23 +149,23 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
 
 
 def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
-    """Yield the whole cost of a run as scores of an encoder after training, named `run-seconds` and so on.
+    """Yield the cost of a run as scores of an encoder after training, named `run-seconds` and so on.
 
-    Shared stages count in full, so that a cell's cost does not depend on the other cells of a study.
+    The cost of shared stages is included in full, so that a cell's cost does not depend on the other cells of a
+    study.
     """
     if cost is None or encoder.endswith(START):
         return
     protocol = {"encoder": {}, "evaluator": {"id": KEY}}
     for name, amount in attrs.asdict(cost.alone).items():
         if amount is not None:
-            task = f"run-{_hyphens(name)}"
             yield Score(
-                task,
-                UNITS[name],
-                amount,
-                protocol,
-                encoder,
-                KEY,
+                task=f"run-{_hyphens(name)}",
+                metric=UNITS[name],
+                value=amount,
+                protocol=protocol,
+                encoder=encoder,
+                evaluator=KEY,
                 direction="lower",
                 axis="cost",
             )

@@ -1,4 +1,4 @@
-"""`RunCostRecorder`: the plugin that measures the cost of a run while it runs."""
+"""`RunCostRecorder`: the plugin that measures the cost of a run while the run goes on."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MIB = 2**20
 
 
 class RunCostRecorder:
-    """Adds up the cost of a run over the processes that continue it from its checkpoints.
+    """Adds up the cost of a run, which several processes may continue from its checkpoints.
 
-    Work after the last checkpoint of an interrupted process is repeated and not counted twice, as in the run's
-    `seconds`.
+    If a process is interrupted, its work after the last checkpoint is repeated by the next process. It is
+    counted once, as in the run's `seconds`.
     """
 
     sentbed_api = "3.0"
@@ -31,9 +31,9 @@ class RunCostRecorder:
         self._processor = 0.0
         self._tokens = 0
         self._clock: float | None = None
-        """Time at which this part of the run began; None outside runs."""
+        """Time at which this process began or continued the run; None if no run goes on."""
         self._before = NOTHING
-        """Cost of earlier parts of the run."""
+        """Cost of the run in earlier processes."""
         self._shared: dict[str, RunCost] = {}
 
     @hookimpl
@@ -43,10 +43,10 @@ class RunCostRecorder:
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Start with the cost in the checkpoint; for shared stages, it is the cost of another run.
+        """Start with the cost in the checkpoint; without a checkpoint, start with a cost of zero.
 
-        If the checkpoint has no cost, as in earlier versions, the cost of the run is unknown. Without a
-        checkpoint, start with a cost of zero.
+        If the run starts from shared stages, the cost in their checkpoint is the cost of another run. If the
+        checkpoint has no cost, as in earlier versions, the cost of the run is unknown.
         """
         if not states:
             self._begin(run, NOTHING, {})
@@ -65,14 +65,14 @@ class RunCostRecorder:
                 shared[name] = RunCost.of(table)
             source_before = state["source"]
         if source is not None and source != source_before:
-            # The checkpoint was written by the run that this one branches from.
+            # The checkpoint is that of the run of shared stages from which this run starts.
             self._begin(run, NOTHING, {**shared, source: before})
         else:
             self._begin(run, before, shared)
 
     @hookimpl
     def tracker_state(self, run: Run) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the cost so far; None for a run that has not begun."""
+        """Return the cost so far, for the checkpoint; None if no run goes on."""
         cost = self._cost(run)
         if cost is None:
             return None
@@ -80,13 +80,15 @@ class RunCostRecorder:
 
     @hookimpl
     def report_sections(self, run: Run) -> list[ReportSection]:
-        """Return the section `run-cost`; empty for a run that has not begun."""
+        """Return the section `run-cost`; none if no run goes on."""
         cost = self._cost(run)
-        return [] if cost is None else [cost.section()]
+        if cost is None:
+            return []
+        return [cost.section()]
 
     @hookimpl
     def run_finished(self) -> None:
-        """Forget the run, so that its cost is not reported for a later run that fails before it begins."""
+        """Forget the run; otherwise a later run that fails before it begins would report its cost."""
         self._clock = None
 
     @hookimpl
@@ -109,7 +111,7 @@ class RunCostRecorder:
         return RecordedCost(self._before + part, self._shared)
 
     def _cost_of_this_part(self, run: Run, seconds: float) -> RunCost:
-        """Return the cost since this part of the run began, `seconds` ago."""
+        """Return the cost since this process began or continued the run, `seconds` ago."""
         devices = _devices(run.facts.get("engine", {}))
         device_gib = run.facts.get("counters", {}).get("device_memory_gib")
         peak = self._memory.read()
@@ -127,19 +129,22 @@ class RunCostRecorder:
 
 
 def _trained_tokens(run: Run) -> int:
-    """Return the number of tokens that all parts of the run have trained on."""
+    """Return the number of tokens on which the run has trained, in all processes."""
     tokens: int = run.facts.get("trained_tokens", 0)
     return tokens
 
 
 def _times(amount: float | None, factor: float) -> float | None:
-    return None if amount is None else amount * factor
+    if amount is None:
+        return None
+    return amount * factor
 
 
 def _devices(engine: Mapping[str, Any]) -> int | None:
-    """Return the number of an engine's devices other than the CPU, from `Engine.describe`; None without any.
+    """Return the number of devices other than the CPU from an engine's description; None if there are none.
 
-    PyTorch has one device per process and describes its memory; JAX states its platform.
+    The description is that of `Engine.describe`: PyTorch has one device per process and states its memory, JAX
+    states its platform.
     """
     if engine.get("platform", "cpu") != "cpu":
         return int(engine.get("devices", 1))
@@ -156,6 +161,10 @@ def _millions_of_parameters(run: Run) -> tuple[Amount, Amount]:
     trained: set[str] = set()
     for stage in run.recipe.stage:
         trained.update(run.recipe.trained(stage))
-    parameters = sum(every for every, _ in counts.values())
-    trained_parameters = sum(counts[name][1] for name in trained)
+    parameters = 0
+    trained_parameters = 0
+    for name, (all_parameters, trainable_parameters) in counts.items():
+        parameters += all_parameters
+        if name in trained:
+            trained_parameters += trainable_parameters
     return parameters / 1e6, trained_parameters / 1e6

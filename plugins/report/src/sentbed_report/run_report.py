@@ -17,25 +17,25 @@ class Candidate:
     """Candidate prompt of a demonstration search, with its score."""
 
     sentence: str
-    """Sentence of the demonstration; the whole template if it cannot be split."""
+    """Sentence of the demonstration; the whole template if it cannot be split into sentence and word."""
     word: str
     score: float
     template: str
-    """The whole prompt, with `{text}` for the sentence to encode."""
+    """The whole prompt, with `{text}` in the place of the sentence to encode."""
 
 
 @attrs.frozen
 class Shares:
-    """Numbers of candidates of a search that score higher, and lower, than without a demonstration."""
+    """Numbers of a search's candidates that score higher, and lower, than without a demonstration."""
 
     helped: int
     harmed: int
     total: int
-    """Number of candidates, including those without a finite score; at least one."""
+    """Number of candidates, including candidates without a finite score; at least one."""
 
     @classmethod
     def of(cls, scores: Sequence[float], baseline: float) -> Shares:
-        """Count the candidates; one with the score NaN neither helps nor harms."""
+        """Count the candidates with these scores. A candidate with the score NaN neither helps nor harms."""
         helped = sum(score > baseline for score in scores)
         harmed = sum(score < baseline for score in scores)
         return cls(helped, harmed, len(scores))
@@ -43,24 +43,27 @@ class Shares:
 
 @attrs.frozen
 class Ranking:
-    """Result of a search; scores are the primary scores of one evaluator."""
+    """Result of a demonstration search; scores are the primary scores of one evaluator."""
 
     evaluator: str
     baseline: Candidate
-    """The prompt without a demonstration."""
+    """The prompt without a demonstration, with its score."""
     candidates: tuple[Candidate, ...]
-    """Candidates, best first; at least one."""
+    """Candidates, the best first; at least one."""
 
     @property
     def rows(self) -> tuple[tuple[int | None, Candidate, float], ...]:
-        """Rank, candidate and difference from the baseline; the baseline is sorted in without a rank."""
+        """Rank, candidate and difference from the baseline; the baseline is among the rows, without a rank."""
         baseline = self.baseline.score
         rows: list[tuple[int | None, Candidate, float]] = []
         for rank, candidate in enumerate(self.candidates, start=1):
-            rows.append((rank, candidate, candidate.score - baseline))
-        # Not 0 for a baseline that is not finite.
+            difference = candidate.score - baseline
+            rows.append((rank, candidate, difference))
+
+        # NaN, not 0, if the baseline is not finite.
         difference = baseline - baseline
-        rows.insert(self.shares.helped, (None, self.baseline, difference))
+        place = self.shares.helped
+        rows.insert(place, (None, self.baseline, difference))
         return tuple(rows)
 
     @property
@@ -87,12 +90,12 @@ class Ranking:
 
 @attrs.frozen(eq=False)
 class RunReport(ReportData):
-    """Content of the report of a run or search."""
+    """Content of the report of a run or of a demonstration search."""
 
     ranking: Ranking | None = None
-    """Result of a search, if there was one."""
+    """Result of the demonstration search, if there was one."""
 
     @cached_property
     def intervals(self) -> tuple[ScoreInterval, ...]:
-        """The interval of each score that has items."""
+        """Intervals of the scores that have items; see `score_intervals`."""
         return score_intervals(self.scores)

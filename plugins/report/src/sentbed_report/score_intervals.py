@@ -1,6 +1,6 @@
-"""Confidence intervals of one run's scores, and of their changes by training, over the items.
+"""Confidence intervals, over the items, of one run's scores and of their changes by training.
 
-The statistics are those of studies, with one seed: a paired t-test over the items.
+The method is that of studies, with one seed: a paired t-test over the items.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ class ScoreInterval:
     score: Score
     interval: tuple[float, float]
     change: Judged | None
-    """None without a score before training, or if the two cannot be paired."""
+    """Comparison with the score before training; None if there is no such score, or the two cannot be paired."""
 
 
 def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
-    """Return the interval of each score with items, but for a plugin's statistic, which may be slow."""
+    """Return the interval of each score that has items and is not degenerate.
+
+    Scores with a statistic that a plugin defines are left out, since their resampling may be slow.
+    """
     starts = {}
     for score in scores:
         if score.encoder.endswith(START):
@@ -39,15 +42,14 @@ def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
     store = ComponentStore(RESAMPLES)
     intervals = []
     for score in scores:
-        if (
-            score.items is None
-            or callable(score.items.statistic)
-            or degenerate_of(score)
-        ):
+        if score.items is None or callable(score.items.statistic):
+            continue
+        if degenerate_of(score):
             continue
         interval = judged_mean({_SEED: score}, store).interval
         if interval is None:
             continue
+
         start = starts.get(_key(score, score.encoder + START))
         change = None
         if start is not None:

@@ -1,7 +1,7 @@
-"""Files of the items of a run's scores: `items/*.npz` in its directory, one file per evaluation.
+"""Files of the items of a run's scores: `items/*.npz` in the run directory, one file per evaluation.
 
-Each file has every array once, and in `index` a JSON list of the scores with items. A score is identified by
-encoder, evaluator, task, metric and protocol.
+A file has each array once. Its array `index` is a JSON text: the list of the scores with items, each with the
+names of its arrays. All fields of a score except its value identify it.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 from sentbed_report.report_json import printable_data, read_score
 
 DIRECTORY = "items"
-"""Name of the directory of items in a run directory."""
+"""Subdirectory of a run for the items of its scores."""
 ARRAYS = ("x", "y", "groups", "clusters")
 """Fields of `Items` that are arrays."""
 LARGEST_ITEMS = 1 << 30
-"""Largest size in bytes of a run's items that are read, both compressed and in memory."""
+"""Largest size in bytes of a run's items that are read: of each compressed file, and of all arrays in memory."""
 MOST_ARRAYS = 100_000
-"""Largest number of arrays in a file of items."""
+"""Largest number of arrays in a file that is read."""
 _ENTRY = b"PK\x01\x02"
-"""First bytes of an entry in the central directory of a ZIP file."""
-_WITHOUT = "remove the file to go without them"
-"""Remedy in messages on items that cannot be read."""
+"""Bytes with which every entry in the central directory of a ZIP file begins."""
+_WITHOUT = "remove the file to continue without these items"
+"""End of error messages on items that cannot be read: what to do."""
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:
     """Write the items of one evaluation's scores, if any score has items.
 
-    If a resumed run repeats an evaluation, its file is replaced.
+    If a resumed run repeats an evaluation, its earlier file is replaced.
 
     Raises:
         RunError: if the disk is full.
@@ -61,25 +61,27 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
         entry = {"score": _key(score), **attrs.asdict(score.items, recurse=False)}
         entry["statistic"] = score.items.statistic_name
         for field in ARRAYS:
-            array = entry[field]
-            if array is not None:
-                array = np.ascontiguousarray(array)
-                # Identified by content, as scores may share arrays.
-                digest = hashlib.sha256(array.dtype.str.encode() + array.tobytes())
-                entry[field] = digest.hexdigest()[:16]
-                arrays[entry[field]] = array
+            if entry[field] is None:
+                continue
+            array = np.ascontiguousarray(entry[field])
+            # The name is the hash of the content, as scores may share arrays.
+            digest = hashlib.sha256(array.dtype.str.encode() + array.tobytes())
+            name = digest.hexdigest()[:16]
+            entry[field] = name
+            arrays[name] = array
         index.append(entry)
     if not index:
         return
 
     keys = [entry["score"] for entry in index]
     hash_of_keys = hashlib.sha256(json.dumps(keys).encode()).hexdigest()
-    name = f"{keys[0]['evaluator']}-{keys[0]['encoder']}"
-    name = re.sub(r"[^A-Za-z0-9._@+-]", "_", name)[:100]
+    file_name = f"{keys[0]['evaluator']}-{keys[0]['encoder']}"
+    file_name = re.sub(r"[^A-Za-z0-9._@+-]", "_", file_name)[:100]
+    path = run / DIRECTORY / f"{file_name}-{hash_of_keys[:12]}.npz"
     content = {"index": np.array(json.dumps(index)), **arrays}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **content)
-    write_atomic(run / DIRECTORY / f"{name}-{hash_of_keys[:12]}.npz", buffer.getvalue())
+    write_atomic(path, buffer.getvalue())
 
 
 def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
@@ -91,6 +93,7 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
     scores = tuple(scores)
     if all(score.items for score in scores):
         return scores
+
     items: dict[str, Items] = {}
     remaining = LARGEST_ITEMS
     for path in sorted((run / DIRECTORY).glob("*.npz")):
@@ -98,6 +101,7 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
             arrays = _read_arrays(path, remaining)
             items |= _items_of(arrays)
         remaining -= sum(array.nbytes for array in arrays.values())
+
     with_items = []
     for score in scores:
         kept = score.items or items.get(json.dumps(_key(score)))
@@ -106,7 +110,7 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 
 
 def _key(score: Score) -> Mapping[str, Any]:
-    """Return the fields that identify a score within its run, as JSON data."""
+    """Return the fields that identify a score within its run, as JSON data: all except its value."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
     protocol = record["protocol"]
     for side, part in protocol.items():
@@ -123,17 +127,18 @@ def _plugin_modules() -> tuple[str, ...]:
 
 
 def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file: the index, which is a string, and arrays of numbers.
+    """Return the arrays of a file: the index, which is a text, and arrays of numbers.
+
+    All sizes and types are checked before the first array is read.
 
     Raises:
-        RunError: if they would take more than `most` bytes, or have another type; no array is read then.
-
-    A damaged file also raises exceptions of zipfile and NumPy.
+        RunError: if the arrays would take more than `most` bytes, or have other types.
+        Exception: those of zipfile and NumPy, if the file is damaged.
     """
     import numpy as np
 
     content = read_file(path, LARGEST_ITEMS)
-    # Before zipfile reads the central directory, in which many entries may refer to the same array.
+    # This is checked before zipfile reads the central directory, where many entries may name one array.
     if content.count(_ENTRY) > MOST_ARRAYS:
         raise RunError(
             f"the items in `{path}` have more than {MOST_ARRAYS:,} arrays; {_WITHOUT}"
@@ -141,7 +146,7 @@ def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
     total = 0
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():
-            # Other methods are unpacked in blocks whose size the file determines.
+            # Other compression methods unpack blocks whose size the file determines.
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise RunError(
                     f"the items in `{path}` are not compressed as ZIP files are; {_WITHOUT}"
@@ -160,18 +165,20 @@ def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
 
 
 def _require_plain_array(stream: IO[bytes], entry: zipfile.ZipInfo, path: Path) -> None:
-    """Raise `RunError` unless the header of an array states its size in the archive and a type of items.
+    """Raise `RunError` unless the header of an array states its true size and a type that items may have.
 
-    NumPy would allocate the memory that the header states before it reads the array.
+    NumPy would allocate the memory that the header states, before it reads the array.
     """
     import numpy as np
 
     np.lib.format.read_magic(stream)
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     name = entry.filename.removesuffix(".npy")
-    kinds, expected = "biuf", "numbers"
+    kinds = "biuf"
+    expected = "numbers"
     if name == "index":
-        kinds, expected = "U", "a text"
+        kinds = "U"
+        expected = "a text"
     if dtype.kind not in kinds:
         raise RunError(
             f"the items in `{path}` cannot be read: the array `{name:.80}` has the type `{dtype}`, expected "
@@ -186,8 +193,8 @@ def _require_plain_array(stream: IO[bytes], entry: zipfile.ZipInfo, path: Path) 
 
 
 def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
-    """Return the items in the arrays of a file, by the key of their score."""
-    # Made printable, like the scores whose keys they must equal.
+    """Return the items in the arrays of a file: key of a score (see `_key`), as JSON text -> its items."""
+    # The keys are made printable, to equal the keys of scores that were read from a report.
     index = printable_data(json.loads(str(arrays["index"])))
     modules: tuple[str, ...] = ()
     if any(":" in entry["statistic"] for entry in index):
@@ -204,19 +211,23 @@ def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
 
 
 def _statistic_named(name: str, modules: Iterable[str]) -> str | Callable[..., float]:
-    """Return a statistic by name; a function must be in a package of `modules`, the modules of loaded plugins.
+    """Return a statistic by name: a built-in statistic, or a function of a plugin, as `MODULE:FUNCTION`.
+
+    `modules` are the modules of the loaded plugins; the function must be in a package of one of them.
 
     Raises:
-        RunError: if it is in another package, or does not exist.
+        RunError: if the function is in another package, or does not exist.
     """
     module, _, function = name.partition(":")
     if not function:
         return name
-    packages = {plugin.partition(".")[0] for plugin in modules}
+    packages = set()
+    for plugin in modules:
+        packages.add(plugin.partition(".")[0])
     if module.partition(".")[0] not in packages:
         raise RunError(
-            f"the statistic `{name}` is of no plugin that is installed and loaded; install the plugin that "
-            "gave the score"
+            f"the statistic `{name}` belongs to no plugin that is installed and loaded; install the plugin "
+            "that computed the score"
         )
     try:
         statistic: Callable[..., float] = getattr(import_module(module), function)
@@ -225,5 +236,5 @@ def _statistic_named(name: str, modules: Iterable[str]) -> str | Callable[..., f
             f"there is no statistic `{name}`: {error}; score again"
         ) from error
     if not inspect.isfunction(statistic):
-        raise RunError(f"the statistic `{name}` is no function; score again")
+        raise RunError(f"the statistic `{name}` is not a function; score again")
     return statistic

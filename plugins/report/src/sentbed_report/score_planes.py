@@ -1,4 +1,4 @@
-"""Planes of two scores, such as alignment over uniformity, and the positions of encoders in them."""
+"""Planes of two scores, such as alignment over uniformity, and the positions of encoders in these planes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class PlaneScore:
     seed: int = 0
     step: int = 0
     watch: int = 0
-    """Number of the stage's `watch` that measured it."""
+    """Number of the stage's `watch` evaluation that measured it."""
 
 
 @attrs.frozen(eq=False)
 class ScorePlane:
-    """Two metrics of an evaluator that are drawn against each other, and the positions of encoders.
+    """Two metrics of an evaluator that are drawn against each other, with the positions of encoders.
 
-    An example is alignment over uniformity (Wang & Isola, 2020). All positions are under one protocol, so
-    they can share axes.
+    An example is alignment over uniformity (Wang & Isola, 2020). All positions are under one protocol, so they
+    can share the axes.
     """
 
     stage: str
@@ -47,8 +47,8 @@ class ScorePlane:
     y: str
     directions: tuple[Direction, Direction]
     points: pandas.DataFrame
-    """One row per position, with the columns `cell`, `prompt`, `seed`, `encoder`, `step`, `x`, `y`, and
-    `degenerate`: whether a score says nothing about the encoder."""
+    """One row per position, with the columns `cell`, `prompt`, `seed`, `encoder`, `step`, `x`, `y` and
+    `degenerate`, which says whether either score says nothing about the encoder."""
 
     @property
     def title(self) -> str:
@@ -62,7 +62,7 @@ class ScorePlane:
 
     @property
     def better(self) -> str:
-        """Sentence on the better directions; empty if neither axis has one."""
+        """Sentence on which direction is better on each axis; empty if neither metric has a direction."""
         if len(set(self.directions)) == 1 and "none" not in self.directions:
             return f"{self.directions[0].capitalize()} is better on both axes."
         sentences = []
@@ -73,24 +73,26 @@ class ScorePlane:
 
 
 def base_name(encoder: str) -> str:
-    """Return an encoder's name without the suffix `@start` for before training."""
+    """Return an encoder's name without the suffix `@start`, which stands for the encoder before training."""
     return encoder.removesuffix(START)
 
 
 def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
-    """Return each encoder once, in order of appearance, with `NAME@start` right before `NAME`."""
-    names = tuple(dict.fromkeys(encoders))
-    bases = tuple(dict.fromkeys(base_name(encoder) for encoder in names))
-    return tuple(
-        name for base in bases for name in (base + START, base) if name in names
-    )
+    """Return each encoder once, in the order of appearance, with `NAME@start` right before `NAME`."""
+    names = list(dict.fromkeys(encoders))
+    ordered = []
+    for base in dict.fromkeys(map(base_name, names)):
+        for name in (base + START, base):
+            if name in names:
+                ordered.append(name)
+    return tuple(ordered)
 
 
 def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
-    """Pair the scores on the x axis with those on the y axis.
+    """Return the planes of scores for the x axis and scores for the y axis.
 
-    The two scores of a pair have the same evaluator, protocol id, task, encoder and step. Pairs with a score
-    that is not finite are left out.
+    The two scores of a position have the same evaluator, protocol id, task, encoder and step. Positions with a
+    score that is not finite are left out.
     """
     import numpy as np
     import pandas
@@ -98,24 +100,25 @@ def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
     rows = []
     for placed in scores:
         score = placed.score
-        if score.axis in ("x", "y"):
-            row = attrs.asdict(placed, recurse=False)
-            for name in (
-                "encoder",
-                "evaluator",
-                "task",
-                "axis",
-                "metric",
-                "direction",
-                "value",
-            ):
-                row[name] = getattr(score, name)
-            row.update(
-                protocol=score.protocol_id, degenerate=bool(degenerate_of(score))
-            )
-            rows.append(row)
+        if score.axis not in ("x", "y"):
+            continue
+        row = attrs.asdict(placed, recurse=False)
+        row.update(
+            protocol=score.protocol_id,
+            encoder=score.encoder,
+            evaluator=score.evaluator,
+            task=score.task,
+            axis=score.axis,
+            metric=score.metric,
+            direction=score.direction,
+            value=score.value,
+            degenerate=bool(degenerate_of(score)),
+        )
+        rows.append(row)
     if not rows:
         return []
+
+    # `nth` counts the scores of one encoder, axis and step: the nth on x belongs to the nth on y.
     frame = pandas.DataFrame(rows)
     keys = [*_LINE, "watch", "nth"]
     frame["nth"] = frame.groupby([*_LINE, "watch", "step", "axis"]).cumcount()
@@ -124,7 +127,8 @@ def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
     pairs = pairs.rename(columns={"value_x": "x", "value_y": "y"})
     pairs["degenerate"] = pairs["degenerate_x"] | pairs["degenerate_y"]
     pairs = pairs[np.isfinite(pairs[["x", "y"]]).all(axis=1)]
-    # Scored twice under one id, as with different settings: separate axes.
+
+    # Scores of one encoder twice under one protocol id have different settings, so each has axes of its own.
     lines = pairs[keys].drop_duplicates()
     lines["plane"] = lines.groupby(_LINE).cumcount()
     planes = []

@@ -1,4 +1,4 @@
-"""Protocols of scores (all settings of a measurement): their parts, their hash, and the differences of two."""
+"""Protocols of scores (all settings of a measurement): their parts, their hash, and how two protocols differ."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from sentbed.tools import plain
 
 def shown(value: Any) -> str:
     """Return the value of a protocol entry as text."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def evaluation_protocol(score: Score) -> dict[str, Any]:
     """Return the evaluator's part of a score's protocol as JSON data.
 
-    Scores with an equal evaluator's part are comparable, even if the encoders' parts differ.
+    Scores are comparable if this part is equal, even if the encoder's part differs.
     """
     return _plain(score.evaluator_protocol)
 
 
 def protocol_hash(protocol: Mapping[str, Any]) -> str:
-    """Return the hash of an evaluation protocol: equal protocols have equal hashes."""
+    """Return the hash of an evaluation protocol; equal protocols have equal hashes."""
     canonical = json.dumps(protocol, sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
@@ -36,9 +38,10 @@ def encoder_protocol(score: Score) -> dict[str, Any]:
 
 
 def protocol_entries(score: Score) -> dict[str, str]:
-    """Return a protocol for readers: the evaluator's part, the note, the encoder's part.
+    """Return a score's protocol for readers: the evaluator's part, the note, then the encoder's part.
 
-    An entry that both parts have is `NAME` for the evaluator and `encoder.NAME` for the encoder.
+    If both parts have an entry of the same name, it is `NAME` for the evaluator and `encoder.NAME` for the
+    encoder.
     """
     entries = {}
     for name, value in plain(score.evaluator_protocol).items():
@@ -46,7 +49,9 @@ def protocol_entries(score: Score) -> dict[str, str]:
     if score.note:
         entries["note"] = score.note
     for name, value in plain(score.protocol["encoder"]).items():
-        key = f"encoder.{name}" if name in entries else str(name)
+        key = str(name)
+        if key in entries:
+            key = f"encoder.{name}"
         entries[key] = shown(value)
     return entries
 
@@ -54,14 +59,16 @@ def protocol_entries(score: Score) -> dict[str, str]:
 def unlike(
     first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the path of every entry in which two protocols differ, and `VALUE against VALUE`."""
+    """Yield each entry in which two protocols differ: its path, and `VALUE against OTHER VALUE`."""
     for name in dict.fromkeys([*first, *second]):
-        value, other = first.get(name), second.get(name)
+        value = first.get(name)
+        other = second.get(name)
         if isinstance(value, Mapping) and isinstance(other, Mapping):
             for path, values in unlike(value, other):
                 yield f"{name}.{path}", values
         elif value != other:
-            yield str(name), f"{_shortened(value)} against {_shortened(other)}"
+            values = f"{_shortened(value)} against {_shortened(other)}"
+            yield str(name), values
 
 
 def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,8 +77,10 @@ def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shortened(value: Any) -> str:
-    """Return a value as text of at most 80 characters."""
+    """Return a value as text of at most 80 characters; `nothing` for None."""
     if value is None:
         return "nothing"
     text = shown(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    if len(text) > 80:
+        text = f"{text[:79]}…"
+    return text

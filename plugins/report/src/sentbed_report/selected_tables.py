@@ -1,8 +1,9 @@
-"""Tables of finished runs and studies, with a selection of scores, for `sentbed table`."""
+"""Tables of finished runs and studies with a selection of their scores, for the command `sentbed table`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ def selected_tables(
     """Return the tables of runs and studies, with one row per cell and encoder, as means over seeds.
 
     Runs that differ only in their seed are one cell. `protocol` selects scores by protocol id, or by an entry
-    of the protocol as `ENTRY=VALUE`, such as `classifier.protocol=logistic`. Studies have no rows for encoders
-    before training. Costs of runs are only in tables of studies, and not if scores are selected.
+    of the protocol as `ENTRY=VALUE`, such as `classifier.protocol=logistic`. Encoders before training have rows
+    only in tables of runs. The costs of runs are only in tables of studies, and only if no scores are selected.
 
     Raises:
         RunError: if no score is left.
@@ -39,15 +40,16 @@ def selected_tables(
     data = runs_as_study(directories)
     of_studies = any(map(is_study, directories))
     if not of_studies:
-        data = attrs.evolve(
-            data, cells=with_runs(data.cells, lambda run: attrs.evolve(run, cost=None))
-        )
-    entry, _, value = (protocol or "").rpartition("=")
-    data = _only(data, "evaluator", evaluator, lambda score: score.evaluator)
-    data = _only(
-        data, "protocol", value or None, lambda score: _entry(score, entry or "id")
-    )
-    data = _only(data, "metric", metric, lambda score: score.metric)
+        data = attrs.evolve(data, cells=with_runs(data.cells, _without_cost))
+
+    path, _, value = (protocol or "").rpartition("=")
+
+    def entry_of(score: Score) -> str:
+        return _entry(score, path or "id")
+
+    data = _only(data, "evaluator", evaluator, attrgetter("evaluator"))
+    data = _only(data, "protocol", value or None, entry_of)
+    data = _only(data, "metric", metric, attrgetter("metric"))
     summaries = summarise(data, start=not of_studies)
     if not summaries:
         raise RunError(
@@ -56,8 +58,12 @@ def selected_tables(
     return summaries
 
 
+def _without_cost(run: CellRun) -> CellRun:
+    return attrs.evolve(run, cost=None)
+
+
 def named_tables(summaries: Sequence[Summary]) -> list[Table]:
-    """Return the tables with names for their files."""
+    """Return the tables of the summaries, with names for their files."""
     tables = []
     for summary, name in zip(summaries, table_names(summaries), strict=True):
         tables.append(attrs.evolve(summary.table, name=name))
@@ -65,14 +71,16 @@ def named_tables(summaries: Sequence[Summary]) -> list[Table]:
 
 
 def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
-    """Return the last column of a table with the first of `axes` as rows and the second as columns.
+    """Return the last column of a table by two axes: the first of `axes` as rows, the second as columns.
 
-    Further axes are rows, too, beside the first.
+    The labels of further axes are added to the rows.
 
     Raises:
         RunError: if the table has no such axes.
     """
-    axes_of_study = list(summary.rows[0].labels) if summary.rows else []
+    axes_of_study: list[str] = []
+    if summary.rows:
+        axes_of_study += summary.rows[0].labels
     down, across = axes
     for axis in axes:
         if axis not in axes_of_study:
@@ -81,14 +89,19 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
             )
     if down == across:
         raise RunError(f"`{down}` cannot stand on both sides; name two axes")
-    axes_of_rows = [down, *(axis for axis in axes_of_study if axis not in axes)]
+
+    axes_of_rows = [down]
+    for axis in axes_of_study:
+        if axis not in axes:
+            axes_of_rows.append(axis)
     headers = list(map(Header, axes_of_rows))
     if any(row.name != row.cell for row in summary.rows):
         headers.append(Header("encoder"))
+
     labels: dict[str, None] = {}
     cells_of_rows: dict[tuple[str, ...], dict[str, Cell]] = {}
     for row in summary.rows:
-        key = tuple(map(row.labels.__getitem__, axes_of_rows))
+        key = tuple(row.labels[axis] for axis in axes_of_rows)
         if row.name != row.cell:
             key = (*key, row.encoder)
         label = row.labels[across]
@@ -115,7 +128,7 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
 def _only(
     data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]
 ) -> StudyData:
-    """Return a study with only the scores for which `of_score` is `value`; all scores if `value` is None."""
+    """Return a study with only those scores for which `of_score` returns `value`; with all if `value` is None."""
     if value is None:
         return data
     values: dict[str, None] = {}
@@ -126,18 +139,27 @@ def _only(
         raise RunError(f"no score is of the {what} `{value}`.{suggest(value, choices)}")
 
     def selected(run: CellRun) -> CellRun:
-        scores = tuple(score for score in run.scores if of_score(score) == value)
-        return attrs.evolve(run, scores=scores, cost=None)
+        scores = []
+        for score in run.scores:
+            if of_score(score) == value:
+                scores.append(score)
+        return attrs.evolve(run, scores=tuple(scores), cost=None)
 
     return attrs.evolve(data, cells=with_runs(data.cells, selected))
 
 
 def _entry(score: Score, path: str) -> str:
-    """Return the entry at a path of a score's protocol, preferably of the evaluator's part; else empty."""
+    """Return an entry of a score's protocol by its path; empty if there is none.
+
+    It is read from the evaluator's part of the protocol; if this part lacks it, from the encoder's part.
+    """
     for part in (score.evaluator_protocol, score.protocol["encoder"]):
         entry: Any = part
         for name in path.split("."):
-            entry = entry.get(name) if isinstance(entry, Mapping) else None
+            if not isinstance(entry, Mapping):
+                entry = None
+                break
+            entry = entry.get(name)
         if entry is not None:
             return shown(plain(entry))
     return ""

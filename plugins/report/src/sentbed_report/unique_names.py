@@ -1,4 +1,4 @@
-"""Unique names for files and for ids of a page."""
+"""Unique names for files, and for the ids of a page."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 
 def unique_name(name: str, taken: set[str], reduced: Callable[[str], str] = str) -> str:
-    """Return the name, with a number appended if it is taken, and add it to `taken`.
+    """Return the name, with a number appended if it is in `taken`, and add the result to `taken`.
 
-    Names are compared after `reduced`, which may remove their case, for example; `taken` has reduced names.
+    Names are compared after `reduced`, which may for example make them lower case; `taken` has reduced names.
     """
     numbered = name
     times = 1

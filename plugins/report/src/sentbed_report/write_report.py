@@ -22,7 +22,7 @@ def write_report(
 ) -> Path:
     """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of `report.html`.
 
-    `name` replaces `report` in the names of the files; `summaries` are those of `run_summaries`, if they have
+    `name` replaces `report` in the names of the files. `summaries` are the result of `run_summaries`, if it has
     been computed already.
 
     Raises:
@@ -33,7 +33,7 @@ def write_report(
     from sentbed_report.report_json import to_json
     from sentbed_report.run_page.run_page import run_page
 
-    # The numbers first, so that they are on disk if drawing a figure fails.
+    # The numbers are written first, so that they are on disk even if a figure cannot be drawn.
     write_atomic(directory / f"{name}.json", to_json(data))
     page = run_page(data, summaries)
     write_atomic(directory / f"{name}.md", page_markdown(page))

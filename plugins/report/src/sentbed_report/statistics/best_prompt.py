@@ -1,15 +1,17 @@
-"""Selection bias of the best of several prompts, which was chosen by the scores that are reported for it.
+"""Selection bias of the best of several prompts, if it was chosen by the scores that are reported for it.
 
-The best of k prompts is the best partly by chance: with other items and seeds, another would have been. On
-new items and seeds its lead is expected to shrink by the share of the spread between prompts that is due to
-chance (regression to the mean; empirical Bayes, Efron and Morris, 1977):
+The best of k prompts is the best partly by chance: with other items and seeds, another prompt would have been.
+On new items and seeds, its lead over the mean of all prompts is expected to shrink (regression to the mean;
+empirical Bayes, Efron and Morris, 1977):
 
 - x(p) is the mean score under prompt p, `spread` the sample variance of x over the prompts;
-- `chance` is the part of the spread that is due to items and seeds: the mean over the prompts of the variance
-  of x(p) minus the mean over all prompts, times k / (k - 1), over items (`item_components.py`) and over seeds;
-- the lead of the best prompt over the mean of all is expected to shrink by the share min(1, chance / spread).
+- `chance` is the part of the spread that is due to items and seeds. For each prompt p, take the variance of
+  x(p) minus the mean over all prompts, over items (`item_components.py`) plus over seeds; `chance` is the mean
+  of these variances over the prompts, times k / (k - 1);
+- the lead is expected to shrink by the share min(1, chance / spread).
 
-The remaining lead is that of this prompt. Another prompt of the same kind is expected to score the mean.
+What remains of the lead is expected for this prompt on new items and seeds. Another prompt of the same kind is
+expected to score the mean.
 """
 
 from __future__ import annotations
@@ -32,27 +34,28 @@ class BestPrompt:
 
     prompt: str
     among: int
-    """Number of prompts."""
+    """Number of prompts that were compared."""
     score: float
-    """Mean score under it, over the seeds."""
+    """Mean score over the seeds under this prompt."""
     mean: float
-    """Mean over all prompts, which is the expected score of another prompt of the same kind."""
+    """Mean score over all prompts, which is the expected score of another prompt of the same kind."""
     optimism: float | None
-    """Part of `lead` that is expected to vanish on new items and seeds, >= 0; None if there are neither items
-    nor several seeds."""
+    """Part of `lead`, >= 0, that is expected to vanish on new items and seeds; None with a single seed and no
+    items."""
 
     @property
     def lead(self) -> float:
-        """Distance of its score from the mean over all prompts."""
+        """Absolute difference between `score` and `mean`."""
         return abs(self.score - self.mean)
 
 
 def best_prompt(
     scores: Mapping[int, PromptScores], store: ComponentStore, lower: bool
 ) -> BestPrompt:
-    """Return the best prompt of a cell; `scores` are seed -> scores under at least two prompts.
+    """Return the best prompt of a cell; `lower` says that lower scores are better.
 
-    The items are left out of `chance` if they are not the same under all prompts.
+    `scores` maps each seed to its scores under two or more prompts. If the scores under the prompts are not on
+    the same items, `chance` is computed over the seeds alone.
     """
     import numpy as np
 
@@ -60,8 +63,8 @@ def best_prompt(
     of_seeds = []
     for of_seed in scores.values():
         of_seeds.append([of_seed.of_prompts[prompt].value for prompt in prompts])
-    values = np.array(of_seeds).T
-    means = values.mean(1)
+    values = np.array(of_seeds).T  # (prompts, seeds)
+    means = values.mean(axis=1)
     best = int(means.argmax())
     if lower:
         best = int(means.argmin())
@@ -70,28 +73,32 @@ def best_prompt(
     )
 
     seeds = values.shape[1]
-    chance = 0.0
-    if seeds > 1:
-        residuals = values - values.mean(0)
-        variances = residuals.var(axis=1, ddof=1)
-        chance += float(variances.sum()) / seeds / (len(prompts) - 1)
     components = _components(prompts, scores, store)
-    if components:
-        of_runs = np.array([component.values for component in components])
-        of_prompts = of_runs.reshape(len(prompts), seeds, -1).mean(1)
-        residuals = of_prompts - of_prompts.mean(0)
-        chance += sum(map(components[0].variance, residuals)) / (len(prompts) - 1)
     if not components and seeds < 2:
         return result
+
+    chance = 0.0
+    if seeds > 1:
+        residuals = values - values.mean(axis=0)
+        variances = residuals.var(axis=1, ddof=1)
+        chance += float(variances.sum()) / seeds / (len(prompts) - 1)
+    if components:
+        of_runs = np.array([component.values for component in components])
+        of_prompts = of_runs.reshape(len(prompts), seeds, -1).mean(axis=1)
+        residuals = of_prompts - of_prompts.mean(axis=0)
+        chance += sum(map(components[0].variance, residuals)) / (len(prompts) - 1)
+
     spread = float(means.var(ddof=1))
-    share = min(1.0, chance / spread) if spread > 0 else 0.0
+    share = 0.0
+    if spread > 0:
+        share = min(1.0, chance / spread)
     return attrs.evolve(result, optimism=share * result.lead)
 
 
 def _components(
     prompts: Sequence[str], scores: Mapping[int, PromptScores], store: ComponentStore
 ) -> list[ItemComponents]:
-    """Return the item components of each prompt's score under each seed; empty if items are not the same."""
+    """Return the item components under each prompt and seed; empty if items are missing or not the same."""
     scores_of_runs = []
     for prompt in prompts:
         for of_seed in scores.values():

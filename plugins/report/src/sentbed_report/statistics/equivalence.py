@@ -1,16 +1,16 @@
 """Tests of equivalence and non-inferiority: whether a cell is as good as the baseline, up to a margin.
 
-A difference that is not significant does not show that two cells are equal. Here, the null hypothesis is that
-the difference is at least the margin.
+A difference that is not significant does not show that two cells are equal. In these tests, the null hypothesis
+is that they differ by at least the margin.
 
 - Non-inferiority ("no worse"): a one-sided test; the null hypothesis is that the cell is worse than the
   baseline by the margin or more.
 - Equivalence: two one-sided tests (TOST; Schuirmann, 1987), one for each sign of the difference. Both must
-  reject, so the p-value is the larger of the two. It is below 0.05 exactly if the 90 % interval lies within
-  the margin.
+  reject, so the p-value is the larger of the two. It is below 0.05 exactly if the 90 % interval lies within the
+  margin.
 
-The estimate, its variance and its critical values are those of `significance.py`. Each of the two questions
-is corrected over the cells by Holm's method.
+The estimate, its variance and its critical values are those of `significance.py`. For each of the two tests,
+the p-values of all cells are corrected by Holm's method.
 """
 
 from __future__ import annotations
@@ -32,29 +32,31 @@ class Equivalence:
 
     margin: float
     low: float
-    """Lower bound of the 90 % interval of the difference from the baseline."""
+    """Lower bound of the 90 % interval of the cell's score minus the baseline's."""
     high: float
-    """Upper bound of that interval."""
+    """Upper bound of this interval."""
     no_worse: float
     """p-value of the test of non-inferiority."""
     equivalent: float
     """p-value of the test of equivalence (TOST)."""
     corrected_no_worse: float
-    """`no_worse` after Holm's correction over the cells; equal to `no_worse` before the correction."""
+    """`no_worse` after Holm's correction over the cells; the same as `no_worse` before the correction."""
     corrected_equivalent: float
-    """`equivalent` after Holm's correction over the cells, likewise."""
+    """`equivalent` after Holm's correction over the cells; the same as `equivalent` before the correction."""
 
 
 def equivalence_of(
     estimate: EstimatedDifference, margin: float, lower: bool = False
 ) -> Equivalence:
-    """Return the tests of one difference, a cell's score minus the baseline's, without correction.
+    """Return both tests of one cell, before the correction; `estimate` is its score minus the baseline's.
 
-    `margin` is above 0; `lower` says that lower scores are better.
+    `margin` is above 0. `lower` says that lower scores are better.
     """
     above = estimate.p_above(-margin)
     below = estimate.p_below(margin)
-    no_worse = below if lower else above
+    no_worse = above
+    if lower:
+        no_worse = below
     equivalent = max(above, below)
     low, high = estimate.interval(CONFIDENCE)
     return Equivalence(margin, low, high, no_worse, equivalent, no_worse, equivalent)
@@ -66,7 +68,7 @@ def equivalences_of(
     lower: bool,
     looks: int = 1,
 ) -> dict[Key, Equivalence]:
-    """Return the tests of several differences from one baseline, corrected; see `holm` for `looks`."""
+    """Return both tests of several cells against one baseline, corrected; see `holm` for `looks`."""
     tests = {}
     no_worse = {}
     equivalent = {}
@@ -75,10 +77,13 @@ def equivalences_of(
         tests[key] = test
         no_worse[key] = test.no_worse
         equivalent[key] = test.equivalent
-    no_worse = holm(no_worse, looks)
-    equivalent = holm(equivalent, looks)
+
+    corrected_no_worse = holm(no_worse, looks)
+    corrected_equivalent = holm(equivalent, looks)
     for key, test in tests.items():
         tests[key] = attrs.evolve(
-            test, corrected_no_worse=no_worse[key], corrected_equivalent=equivalent[key]
+            test,
+            corrected_no_worse=corrected_no_worse[key],
+            corrected_equivalent=corrected_equivalent[key],
         )
     return tests

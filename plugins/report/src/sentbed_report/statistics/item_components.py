@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class MeanScore:
-    """Mean over the tasks of a run."""
+    """Mean over the tasks of a run, as if it were a score."""
 
     scores: tuple[Score, ...]
     """One score per task."""
@@ -33,12 +33,12 @@ class MeanScore:
 
 @attrs.frozen
 class PromptScores:
-    """Scores of the runs of one seed, one per prompt; its value is their mean."""
+    """Scores of one seed under several prompts, one run per prompt; `value` is their mean."""
 
     of_prompts: Mapping[str, Score | MeanScore]
-    """Label of the prompt -> score, on the same items under all prompts; at least one."""
+    """Label of a prompt -> score under it; at least one. All scores are on the same items."""
     are_sample: bool = True
-    """Whether the prompts are a sample of those that might be used, not all that are of interest."""
+    """Whether the prompts are a sample of those that might be used; False if they are all of interest."""
 
     @property
     def value(self) -> float:
@@ -51,23 +51,25 @@ def _mean_value(scores: Collection[Score | MeanScore]) -> float:
 
 
 AnyScore: TypeAlias = Score | MeanScore | PromptScores
-"""A score of a task, the mean over tasks, or either under several prompts."""
+"""Score of a task, mean over tasks, or scores of either kind under several prompts."""
 
 
 def parts_of(score: AnyScore) -> tuple[Score, ...]:
-    """Return the scores of which a mean consists; for the score of a task, only itself."""
+    """Return the scores over which a mean is taken; a single score is returned alone."""
     if isinstance(score, PromptScores):
         return tuple(chain.from_iterable(map(parts_of, score.of_prompts.values())))
-    return score.scores if isinstance(score, MeanScore) else (score,)
+    if isinstance(score, MeanScore):
+        return score.scores
+    return (score,)
 
 
 def is_degenerate(score: AnyScore) -> bool:
-    """Whether a score, or one of the scores in a mean, says nothing about its encoder."""
+    """Whether a score, or any score that is part of a mean, says nothing about its encoder."""
     return any(map(degenerate_of, parts_of(score)))
 
 
 def degenerate_reason(score: Score | MeanScore) -> str:
-    """Return why a score, or one of the scores in a mean, says nothing about its encoder; else empty."""
+    """Return why a score, or a score that is part of a mean, says nothing about its encoder; else empty."""
     degenerate = {}
     for part in parts_of(score):
         reason = degenerate_of(part)
@@ -79,9 +81,10 @@ def degenerate_reason(score: Score | MeanScore) -> str:
 
 
 def require_same_items(scores: Sequence[AnyScore]) -> None:
-    """Raise `RunError` if scores cannot be paired item by item; scores without items are not checked."""
+    """Raise `RunError` if scores cannot be paired item by item. Scores without items are not checked."""
     for score in scores[1:]:
-        parts, others = parts_of(scores[0]), parts_of(score)
+        parts = parts_of(scores[0])
+        others = parts_of(score)
         if len(parts) != len(others):
             raise RunError(
                 "the two scores cannot be paired: one is a mean over other tasks than the other"
@@ -92,9 +95,10 @@ def require_same_items(scores: Sequence[AnyScore]) -> None:
 
 
 class ComponentStore:
-    """Cache of the item components of a table's scores, each computed once.
+    """Cache of the item components of a table's scores.
 
-    They are computed from influence values, or from `resamples` bootstrap resamples for a plugin's statistic.
+    The components are computed from influence values; for a statistic that a plugin defines, from `resamples`
+    bootstrap resamples.
     """
 
     def __init__(self, resamples: int) -> None:
@@ -106,7 +110,7 @@ class ComponentStore:
         ] = {}
 
     def of(self, score: AnyScore) -> ItemComponents | None:
-        """Return the components of a score; None if it has no items, or a score in a mean has none.
+        """Return the item components of a score; None if it, or any score that is part of a mean, has no items.
 
         Raises:
             RunError: if its items cannot be used.
@@ -118,7 +122,7 @@ class ComponentStore:
         return self._components[key][1]
 
     def of_all(self, scores: Sequence[AnyScore]) -> list[ItemComponents]:
-        """Return the components of scores on the same items; empty if any score has none.
+        """Return the item components of scores on the same items; empty if any score has no items.
 
         Raises:
             RunError: if the scores are not on the same items, or the items cannot be used.
@@ -128,16 +132,16 @@ class ComponentStore:
         return components
 
     def _of_each(self, scores: Sequence[AnyScore]) -> list[ItemComponents]:
-        """Return the components of scores on any items; empty if any score has none."""
+        """Return the item components of scores, which may be on different items; empty if any has no items."""
         components = []
-        has_all = True
+        # Each score is looked up, even after one without items: its items may be unusable, which raises.
         for score in scores:
             of_score = self.of(score)
-            if of_score is None:
-                has_all = False
-            else:
+            if of_score is not None:
                 components.append(of_score)
-        return components if has_all else []
+        if len(components) < len(scores):
+            return []
+        return components
 
     def _computed(self, score: AnyScore) -> ItemComponents | None:
         if not isinstance(score, PromptScores):
@@ -155,14 +159,18 @@ class ComponentStore:
         if len(parts) > 1:
             components = self._of_each(parts)
             return _mean(components) if components else None
+
         items = parts[0].items
-        return None if items is None else items.components(self._resamples)
+        if items is None:
+            return None
+        return items.components(self._resamples)
 
 
 def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
-    """Return the components of the mean over tasks.
+    """Return the item components of the mean over tasks from those of the tasks.
 
-    Items with the same name in several tasks are one item. An item without a name is an item of its task only.
+    Items with the same name in several tasks are one item. An item without a name counts as an item of one
+    task.
     """
     import numpy as np
 
@@ -181,6 +189,7 @@ def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
     if len(distinct) == len(numbers):
         return ItemComponents(values, blocks, None)
 
-    shared = len(distinct) + np.arange(len(values))
-    shared[np.concatenate(is_named)] = numbers
-    return ItemComponents(values, blocks, None, shared)
+    # An item without a name gets a number that no other item has.
+    numbers_of_items = len(distinct) + np.arange(len(values))
+    numbers_of_items[np.concatenate(is_named)] = numbers
+    return ItemComponents(values, blocks, None, numbers_of_items)

@@ -1,11 +1,12 @@
-"""Letters (compact letter display) and intervals of ranks, computed from the pairs of rows that differ.
+"""Letters (compact letter display) and rank intervals, computed from the pairs of rows that differ.
 
-- **Letters**: rows that share a letter cannot be told apart, rows that share none differ. Insert and absorb
-  (Piepho, 2004) finds all maximal sets of rows in which no two differ. Of these, the fewest are kept that
-  still contain every pair which does not differ (Gramm et al., 2007).
-- **Intervals of ranks** (Klein, Wright and Wieczorek, 2020; Mogstad et al., 2024): from 1 + the number of
-  rows that are significantly better, to the number of rows minus those that are significantly worse. If no
-  pair is wrongly told apart, all true ranks lie within.
+- **Letters**: rows that share a letter cannot be told apart; rows that share no letter differ. The
+  insert-and-absorb algorithm (Piepho, 2004) finds all maximal sets of rows in which no two differ. Each letter
+  is one set. Of these sets, the fewest are kept that still contain every pair that does not differ (Gramm et
+  al., 2007).
+- **Rank intervals** (Klein, Wright and Wieczorek, 2020; Mogstad et al., 2024): the best rank is 1 + the number
+  of rows that are significantly better, the worst rank is the number of rows minus those that are significantly
+  worse. If no test rejects wrongly, all true ranks lie in their intervals.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
     Matrix: TypeAlias = NDArray[np.bool_]
 
 Pairs: TypeAlias = Mapping[tuple[int, int], Judged]
-"""Numbers of two rows, the smaller number first -> comparison of the second row with the first."""
+"""(Number of a row, number of a later row) -> comparison of the later row with the earlier one."""
 
 MOST_SETS = 500
-"""Largest number of maximal sets; beyond it, there are usually far too many to go on."""
+"""Largest number of maximal sets; the search is given up beyond it, since there are usually far too many."""
 _NODES = 1000
-"""Node limit of the search for the fewest letters; beyond it, more letters than necessary are used."""
+"""Largest number of nodes in the search for the fewest letters; if it ends early, there may be more letters."""
 
 
 def not_comparable(pairs: Pairs) -> dict[int, str]:
-    """Return the rows to leave out, with the reason, so that every pair of the other rows has a p-value.
+    """Return row -> reason for the rows to leave out, so that every pair of the other rows has a p-value.
 
-    Rows are left out one after another: each time the row with the most pairs without a p-value, and the last
-    one of several such rows.
+    Rows are left out one by one. In each step, it is the row with the most pairs that have no p-value; of
+    several such rows, it is the last.
     """
     failed = {}
     for pair, judged in pairs.items():
@@ -57,7 +58,7 @@ def not_comparable(pairs: Pairs) -> dict[int, str]:
 
 
 def significantly_better(pairs: Pairs, rows: int, lower: bool) -> Matrix:
-    """Return a matrix `(rows, rows)`: whether the first row is significantly better than the second.
+    """Return a matrix `(rows, rows)`: whether row i is significantly better than row j.
 
     `lower` says that lower scores are better.
     """
@@ -74,14 +75,14 @@ def significantly_better(pairs: Pairs, rows: int, lower: bool) -> Matrix:
 
 
 def rank_intervals(better: Matrix) -> list[tuple[int, int]]:
-    """Return the best and the worst possible rank of each row; `better[i, j]`: i is better than j."""
+    """Return each row's best and worst possible rank; `better[i, j]` says that row i is better than j."""
     lowest = 1 + better.sum(axis=0)
     highest = len(better) - better.sum(axis=1)
     return list(zip(lowest.tolist(), highest.tolist(), strict=True))
 
 
 def letters_of(groups: Sequence[int]) -> str:
-    """Return the letters of groups: a to z, then aa, ab and so on, with spaces if a name has two letters."""
+    """Return the letters of groups: a to z, then aa, ab and so on; with spaces if any has two letters."""
     names = list(map(_letter, groups))
     has_long_name = max(map(len, names), default=0) > 1
     return " ".join(names) if has_long_name else "".join(names)
@@ -89,15 +90,17 @@ def letters_of(groups: Sequence[int]) -> str:
 
 def _letter(number: int) -> str:
     before, last = divmod(number, len(ascii_lowercase))
-    prefix = _letter(before - 1) if before else ""
+    prefix = ""
+    if before:
+        prefix = _letter(before - 1)
     return prefix + ascii_lowercase[last]
 
 
 def letter_groups(different: Matrix) -> tuple[tuple[int, ...], ...] | None:
     """Return the fewest groups of rows such that two rows share a group if and only if they do not differ.
 
-    `different` is symmetric, `(rows, rows)`. Groups are in the order of their first rows. None if there are
-    more than `MOST_SETS` maximal sets of rows that do not differ.
+    `different[i, j]` says whether rows i and j differ. Groups are sorted by their rows. None if there are more
+    than `MOST_SETS` maximal sets of rows that do not differ.
     """
     sets = _maximal_sets(different)
     if sets is None:
@@ -107,39 +110,47 @@ def letter_groups(different: Matrix) -> tuple[tuple[int, ...], ...] | None:
 
 
 def _maximal_sets(different: Matrix) -> set[frozenset[int]] | None:
-    """Return all maximal sets of rows in which no two differ, by insert and absorb."""
+    """Return all maximal sets of rows in which no two differ; None if there are more than `MOST_SETS`."""
     rows = len(different)
     sets = {frozenset(range(rows))}
     for first, second in combinations(range(rows), 2):
         if not different[first, second]:
             continue
-        split = {members for members in sets if first in members and second in members}
-        kept = sets - split
+        # Insert: each set with both rows is replaced by two sets without one of them.
+        kept = set()
         parts = set()
-        for members in split:
-            parts |= {members - {first}, members - {second}}
+        for members in sets:
+            if first in members and second in members:
+                parts |= {members - {first}, members - {second}}
+            else:
+                kept.add(members)
+
+        # Absorb: a part that lies within another set is dropped.
         candidates = kept | parts
-        sets = kept | {part for part in parts if not _is_absorbed(part, candidates)}
+        sets = kept
+        for part in parts:
+            if not _is_absorbed(part, candidates):
+                sets.add(part)
         if len(sets) > MOST_SETS:
             return None
     return sets
 
 
 def _is_absorbed(part: frozenset[int], sets: Collection[frozenset[int]]) -> bool:
-    """Whether a set of rows is a proper subset of another."""
+    """Whether a set of rows is a proper subset of another set."""
     return any(part < members for members in sets)
 
 
 def _fewest_groups(groups: Sequence[tuple[int, ...]], different: Matrix) -> list[int]:
-    """Return the numbers of the fewest groups that contain every row, and every pair that does not differ."""
-    members = list(map(frozenset, groups))
+    """Return the numbers of the fewest groups that contain all rows and all pairs that do not differ."""
+    # For each pair: the groups that contain it, of which one must be kept.
     choices = set()
     for pair in combinations_with_replacement(range(len(different)), 2):
         if different[pair]:
             continue
         groups_of_pair = []
-        for number, rows in enumerate(members):
-            if rows.issuperset(pair):
+        for number, members in enumerate(groups):
+            if set(pair).issubset(members):
                 groups_of_pair.append(number)
         choices.add(tuple(groups_of_pair))
 
@@ -149,7 +160,7 @@ def _fewest_groups(groups: Sequence[tuple[int, ...]], different: Matrix) -> list
 
 
 def _fewest(choices: Sequence[tuple[int, ...]]) -> set[int]:
-    """Return the fewest numbers that hit every choice (set cover), or all if the search takes too long."""
+    """Return the fewest numbers of which every choice has one (set cover); all if the search takes too long."""
     if not choices:
         return set()
     import numpy as np

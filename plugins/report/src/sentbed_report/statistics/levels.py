@@ -1,6 +1,7 @@
-"""The levels of intervals and tests in tables."""
+"""Levels of the confidence intervals and significance tests in tables."""
 
 CONFIDENCE = 0.95
+"""Confidence level of intervals."""
 
 SIGNIFICANT = 0.05
-"""P-value below which tables mark a difference."""
+"""Level of the tests; tables mark a difference whose p-value is lower."""

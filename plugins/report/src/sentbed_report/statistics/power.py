@@ -1,18 +1,20 @@
-"""Power analysis of the tests of studies: which difference is significant with how many seeds.
+"""Power of the tests of studies: which differences n seeds can show, and how many seeds a difference needs.
 
-The model is the one of `significance.py`. The estimated difference over n seeds is normally distributed around
-the true difference, with variance V_items + V_seeds / n. The items are the same for all seeds, so more
-seeds do not lower V_items. If prompts are a sample of P prompts, V_prompts / P is added, which more seeds do
-not lower either. The test knows only estimates of these variances: each, divided by the true variance, is an
-independent chi-square divided by its degrees of freedom (n - 1 for V_seeds). A difference is significant if
-it exceeds its estimated standard error times Banerjee's critical value, which depends on all estimates.
+The model is that of `significance.py`. The estimated difference over n seeds is normally distributed around the
+true difference, with variance V_items + V_seeds / n. The items are the same for all seeds, so more seeds do not
+lower V_items. If the study has a sample of P prompts, V_prompts / P is added; more seeds do not lower this part
+either. The test has only estimates of these variances. Each estimate, divided by the true variance, is
+distributed as chi-square divided by its degrees of freedom (n - 1 for V_seeds), independently of the others. A
+difference is significant if it exceeds its estimated standard error times Banerjee's critical value, which
+depends on all these estimates.
 
-For fixed estimates, the power is a probability of the normal distribution. Its mean over the estimates is
-computed by the trapezoidal rule in the logarithms of the standard deviations, to about 7 digits (to 3 if only
-differences of more than 30 standard errors are significant, as with two seeds and many comparisons). With one
-source of variance, it is the power of the noncentral t distribution.
+For fixed estimates of the variances, the power is a probability of the normal distribution. The mean of this
+probability over the estimates is computed by the trapezoidal rule in the logarithms of the standard deviations.
+About 7 digits are right; 3 digits if only differences of more than 30 standard errors are significant, as with
+two seeds and many comparisons. With one source of variance, the result is the power of the noncentral t
+distribution.
 
-Differences and standard deviations are in the unit of the score, levels are two-sided, powers in (0, 1).
+Differences and standard deviations are in the unit of the score, levels are two-sided, powers are in (0, 1).
 """
 
 from __future__ import annotations
@@ -35,29 +37,30 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 POWER = 0.8
+
 MOST = 10_000
-"""Largest number of seeds that `seeds_needed` returns."""
+"""Largest number of seeds, or of prompts, that is tried."""
 
 _LEAST = 1e-100
-"""Smallest standard deviation, such that its square is not rounded to 0."""
+"""Smallest standard deviation; the square of a smaller one might be rounded to 0."""
 _LEAST_LEVEL = 1e-6
 _MOST_POWER = 0.9999
 _FINEST = {1: (1 / 200,), 2: (1 / 40, 1 / 200), 3: (1 / 40, 1 / 40, 1 / 40)}
-"""Number of sources -> smallest step of the trapezoidal rule for each source, in the order items, seeds,
+"""Number of sources -> smallest step of the trapezoidal rule for each of them, in the order items, seeds,
 prompts. Smaller steps matter only for differences of more than 30 (items) or 150 (seeds) standard errors,
-which occur only with two seeds."""
+which are needed only with two seeds."""
 _BIN = 0.02
-"""Width of the bins, on a logarithmic scale, in which critical values are merged before a third source."""
+"""Width of the bins, on a logarithmic scale, in which values are merged before a third source is added."""
 _TAIL = 1e-10
-"""Probability of each tail that the integral leaves out."""
+"""Probability of each tail of a variance's distribution that the integral leaves out."""
 
 
 @attrs.frozen
 class Spread:
-    """Spread of an estimated difference between two cells, in the unit of the score.
+    """Standard deviations of the difference between two cells, in the unit of the score.
 
     Raises:
-        RunError: if a value is out of its range, or both standard deviations are 0.
+        RunError: if a value is out of its range, or neither seeds nor items nor prompts vary.
     """
 
     seed_std: float
@@ -69,7 +72,7 @@ class Spread:
     prompt_std: float = 0.0
     """Standard deviation over prompts of the paired differences, >= 0; 0 if prompts are not a sample."""
     prompts: float = 1
-    """Number of prompts, at least 2 if `prompt_std` > 0; `math.inf` for the limit of infinitely many."""
+    """Number of prompts, at least 2 if `prompt_std` > 0; `math.inf` for the limit of many prompts."""
 
     def __attrs_post_init__(self) -> None:
         stds = {
@@ -101,8 +104,7 @@ class Spread:
         """Return the sources of variance of the mean difference over `seeds` seeds, which may be `math.inf`.
 
         Raises:
-            RunError: if `seeds` is below 1, or below 2 although seeds differ, as one seed does not show by
-                how much.
+            RunError: if `seeds` is below 1; or below 2 although seeds differ, since their spread is then unknown.
         """
         if not seeds >= 1:
             raise RunError(f"the number of seeds is {seeds}; give 1 or more")
@@ -125,21 +127,21 @@ class SeedsNeeded:
     """Number of seeds, or of prompts, with which a difference is significant with the required power."""
 
     seeds: int | None
-    """Smallest number; None if even 10,000 are too few."""
+    """The smallest sufficient number; None if even 10,000 are too few."""
     reason: str = ""
-    """Why there is no number."""
+    """Why there is no such number."""
     items_leave: float | None = None
-    """Half the width of the interval with infinitely many seeds, if the other sources of variance, such as the
-    items, are the reason; else None."""
+    """Half the width of the interval that infinitely many seeds (or prompts) would leave, if no number suffices
+    because of the other sources of variance, such as the items; else None."""
     others: str = "items"
     """Names of these other sources."""
 
 
 def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
-    """Return the spread that comparisons have on average, and the number of seeds that most of them have.
+    """Return the average spread of comparisons, and the number of seeds that most of them have.
 
-    Variances over seeds and prompts are pooled, variances over items averaged. None if no comparison has two
-    seeds or more, since one seed does not show how much seeds differ, or if nothing varies.
+    Variances over seeds and over prompts are pooled, variances over items are averaged. None if no comparison
+    has two seeds or more, since the spread over seeds is then unknown, or if nothing varies.
     """
     of_seeds = []
     of_prompts = []
@@ -156,9 +158,13 @@ def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
     prompt_variance, prompts = _pooled(of_prompts)
     if not seeds:
         return None
-    item_variance = sum(of_items) / len(of_items) if of_items else 0.0
+
+    item_variance = 0.0
+    if of_items:
+        item_variance = sum(of_items) / len(of_items)
     if seed_variance == item_variance == prompt_variance == 0:
         return None
+
     spread = Spread(
         math.sqrt(seed_variance),
         math.sqrt(item_variance),
@@ -170,9 +176,9 @@ def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
 
 
 def _pooled(variances: Iterable[tuple[float | None, int]]) -> tuple[float, int]:
-    """Return the pooled variance of samples, each given by variance and size, and the most frequent size.
+    """Return the pooled variance of samples, and their most frequent size; both are 0 without samples.
 
-    Samples without a variance are left out; both are 0 if no sample has one.
+    Each sample is a pair of its variance and its size. Samples whose variance is None are left out.
     """
     squares = 0.0
     degrees = 0
@@ -184,6 +190,7 @@ def _pooled(variances: Iterable[tuple[float | None, int]]) -> tuple[float, int]:
             degrees += size - 1
     if not sizes:
         return 0.0, 0
+
     most_frequent = max(sizes, key=lambda size: (sizes[size], size))
     return squares / degrees, most_frequent
 
@@ -197,15 +204,16 @@ def power_of(
 ) -> float:
     """Return the probability that `with_test` finds a true difference significant with `seeds` seeds.
 
-    `level` is the level of all `comparisons` with the baseline together; each has an equal share (Bonferroni).
-    This is the strictest step of Holm's correction, so the true power is at least the returned one.
+    `level` is the level of all `comparisons` with the baseline together; each comparison has an equal share of
+    it (Bonferroni). This is the strictest step of Holm's correction, so the true power is at least the returned
+    power.
 
     Raises:
         RunError: if an argument is out of its range.
     """
     level_of_each = _level_of_each(level, comparisons)
     _require_finite(difference)
-    return _power(spread.sources(seeds), difference, level_of_each)
+    return _power_of_sources(spread.sources(seeds), difference, level_of_each)
 
 
 def smallest_difference(
@@ -215,14 +223,14 @@ def smallest_difference(
     level: float = LEVEL,
     comparisons: int = 1,
 ) -> float:
-    """Return the smallest true difference, > 0, that `seeds` seeds find with probability `power`.
+    """Return the smallest true difference, > 0, that is significant with `seeds` seeds and this power.
 
     Raises:
         RunError: if an argument is out of its range.
     """
     level_of_each = _level_of_each(level, comparisons)
     _require_power(power, level_of_each)
-    return _smallest(spread.sources(seeds), power, level_of_each)
+    return _smallest_of_sources(spread.sources(seeds), power, level_of_each)
 
 
 def seeds_needed(
@@ -232,17 +240,19 @@ def seeds_needed(
     level: float = LEVEL,
     comparisons: int = 1,
 ) -> SeedsNeeded:
-    """Return the smallest number of seeds that find a true difference with probability `power`.
+    """Return the smallest number of seeds with which a true difference is significant with this power.
 
     Raises:
         RunError: if an argument is out of its range.
     """
-    others = _names_of_positive(
-        {"items": spread.item_std, "prompts": spread.prompt_std}
+    least = 1
+    if spread.seed_std > 0:
+        least = 2
+    stds = {"items": spread.item_std, "prompts": spread.prompt_std}
+    names = ("seeds", _names_of_positive(stds))
+    return _number_needed(
+        spread.sources, least, names, difference, power, level, comparisons
     )
-    least = 2 if spread.seed_std > 0 else 1
-    names = ("seeds", others)
-    return _needed(spread.sources, least, names, difference, power, level, comparisons)
 
 
 def prompts_needed(
@@ -253,7 +263,7 @@ def prompts_needed(
     level: float = LEVEL,
     comparisons: int = 1,
 ) -> SeedsNeeded:
-    """Return the smallest number of prompts that find a true difference with probability `power`.
+    """Return the smallest number of prompts with which a true difference is significant with this power.
 
     Raises:
         RunError: if an argument is out of its range.
@@ -262,18 +272,22 @@ def prompts_needed(
     def sources_with(prompts: float) -> tuple[Source, ...]:
         return attrs.evolve(spread, prompts=prompts).sources(seeds)
 
-    others = _names_of_positive({"items": spread.item_std, "seeds": spread.seed_std})
-    least = 2 if spread.prompt_std > 0 else 1
-    names = ("prompts", others)
-    return _needed(sources_with, least, names, difference, power, level, comparisons)
+    least = 1
+    if spread.prompt_std > 0:
+        least = 2
+    stds = {"items": spread.item_std, "seeds": spread.seed_std}
+    names = ("prompts", _names_of_positive(stds))
+    return _number_needed(
+        sources_with, least, names, difference, power, level, comparisons
+    )
 
 
 def _names_of_positive(stds: Mapping[str, float]) -> str:
-    """Return the names of the standard deviations above 0, as `items and seeds`."""
+    """Return the names of the standard deviations above 0, such as `items and seeds`."""
     return " and ".join(name for name, std in stds.items() if std > 0)
 
 
-def _needed(
+def _number_needed(
     sources_with: Callable[[float], tuple[Source, ...]],
     least: int,
     names: tuple[str, str],
@@ -282,34 +296,36 @@ def _needed(
     level: float,
     comparisons: int,
 ) -> SeedsNeeded:
-    """Return the smallest number, at least `least`, of seeds or prompts that have the required power.
+    """Return the smallest number, at least `least`, of seeds or prompts that gives the required power.
 
-    `sources_with(number)` are the sources of variance with that many. `names` are the name of what is counted
-    (`seeds` or `prompts`) and the names of the other sources.
+    `sources_with(number)` returns the sources of variance with this number. `names` has the name of what is
+    counted (`seeds` or `prompts`) and the names of the other sources of variance.
     """
     level_of_each = _level_of_each(level, comparisons)
     _require_power(power, level_of_each)
     _require_finite(difference)
-    counted, others = names
+    name, others = names
 
     @cache
     def power_with(number: float) -> float:
-        return _power(sources_with(number), difference, level_of_each)
+        return _power_of_sources(sources_with(number), difference, level_of_each)
 
     if difference == 0:
         return SeedsNeeded(None, "there is no difference")
+
     if others and power_with(math.inf) <= power:
         rest = EstimatedDifference(0.0, sources_with(math.inf))
         reach = rest.error * rest.critical(level_of_each / 2)
-        smallest = _smallest(rest.sources, power, level_of_each)
+        smallest = _smallest_of_sources(rest.sources, power, level_of_each)
         reason = f"the {others} alone leave ±{reach:.2g} and hide differences below {smallest:.2g}"
-        return SeedsNeeded(None, f"no number of {counted}: {reason}", reach, others)
+        return SeedsNeeded(None, f"no number of {name}: {reason}", reach, others)
     if least == 1:
         return SeedsNeeded(1)
+
     guess = _guess_needed(sources_with, least, difference, power, level_of_each)
     number = _first_number(power_with, power, least, guess)
     if number is None:
-        return SeedsNeeded(None, f"more than {MOST:,} {counted}")
+        return SeedsNeeded(None, f"more than {MOST:,} {name}")
     return SeedsNeeded(number)
 
 
@@ -320,7 +336,7 @@ def _guess_needed(
     power: float,
     level: float,
 ) -> int:
-    """Return roughly how many are needed, from `least` to `MOST`, if the variances were known exactly."""
+    """Return roughly the needed number, from `least` to `MOST`, as if the variances were known exactly."""
     from scipy import special
 
     quantile = float(special.ndtri(power))
@@ -337,33 +353,40 @@ def _guess_needed(
 def _first_number(
     power_with: Callable[[float], float], power: float, least: int, guess: int
 ) -> int | None:
-    """Return the first number from `least` to `MOST` that has the power, which grows with the number.
+    """Return the smallest number from `least` to `MOST` that gives the power; None if there is none.
 
-    The search starts around `guess`. None if there is no such number.
+    The power grows with the number. The search starts around `guess`.
     """
-    reach = 1
-    low, high = max(least, guess - reach), min(guess + reach, MOST)
+    # The bracket [low, high] is moved, in growing steps, until its ends lie on both sides of the number.
+    step = 1
+    low = max(least, guess - step)
+    high = min(guess + step, MOST)
     while power_with(high) < power:
         if high == MOST:
             return None
-        reach *= 4
-        low, high = high + 1, min(high + reach, MOST)
+        step *= 4
+        low = high + 1
+        high = min(high + step, MOST)
     while low > least and power_with(low) >= power:
-        reach *= 4
-        low, high = max(least, low - reach), low
+        step *= 4
+        high = low
+        low = max(least, low - step)
+
     numbers = range(low, high)
     return low + bisect_left(numbers, power, key=power_with)
 
 
 def _level_of_each(level: float, comparisons: int) -> float:
-    """Return the level of each of several comparisons (Bonferroni)."""
+    """Return the level of each of several comparisons (Bonferroni). Raises `RunError` if it is out of range."""
     if comparisons < 1:
         raise RunError(f"the number of comparisons is {comparisons}; give 1 or more")
     if not _LEAST_LEVEL * comparisons <= level < 1:
-        noun = "comparison" if comparisons == 1 else "comparisons"
+        noun = "comparison"
+        if comparisons > 1:
+            noun = "comparisons"
         raise RunError(
-            f"the level is {level} for {comparisons:,} {noun}; give a number between 0 and 1, at "
-            f"least {_LEAST_LEVEL:g} each, such as {LEVEL}"
+            f"the level is {level} for {comparisons:,} {noun}; give a number between 0 and 1, at least "
+            f"{_LEAST_LEVEL:g} for each comparison, such as {LEVEL}"
         )
     return level / comparisons
 
@@ -381,8 +404,13 @@ def _require_finite(difference: float) -> None:
         raise RunError(f"the difference is {difference}; give a finite number")
 
 
-def _power(sources: tuple[Source, ...], difference: float, level: float) -> float:
-    """Return the probability that a true difference is significant at a two-sided level."""
+def _power_of_sources(
+    sources: tuple[Source, ...], difference: float, level: float
+) -> float:
+    """Return the probability that a true difference is significant at a two-sided level.
+
+    `sources` are the true variances; see the module for the method.
+    """
     import numpy as np
     from scipy import special
 
@@ -391,20 +419,23 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
     # For each combination of estimates: its weight, and the square of the smallest significant difference.
     weights: Floats = np.ones(1)
     squares: Floats = np.zeros(1)
+
     for source, step in zip(sources, _FINEST[len(sources)], strict=True):
-        ratios, weights_of_ratios = _estimates(source.degrees, distance, step)
+        ratios, weights_of_ratios = _estimated_variances(source.degrees, distance, step)
         critical = EstimatedDifference(0.0, (source,)).critical(level / 2)
+        squares_of_source = source.variance * ratios * critical**2
         if source is sources[-1] and len(sources) > 2:
             # With a third source there would be millions of combinations.
-            weights, squares = _merged(weights, squares)
+            weights, squares = _merged_in_bins(weights, squares)
         weights = np.multiply.outer(weights, weights_of_ratios).ravel()
-        squares = np.add.outer(squares, source.variance * ratios * critical**2).ravel()
+        squares = np.add.outer(squares, squares_of_source).ravel()
+
     threshold = np.sqrt(squares) / error
     powers = special.ndtr(distance - threshold) + special.ndtr(-distance - threshold)
     return float(np.clip(weights @ powers, 0.0, 1.0))
 
 
-def _merged(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
+def _merged_in_bins(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Return the weight and the weighted mean of positive values in each bin of a logarithmic histogram."""
     import numpy as np
 
@@ -417,12 +448,15 @@ def _merged(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
     return merged_weights, sums[is_filled] / merged_weights
 
 
-def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:
-    """Return values of an estimated variance divided by the true one, and the weight of each value.
+def _estimated_variances(
+    degrees: float, distance: float, finest: float
+) -> tuple[Floats, Floats]:
+    """Return values of the ratio of an estimated variance to the true variance, and a weight for each value.
 
-    The logarithm of the estimated standard deviation has a spread of about 1 / sqrt(2 degrees). For a
-    fixed estimate, the power is that of a normal variable at `distance` standard errors, and changes over about
-    1 / (distance + 3) of that logarithm. With steps below both, the trapezoidal rule converges fast.
+    `distance` is the true difference in standard errors; `finest` is the smallest step. The logarithm of an
+    estimated standard deviation has a spread of about 1 / sqrt(2 `degrees`). If the estimate is fixed, the
+    power as a function of this logarithm changes over a range of about 1 / (`distance` + 3). With steps below
+    both, the trapezoidal rule converges fast.
     """
     import numpy as np
     from scipy import special
@@ -432,22 +466,28 @@ def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, 
     half = degrees / 2
     low = 0.5 * math.log(special.gammaincinv(half, _TAIL) / half)
     high = 0.5 * math.log(special.gammainccinv(half, _TAIL) / half)
-    step = max(finest, 0.8 * min(1 / math.sqrt(2 * degrees), 1 / (3 + distance)))
-    place = np.linspace(low, high, max(16, math.ceil((high - low) / step)))
-    ratios = np.exp(2 * place)
-    logarithm = half * (2 * place - ratios)
-    weights = np.exp(logarithm - logarithm.max())
+    spread = 1 / math.sqrt(2 * degrees)
+    change = 1 / (3 + distance)
+    step = max(finest, 0.8 * min(spread, change))
+    steps = max(16, math.ceil((high - low) / step))
+
+    log_stds = np.linspace(low, high, steps)
+    ratios = np.exp(2 * log_stds)
+    log_density = half * (2 * log_stds - ratios)
+    weights = np.exp(log_density - log_density.max())
     return ratios, weights / weights.sum()
 
 
-def _smallest(sources: tuple[Source, ...], power: float, level: float) -> float:
+def _smallest_of_sources(
+    sources: tuple[Source, ...], power: float, level: float
+) -> float:
     """Return the smallest true difference that is significant with probability `power`."""
     from scipy import optimize
 
     error = EstimatedDifference(0.0, sources).error
 
     def excess_power(errors: float) -> float:
-        return _power(sources, errors * error, level) - power
+        return _power_of_sources(sources, errors * error, level) - power
 
     high = 1.0
     while excess_power(high) < 0:

@@ -1,4 +1,4 @@
-"""Whether two scores were computed from the same items, and can be compared item by item."""
+"""Check that two scores were computed from the same items, so that they can be compared item by item."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def require_same(a: Items, b: Items) -> None:
-    """Raise `RunError` if two scores were not computed from the same items in the same way."""
+    """Raise `RunError` if two scores were not computed from the same items by the same statistic."""
     reason = _why_not_same(a, b)
     if reason:
         raise RunError(
@@ -21,11 +21,12 @@ def require_same(a: Items, b: Items) -> None:
 
 
 def _why_not_same(a: Items, b: Items) -> str:
-    """Return why two scores cannot be paired; empty if they can."""
+    """Return why two scores cannot be compared item by item; empty if they can."""
     if len(a.x) != len(b.x):
         return f"one was scored on {len(a.x):,} items, the other on {len(b.x):,}"
     if (a.statistic, a.scale, a.weighted) != (b.statistic, b.scale, b.weighted):
-        return f"one is a `{a.statistic_name}`, the other a `{b.statistic_name}` or of another scale or weighting"
+        names = f"one is a `{a.statistic_name}`, the other a `{b.statistic_name}`"
+        return f"{names} or of another scale or weighting"
     if a.statistic != "mean" and _differ(a.x, b.x):
         return "their gold values differ, or stand in another order"
     if _differ(a.groups, b.groups):

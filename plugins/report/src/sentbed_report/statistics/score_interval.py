@@ -1,4 +1,4 @@
-"""Confidence interval of a single score (not of a difference), over its items, seeds and prompts."""
+"""Confidence interval of a mean score (not of a difference), over its items, seeds and prompts."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from sentbed_report.statistics.significance import (
 def judged_mean(
     scores: Scored, store: ComponentStore, confidence: float = CONFIDENCE
 ) -> Judged:
-    """Return the mean over seeds with its interval, clipped to the range of the metric.
+    """Return the mean over seeds with its interval, which is clipped to the range of the metric.
 
-    The items are a source of variance only if all seeds have the same items; prompts are if they are a sample.
+    The interval accounts for the choice of items if all seeds have the same items, and for the choice of
+    prompts if these are a sample.
     """
     judged = weighted_sum([(1.0, scores)], store)
     if judged.reason:
-        # Each seed has other items, whose variance is contained in the spread over the seeds.
+        # If each seed has items of its own, the spread over the seeds contains the variance over items.
         try:
             prompts = sums_under_prompts([(1.0, scores)], list(scores))
         except RunError:
-            # Each seed has other prompts, so there is no mean under a prompt.
+            # If each seed has prompts of its own, there is no mean for a prompt.
             return judged
         values = {seed: score.value for seed, score in scores.items()}
         judged = Judged(values, prompts=prompts)
+
     judged = with_test(judged, confidence)
     if judged.interval is None:
         return judged

@@ -4,51 +4,53 @@ A study repeats a cell with several seeds and scores every run on the same items
 chance in two ways: other seeds would have given other weights, and other items another score. A test that
 considers only one of them has too many false positives. So:
 
-- for each seed s, d(s) is the score of the cell minus that of the baseline under the same seed; the estimate
-  is the mean of d(s) over the S seeds;
+- for each seed s, d(s) is the score of the cell minus that of the baseline under the same seed; the estimate is
+  the mean of d(s) over the S seeds;
 - V_items is the variance of the estimate over the items. It is computed from the influence of each item
-  (`Items.influences`), averaged over the seeds, which were all scored on the same items. How hard an item is
-  for every cell cancels; what remains is how the difference depends on the choice of items. Items of one
-  cluster, such as pairs from one passage, count together;
+  (`Items.influences`), averaged over the seeds, which were all scored on the same items. The difficulty that an
+  item has for both cells cancels; what remains is how the difference depends on the choice of items. Items of
+  one cluster, such as pairs from one passage, count together;
 - V_seeds is the sample variance of d(s): how the difference depends on the seed, on the same items;
 - the interaction of seed and item is in both. V_rest, the part of V_items that differs between the seeds, is
-  therefore subtracted from V_items. At most V_seeds / S is subtracted, so that the variance of the estimate
-  (next point) is never below V_items as it was before;
+  therefore subtracted from V_items. At most V_seeds / S is subtracted, so the variance of the estimate (next
+  point) is never below V_items before the subtraction;
 - the variance of the estimate is V_items + V_seeds / S;
 - V_items has n - 1 degrees of freedom with n items (by group, if the score is a mean of groups; by
   Satterthwaite's formula for a mean over tasks), V_seeds has S - 1. The critical value is Banerjee's (1960):
-  the root mean square of the critical values of the two Student's t, weighted by V_items and V_seeds / S. It
-  keeps the level. Satterthwaite's degrees of freedom for the sum do not, with two or three seeds that differ
-  more than the items (12 % at a level of 5 %): they are large whenever V_seeds happens to be small. With
-  Banerjee's value, a handful of items and seeds also cannot give a p-value such as 1e-60;
+  the root mean square of the critical values of the two Student's t, weighted by V_items and V_seeds / S. A
+  test with this value keeps its level. A test with Satterthwaite's degrees of freedom for the sum does not:
+  with two or three seeds that differ more than the items, it has 12 % false positives at a level of 5 %,
+  because the degrees of freedom are large whenever V_seeds happens to be small. With Banerjee's value, a
+  handful of items and seeds also cannot give a p-value such as 1e-60;
 - p is the two-sided level at which the difference is critical; the interval has the same critical value.
 
-A degenerate score, which says nothing about its encoder (`degenerate_scores.py`), is not tested, and nothing
-is tested against it.
+A degenerate score, which says nothing about its encoder (`degenerate_scores.py`), is neither tested nor used as
+the baseline of a test.
 
-With one seed, or seeds that change nothing, the test is a paired t-test over the items; without items, it is
-a paired t-test over the seeds, of which it needs two. Only seeds that both cells have are paired. The mean
-over several columns is tested like any other score (`mean_column`): an item that several tasks contain counts
-as one item (`item_components.py`). The p-values of each column are corrected by Holm's method.
+With one seed, or seeds that change nothing, the test is a paired t-test over the items; without items, it is a
+paired t-test over the seeds, and needs at least two. Only seeds that both cells have are paired. The mean over
+several columns is tested like any other score (`mean_column`): an item that several tasks contain counts as one
+item (`item_components.py`). The p-values of each column are corrected by Holm's method.
 
 Prompts may be a third source of variance: every cell is run with each of P prompts under each seed, and other
 prompts would have given other scores. With d(p, s), the difference under prompt p and seed s:
 
 - d(s) is the mean of d(p, s) over the prompts, and V_seeds and V_items are as above;
-- V_prompts is the sample variance over the prompts of the mean of d(p, s) over the seeds, with P - 1 degrees
-  of freedom, and V_prompts / P is added to the variance of the estimate. Banerjee's critical value then has
-  three terms;
+- V_prompts is the sample variance over the prompts of the mean of d(p, s) over the seeds, with P - 1 degrees of
+  freedom, and V_prompts / P is added to the variance of the estimate. Banerjee's critical value then has three
+  terms;
 - nothing is subtracted from V_items: interactions with items are in two of the three sources, and the test is
-  conservative. Subtracting them is not: up to 10 % at a level of 5 %.
+  conservative. A test that subtracts them is not conservative: it had up to 10 % false positives at a level of
+  5 %.
 
-Prompts that are all of interest, not a sample of others, have no variance: their mean is tested, over items
-and seeds.
+If the prompts are not a sample but all prompts of interest, V_prompts is left out: the mean over these prompts
+is tested, over items and seeds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
@@ -83,7 +85,8 @@ Basis: TypeAlias = Literal[
 SourceName: TypeAlias = Literal["items", "seeds", "prompts"]
 
 RESAMPLES = 500
-"""Number of bootstrap resamples for the statistic of a plugin; standard deviations are then within 3 %."""
+"""Number of bootstrap resamples for a statistic that a plugin defines; estimated standard deviations are then
+off by about 3 %."""
 
 _BASES: dict[tuple[bool, bool, bool], Basis] = {
     (True, False, False): "items",
@@ -94,18 +97,18 @@ _BASES: dict[tuple[bool, bool, bool], Basis] = {
     (False, True, True): "prompts and seeds",
     (False, True, False): "prompts",
 }
-"""Whether there are items, and whether prompts and seeds vary -> basis of the p-value."""
+"""(Whether the scores have items, whether prompts vary, whether seeds vary) -> basis of the p-value."""
 
 _ROUNDING = 1e-9
-"""Largest difference, in the unit of the score, that is attributed to rounding: sums in another order differ."""
+"""Largest difference, in the unit of the score, that is attributed to rounding."""
 _SAME = 1e-6
-"""Like `_ROUNDING`, for numbers read from files."""
+"""Largest difference that is attributed to rounding between numbers read from files."""
 
 Key = TypeVar("Key", bound=Hashable)
-"""Key that identifies a cell of a column."""
+"""Type of the keys that identify rows of a table or tests of a family."""
 
 Scored: TypeAlias = Mapping[int, AnyScore]
-"""Seed -> score in one column."""
+"""Seed -> score of one row in one column."""
 
 ScoreOfSeed: TypeAlias = Score | PromptScores
 """Score of a task under one seed: of its only run, or of several runs, one per prompt."""
@@ -113,20 +116,21 @@ ScoreOfSeed: TypeAlias = Score | PromptScores
 
 @attrs.frozen
 class Judged:
-    """Comparison of a cell with the baseline, in the unit of the score except for p-values.
+    """Comparison of a cell with the baseline; differences and the interval are in the unit of the score.
 
     It is filled in steps: `weighted_sum` sets the differences and their variances, `with_test` the interval and
     the p-value, `corrected` the corrected p-value.
     """
 
     differences: Mapping[int, float] = attrs.field(factory=dict)
-    """Seed -> the cell's score less the baseline's, for the seeds that both have."""
+    """Seed -> the cell's score minus the baseline's score, for the seeds that both have."""
     item_variance: float | None = None
-    """Variance of their mean over the items, without the interaction of seed and item; None without items."""
+    """Variance of the mean difference over the items, without the interaction of seed and item; None without
+    items."""
     item_degrees: float = math.inf
-    """Degrees of freedom of `item_variance`; meaningless without it."""
+    """Degrees of freedom of `item_variance`; infinite without items."""
     prompts: Mapping[str, float] = attrs.field(factory=dict)
-    """Prompt -> the difference under it, as the mean over seeds; empty unless the prompts are a sample."""
+    """Prompt -> mean difference over the seeds under this prompt; empty unless the prompts are a sample."""
     interval: tuple[float, float] | None = None
     """Confidence interval of the mean difference."""
     p_value: float | None = None
@@ -134,52 +138,52 @@ class Judged:
     corrected: float | None = None
     """The p-value after Holm's correction over the cells of the column."""
     degrees: float | None = None
-    """Degrees of freedom of the test; None if there are several sources of variance, each with its own."""
+    """Degrees of freedom of the test; None if there are several sources of variance, since each has its own."""
     basis: Basis | None = None
-    """Sources of variance of the p-value."""
+    """Sources of variance that the p-value takes into account."""
     reason: str = ""
-    """Why the two were not compared, or have no p-value."""
+    """Why the cell was not compared, or has no p-value."""
     unpaired: tuple[int, ...] = ()
-    """Seeds that only one of the two has, which are left out."""
+    """Seeds that only the cell or only the baseline has; the comparison leaves them out."""
 
     @property
     def difference(self) -> float | None:
-        """Mean over the seeds; None if the two were not compared."""
+        """Mean difference over the seeds; None if the cell was not compared."""
         return self.estimate.value if self.differences else None
 
     @property
     def seed_variance(self) -> float | None:
-        """Sample variance of the differences, 0 if they differ only by rounding; None for fewer than two."""
-        values = list(self.differences.values())
-        return _sample_variance(values) if len(values) > 1 else None
+        """Sample variance of the differences over the seeds; None for fewer than two seeds."""
+        return _sample_variance(self.differences.values())
 
     @property
     def prompt_variance(self) -> float | None:
-        """Sample variance over the prompts, 0 if they differ only by rounding; None for fewer than two."""
-        values = list(self.prompts.values())
-        return _sample_variance(values) if len(values) > 1 else None
+        """Sample variance of the differences over the prompts; None for fewer than two prompts."""
+        return _sample_variance(self.prompts.values())
 
     @property
     def sources(self) -> dict[SourceName, Source]:
-        """Sources of the variance of the mean difference, including those with variance 0."""
-        seeds, prompts = len(self.differences), len(self.prompts)
+        """Each source of variance -> its part in the variance of the mean difference, which may be 0."""
+        seeds = len(self.differences)
+        prompts = len(self.prompts)
+        variance_of_seeds = (self.seed_variance or 0.0) / seeds
         sources: dict[SourceName, Source] = {
             "items": Source(self.item_variance or 0.0, self.item_degrees),
-            "seeds": Source((self.seed_variance or 0.0) / seeds, seeds - 1),
+            "seeds": Source(variance_of_seeds, seeds - 1),
         }
         if prompts > 1:
-            sources["prompts"] = Source(
-                (self.prompt_variance or 0.0) / prompts, prompts - 1
-            )
+            variance_of_prompts = (self.prompt_variance or 0.0) / prompts
+            sources["prompts"] = Source(variance_of_prompts, prompts - 1)
         return sources
 
     @property
     def estimate(self) -> EstimatedDifference:
-        """The mean difference with its sources of variance; only if the cells were compared."""
+        """The mean difference with the sources of variance that are not 0; requires `differences`."""
         varying = []
         for source in self.sources.values():
             if source.variance > 0:
                 varying.append(source)
+
         mean = sum(self.differences.values()) / len(self.differences)
         return EstimatedDifference(mean, tuple(varying))
 
@@ -194,50 +198,55 @@ class TableScores(Generic[Key]):
     """Scores of a table's rows in its last column."""
 
     column: Mapping[Key, Scored]
-    """Row -> seed -> score."""
+    """Row -> seed -> score in the last column."""
     components: ComponentStore
     """Cache of the scores' item components, which several tests use."""
 
     def contrast(self, weights: Mapping[Key, float]) -> Judged:
-        """Return interval and p-value of the sum over rows of weight times score, such as a label's effect.
+        """Test the weighted sum of the rows' scores, such as a label's effect, like a difference of two cells.
 
-        It is tested like the difference of two cells. The weights sum to 0, so that how hard an item is for
-        every cell cancels.
+        The weights must sum to 0, so that the difficulty that an item has for all cells cancels.
         """
         terms = []
+        columns = []
         for row, weight in weights.items():
-            terms.append((weight, self.column.get(row, {})))
-        shared = _shared_seeds([scores for _, scores in terms])
+            scores = self.column.get(row, {})
+            columns.append(scores)
+            terms.append((weight, scores))
+
+        shared = _shared_seeds(columns)
         if not shared:
             return Judged(reason="no seed has a score of all cells")
-        for _, scores in terms:
-            if any(is_degenerate(scores[seed]) for seed in shared):
+        for scores in columns:
+            if _has_degenerate(scores, shared):
                 return Judged(reason="a score is degenerate")
+
         return with_test(weighted_sum(terms, self.components))
 
     def pairs(self, rows: Sequence[Key]) -> dict[tuple[Key, Key], Judged]:
-        """Compare every two of `rows`, the second with the first, seed by seed, before any correction.
+        """Compare each pair of `rows`: the second row minus the first, seed by seed, before any correction.
 
-        The rows must have no degenerate scores. The item components of each score are computed once, so that
-        a pair costs one subtraction per seed.
+        The rows must have no degenerate scores. The item components of each score are computed once, so a pair
+        costs only one subtraction per seed.
         """
         judged = {}
         for first, second in combinations(rows, 2):
-            before, after = self.column.get(first, {}), self.column.get(second, {})
+            before = self.column.get(first, {})
+            after = self.column.get(second, {})
             judged[first, second] = with_test(compared(before, after, self.components))
         return judged
 
 
 def common_basis(bases: Collection[Basis]) -> Basis:
-    """Return every source of variance that some of these tests have; at least one test."""
+    """Return the basis that names every source of variance of these tests; at least one test is needed."""
     names = " ".join(bases)
     return _BASES["items" in names, "prompts" in names, "seeds" in names]
 
 
 def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Judged:
-    """Compare a cell with the baseline, whose scores are `before`; the module describes the method.
+    """Test a cell's scores `after` against the baseline's scores `before`, as the module describes.
 
-    If the items differ from those of the baseline, the result has no test, but the reason.
+    If the two were scored on different items, the result has the reason in place of a test.
     """
     reason = _degenerate(before, after)
     if reason:
@@ -254,32 +263,43 @@ def compared(before: Scored, after: Scored, store: ComponentStore) -> Judged:
 def weighted_sum(
     terms: Sequence[tuple[float, Scored]], store: ComponentStore
 ) -> Judged:
-    """Return the sum of weight times score under each seed that all cells have, before any test."""
+    """Return a weighted sum of scores, seed by seed, before any test.
+
+    `terms` are pairs of a weight and the scores of a cell. Only seeds that all these cells have are used.
+    """
     import numpy as np
 
-    seeds = _shared_seeds([scores for _, scores in terms])
-    weights = [weight for weight, _ in terms]
-    scores_of_seeds: list[AnyScore] = []
+    weights = []
+    columns = []
+    for weight, scores in terms:
+        weights.append(weight)
+        columns.append(scores)
+
+    seeds = _shared_seeds(columns)
+    all_scores: list[AnyScore] = []
     values = {}
     for seed in seeds:
-        scores_of_seeds += [scores[seed] for _, scores in terms]
+        all_scores += [scores[seed] for scores in columns]
         values[seed] = sum(weight * scores[seed].value for weight, scores in terms)
     try:
         prompts = sums_under_prompts(terms, seeds)
-        components = store.of_all(scores_of_seeds)
+        components = store.of_all(all_scores)
     except RunError as error:
         return Judged(reason=str(error))
+    if not components:
+        return Judged(values, prompts=prompts)
 
     # `components` has those of all terms under the first seed, then those of all terms under the second, ...
-    parts: list[Floats] = []
+    values_of_items: list[Floats] = []
     for first in range(0, len(components), len(terms)):
         of_terms = components[first : first + len(terms)]
-        parts.append(np.dot(weights, [part.values for part in of_terms]))
-    return estimated(values, components, parts, prompts)
+        values_of_terms = [component.values for component in of_terms]
+        values_of_items.append(np.dot(weights, values_of_terms))
+    return _with_item_variance(values, values_of_items, components[0], prompts)
 
 
 def _shared_seeds(columns: Sequence[Mapping[int, object]]) -> list[int]:
-    """Return the seeds that all columns have, in the order of the first."""
+    """Return the seeds that all columns have, in the order of the first column."""
     shared = set(columns[0]).intersection(*columns[1:])
     return [seed for seed in columns[0] if seed in shared]
 
@@ -287,12 +307,12 @@ def _shared_seeds(columns: Sequence[Mapping[int, object]]) -> list[int]:
 def sums_under_prompts(
     terms: Sequence[tuple[float, Scored]], seeds: Sequence[int]
 ) -> dict[str, float]:
-    """Return the sum of weight times score under each prompt, as the mean over the seeds.
+    """Return prompt -> weighted sum of the scores under this prompt, as the mean over the seeds.
 
-    Empty without prompts, and for prompts that are not a sample.
+    The result is empty without prompts, and for prompts that are not a sample.
 
     Raises:
-        RunError: if not all scores are under the same prompts.
+        RunError: if the scores are not all under the same prompts.
     """
     labels: list[tuple[str, ...]] = []
     are_sample = False
@@ -304,12 +324,14 @@ def sums_under_prompts(
                 are_sample |= score.are_sample
             else:
                 labels.append(())
+
     if len(set(map(frozenset, labels))) > 1:
         raise RunError(
-            "the two were scored under other prompts; only scores under the same are compared"
+            "the scores are not under the same prompts, so they cannot be compared"
         )
     if not are_sample:
         return {}
+
     totals = dict.fromkeys(labels[0], 0.0)
     for seed in seeds:
         for weight, scores in terms:
@@ -325,42 +347,47 @@ def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
 
 
 def _degenerate(before: Scored, after: Scored) -> str:
-    """Return which side has a degenerate score under a seed that both have; empty if neither has."""
-    for name, scores in (("the baseline's score", before), ("the score", after)):
-        if any(is_degenerate(scores[seed]) for seed in before if seed in after):
-            return f"{name} is degenerate"
+    """Return a reason if either side has a degenerate score under a seed that both have; else empty."""
+    shared = _shared_seeds([before, after])
+    if _has_degenerate(before, shared):
+        return "the baseline's score is degenerate"
+    if _has_degenerate(after, shared):
+        return "the score is degenerate"
     return ""
 
 
-def estimated(
+def _has_degenerate(scores: Scored, seeds: Iterable[int]) -> bool:
+    return any(is_degenerate(scores[seed]) for seed in seeds)
+
+
+def _with_item_variance(
     values: Mapping[int, float],
-    components: Sequence[ItemComponents],
-    parts: Sequence[Floats],
-    prompts: Mapping[str, float] | None = None,
+    values_of_items: Sequence[Floats],
+    layout: ItemComponents,
+    prompts: Mapping[str, float],
 ) -> Judged:
     """Return the values, one per seed, with the variance of their mean over the items, before any test.
 
-    `parts` are the item components of the values, one array per seed, for the items of `components`; both are
-    empty without items. `prompts` are the values under each prompt of a sample, as means over the seeds.
+    `values_of_items` has one array per seed: the item components of the value of this seed, over the items that
+    `layout` describes. `prompts` has the mean over the seeds for each prompt of a sample.
     """
     import numpy as np
 
-    prompts = prompts or {}
-    if not components:
-        return Judged(values, prompts=prompts)
-    layout, seeds = components[0], len(parts)
-    mean: Floats = np.mean(parts, axis=0)
+    mean: Floats = np.mean(values_of_items, axis=0)
     variance = layout.variance(mean)
-    if seeds > 1 and not prompts:
-        rest = sum(layout.variance(part - mean) for part in parts)
-        rest /= seeds * (seeds - 1)
-        of_seeds = _sample_variance(list(values.values())) / seeds
-        variance = max(0.0, variance - min(rest, of_seeds))
+    seed_variance = _sample_variance(values.values())
+    if seed_variance is not None and not prompts:
+        seeds = len(values)
+        interaction = sum(layout.variance(part - mean) for part in values_of_items)
+        interaction /= seeds * (seeds - 1)
+        variance = max(0.0, variance - min(interaction, seed_variance / seeds))
     return Judged(values, variance, layout.degrees(mean), prompts)
 
 
-def _sample_variance(values: Sequence[float]) -> float:
-    """Return the sample variance of at least two values, 0 if they differ only by rounding."""
+def _sample_variance(values: Collection[float]) -> float | None:
+    """Return the sample variance, 0 if values differ only by rounding; None for fewer than two values."""
+    if len(values) < 2:
+        return None
     if max(values) - min(values) <= _ROUNDING:
         return 0.0
     mean = sum(values) / len(values)
@@ -368,7 +395,7 @@ def _sample_variance(values: Sequence[float]) -> float:
 
 
 def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
-    """Return the comparison with interval and p-value, or with the reason why it has none."""
+    """Return the comparison with its interval and p-value, or with the reason why it has none."""
     if judged.reason:
         return judged
     if not judged.differences:
@@ -383,6 +410,7 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
         if len(judged.differences) == 1:
             seeds = "there is one seed"
         return attrs.evolve(judged, reason=f"{seeds}, and the score has no items")
+
     estimate = judged.estimate
     is_certain = estimate.error <= _ROUNDING
     if is_certain and abs(estimate.value) > _ROUNDING:
@@ -391,7 +419,9 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
         )
 
     basis = _BASES[judged.item_variance is not None, has_prompts, has_seeds]
-    p_value = 1.0 if is_certain else estimate.p_value()
+    p_value = 1.0
+    if not is_certain:
+        p_value = estimate.p_value()
     degrees = None
     if len(estimate.sources) == 1:
         degrees = estimate.sources[0].degrees
@@ -405,11 +435,12 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
 
 
 def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]:
-    """Return comparisons with corrected p-values; see `holm`."""
+    """Return the comparisons of a family with their p-values corrected; see `holm`."""
     p_values = {}
     for key, comparison in judged.items():
         if comparison.p_value is not None:
             p_values[key] = comparison.p_value
+
     result = dict(judged)
     for key, p_value in holm(p_values, looks).items():
         result[key] = attrs.evolve(judged[key], corrected=p_value)
@@ -417,15 +448,17 @@ def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]
 
 
 def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
-    """Return the p-values of a family corrected by Holm's method (1979), in their order.
+    """Return the p-values of a family, corrected by Holm's method (1979), in the order of `p_values`.
 
-    They are also corrected (Bonferroni) for the number of `looks` at the scores after which the study might
-    have stopped.
+    A study that may stop tests its scores at several `looks`; the p-values are also multiplied by their number
+    (Bonferroni).
     """
     result = dict(p_values)
     largest = 0.0
-    for place, key in enumerate(sorted(p_values, key=result.__getitem__)):
-        largest = max(largest, min(1.0, looks * (len(result) - place) * result[key]))
+    for rank, key in enumerate(sorted(p_values, key=p_values.__getitem__)):
+        hypotheses_left = len(p_values) - rank
+        adjusted = min(1.0, looks * hypotheses_left * p_values[key])
+        largest = max(largest, adjusted)
         result[key] = largest
     return result
 
@@ -433,7 +466,7 @@ def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
 def mean_column(
     columns: Sequence[Mapping[int, ScoreOfSeed]],
 ) -> dict[int, MeanScore | PromptScores]:
-    """Return a cell's mean over columns, for each seed with a score in all columns."""
+    """Return a cell's mean over several columns, for each seed that has a score in all of them."""
     if not columns:
         return {}
     means = {}
@@ -443,15 +476,23 @@ def mean_column(
 
 
 def _mean_over_tasks(scores: Sequence[ScoreOfSeed]) -> MeanScore | PromptScores:
-    """Return the mean of one seed's scores, one per task; with several prompts, the mean under each."""
-    of_task = [score for score in scores if isinstance(score, Score)]
-    under_prompts = [score for score in scores if isinstance(score, PromptScores)]
+    """Return the mean over the tasks of one seed's scores; in a study with prompts, one mean per prompt."""
+    of_task = []
+    under_prompts = []
+    for score in scores:
+        if isinstance(score, PromptScores):
+            under_prompts.append(score)
+        else:
+            of_task.append(score)
     if not under_prompts:
         return MeanScore(tuple(of_task))
+
     means = {}
     for prompt in under_prompts[0].of_prompts:
-        of_prompt = [score.of_prompts[prompt] for score in under_prompts]
-        means[prompt] = MeanScore(tuple(chain.from_iterable(map(parts_of, of_prompt))))
+        scores_of_tasks: list[Score] = []
+        for task in under_prompts:
+            scores_of_tasks += parts_of(task.of_prompts[prompt])
+        means[prompt] = MeanScore(tuple(scores_of_tasks))
     return PromptScores(means, under_prompts[0].are_sample)
 
 
@@ -459,17 +500,19 @@ def average_column(
     columns: Sequence[Mapping[Key, Mapping[int, ScoreOfSeed]]],
     averages: Mapping[Key, Mapping[int, ScoreOfSeed]],
 ) -> dict[Key, Scored]:
-    """Return the scores of an average over columns: row -> seed -> score.
+    """Return the scores of the column that averages other columns: row -> seed -> score.
 
-    `averages` are the averages that the evaluator reports. Without any, the means of the columns are returned.
-    Otherwise, only rows with a reported average are. If every reported average equals the mean of the columns
-    and has no items, the means replace them, since columns may have items to test over.
+    `averages` has the averages that the evaluator reports. If it is empty, the means of the columns are
+    returned. Otherwise, the result has only the rows with a reported average. If every reported average has no
+    items and equals the mean of the columns, the means are returned in its place, since a test over items needs
+    the items of the columns.
     """
     means: dict[Key, Scored] = {}
     for row in dict.fromkeys(chain.from_iterable(columns)):
         means[row] = mean_column([column.get(row, {}) for column in columns])
     if not averages:
         return means
+
     for row, of_row in averages.items():
         for seed, score in of_row.items():
             if not _is_mean(score, means.get(row, {}).get(seed)):
@@ -478,7 +521,7 @@ def average_column(
 
 
 def _is_mean(score: AnyScore, mean: AnyScore | None) -> bool:
-    """Whether a reported average has no items and equals the mean of the columns."""
+    """Whether a reported average has no items and equals `mean`, the mean of the columns."""
     if mean is None:
         return False
     if isinstance(score, PromptScores):

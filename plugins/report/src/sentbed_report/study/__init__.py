@@ -1,1 +1,1 @@
-"""Results of a study: cells, tables, and significance of differences."""
+"""Results of a study: its cells and runs, the tables of their scores, and tests of their differences."""

@@ -9,9 +9,9 @@ from sentbed_report.study.study_data import CellRun, StudyData
 
 
 def axes_without_effect(data: StudyData) -> Iterator[str]:
-    """Yield the name of each axis whose labels give the same scores to the last bit, in every task and seed.
+    """Yield the name of each axis whose labels give exactly the same scores, in every task and seed.
 
-    At least two cells that differ only in this axis must have finished runs with the same seed.
+    An axis is reported only if two cells that differ only in this axis have finished runs with the same seed.
     """
     for axis in data.axes:
         if len(axis.labels) > 1 and _changes_nothing(data, axis.name):
@@ -19,20 +19,21 @@ def axes_without_effect(data: StudyData) -> Iterator[str]:
 
 
 def _changes_nothing(data: StudyData, axis: str) -> bool:
-    """Whether cells that differ only in an axis have the same scores; False if there are no such cells."""
-    scores_of_first: dict[tuple[Any, ...], Mapping[Any, float]] = {}
+    """Whether all cells that differ only in this axis have the same scores; False if there are none."""
+    earlier_scores: dict[tuple[Any, ...], Mapping[Any, float]] = {}
     has_comparison = False
     for cell in data.cells:
-        others = dict(cell.labels)
-        others.pop(axis)
+        labels_on_other_axes = dict(cell.labels)
+        labels_on_other_axes.pop(axis)
         for run in cell.runs:
             if run.status != "finished" or not run.scores:
                 continue
-            key = (*others.values(), run.prompt, run.seed)
+
+            key = (*labels_on_other_axes.values(), run.prompt, run.seed)
             scores = _scores(run)
-            if key not in scores_of_first:
-                scores_of_first[key] = scores
-            elif scores == scores_of_first[key]:
+            if key not in earlier_scores:
+                earlier_scores[key] = scores
+            elif scores == earlier_scores[key]:
                 has_comparison = True
             else:
                 return False
@@ -40,7 +41,7 @@ def _changes_nothing(data: StudyData, axis: str) -> bool:
 
 
 def _scores(run: CellRun) -> dict[Any, float]:
-    """Return the scores of a run, without costs."""
+    """Return the scores of a run by what they measure, without costs and scores that depend on the machine."""
     scores = {}
     for score in run.scores:
         if score.axis != "cost" and "machine" not in score.evaluator_protocol:

@@ -1,4 +1,4 @@
-"""Names of axes as columns of tables, the same in CSV files and data frames."""
+"""Names of the columns for a study's axes, the same in CSV files and data frames."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ RESERVED = frozenset(
         ),
     }
 )
-"""Names of the columns of a study's tables that are not axes."""
+"""Names of the other columns in a study's tables."""
 
 
 def axis_column(axis: str) -> str:
-    """Return the column name of an axis: the axis's name, or `axis NAME` if that is in `RESERVED`."""
+    """Return the name of an axis's column: the axis's own name, or `axis NAME` if another column has it."""
     return f"axis {axis}" if axis in RESERVED else axis

@@ -1,4 +1,4 @@
-"""Significance tests of axes in a table's last column: effects of labels, and interactions of two axes."""
+"""Significance tests of a study's axes in a table's last column: effects of labels, interactions of two axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
 Weights: TypeAlias = dict[RowKey, float]
-"""Cell and encoder -> weight in a contrast."""
+"""Row of a table -> its weight in a contrast."""
 
 MOST_CONTRASTS = 500
 """Largest number of interaction contrasts that are tested; only axes with dozens of labels have more."""
@@ -34,11 +34,11 @@ class AxisFindings:
 
     summary: Summary
     effects: tuple[AxisEffect, ...]
-    """Means and differences of each axis with several labels."""
+    """Effect of each axis with several labels."""
     tests: Mapping[tuple[str, str], Judged]
-    """(Axis, label) -> test of the label's difference from the reference."""
+    """(Axis, label) -> test of the label's difference from the reference label of the axis."""
     interactions: Mapping[tuple[str, str], Judged]
-    """(Axis, axis) -> test of their clearest interaction."""
+    """(Axis, axis) -> test of the clearest interaction of the two axes."""
 
     @property
     def compared(self) -> list[AxisEffect]:
@@ -47,20 +47,24 @@ class AxisFindings:
 
 
 def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFindings]:
-    """Return the effects of the axes in each table that ranks its cells and has a finished cell."""
+    """Return the effects of the axes in each table.
+
+    A table needs a finished cell, and a last column whose scores have a direction.
+    """
     findings = []
     for summary in summaries:
         has_finished = any(row.status == "finished" for row in summary.rows)
         if not has_finished or not summary.columns[-1].ranked:
             continue
+
         effects = main_effects(data, summary)
         references = {}
         for effect in effects:
             if effect.compared:
                 references[effect.axis] = effect.reference
-        tests = effect_tests(data, summary, references)
-        interactions = interaction_tests(data, summary, references)
         if effects:
+            tests = effect_tests(data, summary, references)
+            interactions = interaction_tests(data, summary, references)
             findings.append(AxisFindings(summary, effects, tests, interactions))
     return findings
 
@@ -68,10 +72,11 @@ def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFin
 def effect_tests(
     data: StudyData, summary: Summary, references: Mapping[str, str]
 ) -> dict[tuple[str, str], Judged]:
-    """Return (axis, label) -> test of the label against the reference of its axis.
+    """Return (axis, label) -> test of the label against the reference label of its axis.
 
-    The tested difference is the mean over the pairs of cells that differ only in this axis. P-values are
-    corrected over all labels of all axes (Holm).
+    `references` maps each axis that is tested to its reference label. The tested difference is the mean over
+    pairs of cells that differ only in this axis. The p-values of all labels of all axes are corrected together
+    (Holm).
     """
     scores = summary.scores
     if scores is None:
@@ -83,10 +88,12 @@ def effect_tests(
         cells = cells_by_labels(data, summary, (axis,))
         reference = (references[axis.name],)
         for labels in cells:
-            if labels != reference:
-                weights = _weights(((cells[labels], 1), (cells[reference], -1)))
-                if weights:
-                    tests[axis.name, labels[0]] = scores.contrast(weights)
+            if labels == reference:
+                continue
+            corners = ((cells[labels], 1), (cells[reference], -1))
+            weights = _contrast_weights(corners)
+            if weights:
+                tests[axis.name, labels[0]] = scores.contrast(weights)
     return corrected(tests, summary.looks)
 
 
@@ -95,9 +102,10 @@ def interaction_tests(
 ) -> dict[tuple[str, str], Judged]:
     """Return (axis, axis) -> test of the clearest interaction of the two axes.
 
-    The test is whether the effect of a label of one axis differs between a label of the other axis and that
-    axis's reference. P-values are corrected over all such contrasts of all axes (Holm). If there are hundreds,
-    none is tested.
+    A contrast has a label of each axis. It is the effect of the first axis's label under the second axis's
+    label, minus its effect under the second axis's reference label. The p-values of all contrasts of all axes
+    are corrected together (Holm); the clearest contrast of two axes has the smallest. Nothing is tested if
+    there are more than `MOST_CONTRASTS` contrasts.
     """
     scores = summary.scores
     if scores is None:
@@ -107,12 +115,17 @@ def interaction_tests(
     for first, second in combinations(axes, 2):
         if second.name in together_with(data, first):
             continue
-        interactions = _interactions(data, summary, (first, second), references)
+        interactions = _interaction_contrasts(
+            data, summary, (first, second), references
+        )
         for labels, weights in interactions:
             contrasts[first.name, second.name, *labels] = weights
     if len(contrasts) > MOST_CONTRASTS:
         return {}
-    tests = {key: scores.contrast(weights) for key, weights in contrasts.items()}
+
+    tests = {}
+    for names_and_labels, weights in contrasts.items():
+        tests[names_and_labels] = scores.contrast(weights)
     tests = corrected(tests, summary.looks)
     clearest: dict[tuple[str, str], Judged] = {}
     for (first_axis, second_axis, *_), test in tests.items():
@@ -123,16 +136,21 @@ def interaction_tests(
 
 
 def _p_value(test: Judged) -> float:
-    return 1.0 if test.corrected is None else test.corrected
+    if test.corrected is None:
+        return 1.0
+    return test.corrected
 
 
-def _interactions(
+def _interaction_contrasts(
     data: StudyData,
     summary: Summary,
     axes: tuple[AxisInfo, AxisInfo],
     references: Mapping[str, str],
 ) -> Iterator[tuple[Labels, Weights]]:
-    """Yield a label of each of two axes, and the contrast of one label's effect with and without the other."""
+    """Yield the contrast of each pair of labels of the two axes, with the labels.
+
+    Pairs with a reference label are left out, since each contrast compares with the references.
+    """
     cells = cells_by_labels(data, summary, axes)
     first_reference = references[axes[0].name]
     second_reference = references[axes[1].name]
@@ -145,19 +163,24 @@ def _interactions(
             (cells[first, second_reference], -1),
             (cells[first_reference, second_reference], 1),
         )
-        weights = _weights(corners)
+        weights = _contrast_weights(corners)
         if weights:
             yield (first, second), weights
 
 
-def _weights(corners: Sequence[tuple[Mapping[Context, SummaryRow], int]]) -> Weights:
-    """Return the weights of a contrast as the mean over the contexts that all its corners have.
+def _contrast_weights(
+    corners: Sequence[tuple[Mapping[Context, SummaryRow], int]],
+) -> Weights:
+    """Return the weight of each row in a contrast of corners, each of which has cells and a sign.
 
-    A corner is given by its cells (context -> row) and its sign.
+    The cells of a corner are given as context -> row. The contrast is the mean over the contexts in which every
+    corner has a cell.
     """
-    contexts = list(corners[0][0])
-    for rows, _ in corners[1:]:
-        contexts = list(filter(rows.__contains__, contexts))
+    contexts = []
+    for context in corners[0][0]:
+        if all(context in rows for rows, _ in corners):
+            contexts.append(context)
+
     weights: Weights = {}
     for context in contexts:
         for rows, sign in corners:

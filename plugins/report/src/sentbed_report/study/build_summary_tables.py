@@ -1,9 +1,8 @@
-"""Building of a study's tables from its scores: columns, rows, marks, tests and corrections."""
+"""Construction of a study's tables from its scores: columns, rows, marks, tests and corrections."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
 
 import attrs
 from sentbed.helpers import score_digits
@@ -33,7 +32,7 @@ from sentbed_report.study.encoder_differences import encoder_differences
 from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.published_number_comparison import with_published
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import AVERAGE, Column, heading_of
@@ -45,12 +44,14 @@ def summarise(
 ) -> tuple[Summary, ...]:
     """Return the tables of a study: one per evaluator and protocol id, and one per further metric.
 
-    Cells whose scores have another protocol get further tables, whose notes name the entries that differ.
-    `start` adds rows of the encoders before training. A cell that has not finished has a row without values.
+    Cells whose scores have another protocol get a further table, whose notes name the protocol entries that
+    differ. `start` adds rows of the encoders before training. A cell that has not finished has a row without
+    values.
     """
     measured = list(measurements(data))
     if not start:
         measured = _without_start(measured)
+
     summaries = []
     for comparable in comparable_scores(measured, data.prompts):
         summaries.append(_summary(data, comparable, resamples))
@@ -59,33 +60,36 @@ def summarise(
 
 
 def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
-    """Return the scores after training, and of runs without such scores those before training."""
-    after_training = set()
+    """Return the scores after training; for a run that has none, the scores before training."""
+    trained_runs = set()
     for measurement in measured:
         if not measurement.score.encoder.endswith(START):
-            after_training.add(id(measurement.run))
+            trained_runs.add(id(measurement.run))
+
     kept = []
     for measurement in measured:
         is_start = measurement.score.encoder.endswith(START)
-        if not is_start or id(measurement.run) not in after_training:
+        if not is_start or id(measurement.run) not in trained_runs:
             kept.append(measurement)
     return kept
 
 
 @attrs.frozen
 class _ScoredColumn:
-    """A column with its scores and numbers, for each row that has any."""
+    """A column with the scores and estimates of each row that has any."""
 
     column: Column
     scores: Mapping[RowKey, Scored]
     tested: Mapping[RowKey, Scored] = attrs.field()
-    """Scores to be tested; none for a cost, nor for an average over several metrics."""
+    """Scores to be tested; empty for a cost, and for an average over several metrics."""
     estimates: Mapping[RowKey, Estimate] = attrs.field()
-    """Numbers of the cells of this column."""
+    """Estimate of each row in this column."""
 
     @tested.default
     def _scores_but_costs(self) -> Mapping[RowKey, Scored]:
-        return {} if self.column.cost else self.scores
+        if self.column.cost:
+            return {}
+        return self.scores
 
     @estimates.default
     def _means_over_seeds(self) -> Mapping[RowKey, Estimate]:
@@ -97,7 +101,10 @@ class _ScoredColumn:
 
 
 def _degenerate_reason(scores: Scored) -> str:
-    """Return why the scores say nothing about their encoder, with the seeds if not under all; else empty."""
+    """Return why a row's scores say nothing about their encoder; else empty.
+
+    The seeds are added if this is true only under some seeds.
+    """
     reasons = {}
     for seed, score in scores.items():
         if isinstance(score, PromptScores):
@@ -113,7 +120,7 @@ def _degenerate_reason(scores: Scored) -> str:
 
 
 def _degenerate_under_prompts(scores: PromptScores) -> str:
-    """Return why a mean over prompts says nothing about its encoder, with the prompts; else empty."""
+    """Return why scores of one seed say nothing about their encoder, and under which prompts; else empty."""
     reasons: dict[str, dict[str, None]] = {}
     for prompt, score in scores.of_prompts.items():
         for part in parts_of(score):
@@ -128,42 +135,42 @@ def _degenerate_under_prompts(scores: PromptScores) -> str:
 
 def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> Summary:
     """Return the table of comparable scores, with p-values before any correction."""
-    columns = _columns(data, comparable)
+    scored_columns = _columns(data, comparable)
     if not data.axes and all(len(cell.runs) == 1 for cell in data.cells):
-        columns = list(map(_under_one_seed, columns))
+        scored_columns = list(map(_under_one_seed, scored_columns))
+
     components = ComponentStore(resamples)
-    digits = score_digits(_values(columns))
+    digits = score_digits(_values(scored_columns))
     keys = list(dict.fromkeys(map(_row_key, comparable.measured)))
     ranked = _ranked_rows(data, keys)
-    references = _rows_of_baseline(data, columns)
-    for number, scored in enumerate(columns):
+    references = _rows_of_baseline(data, scored_columns)
+    columns = []
+    for scored in scored_columns:
         marked = _with_marks(data, scored, ranked, digits)
-        columns[number] = _with_comparisons(marked, references, components)
+        columns.append(_with_comparisons(marked, references, components))
     rows = _rows(data, columns, keys)
 
-    scored_seeds = set(chain.from_iterable(row.scored for row in rows))
-    seeds = dict.fromkeys([*data.seeds, *(run.seed for run in data.runs)])
     protocol_notes = list(comparable.notes)
     differences = encoder_differences(data, comparable.measured)
     if differences:
         protocol_notes.append(differences)
     return Summary(
-        data.name,
-        comparable.evaluator,
-        comparable.protocol_id,
-        comparable.metric,
-        _note(comparable, columns),
-        comparable.apart,
-        _printed_columns(columns, digits, data.baseline or ""),
-        rows,
-        data.baseline,
-        resamples,
-        tuple(filter(scored_seeds.__contains__, seeds)),
+        study=data.name,
+        evaluator=comparable.key.evaluator,
+        protocol=comparable.key.protocol_id,
+        metric=comparable.metric,
+        note=_note(comparable, columns),
+        apart=comparable.apart,
+        columns=_printed_columns(columns, digits, data.baseline or ""),
+        rows=rows,
+        baseline=data.baseline,
+        resamples=resamples,
+        seeds=_scored_seeds(data, rows),
         ranks=data.ranks,
         looks=data.looks,
         equivalence=data.equivalence,
         family=data.family,
-        development=comparable.is_development,
+        development=comparable.key.is_development,
         scores=TableScores(columns[-1].tested, components),
         measured=tuple(scored.scores for scored in columns),
         has_groups=data.groups,
@@ -173,7 +180,19 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
     )
 
 
+def _scored_seeds(data: StudyData, rows: Sequence[SummaryRow]) -> tuple[int, ...]:
+    """Return the seeds under which any row has a score, in the study's order, then in the order of the runs."""
+    scored: set[int] = set()
+    for row in rows:
+        scored.update(row.scored)
+    seeds = list(data.seeds)
+    for run in data.runs:
+        seeds.append(run.seed)
+    return tuple(seed for seed in dict.fromkeys(seeds) if seed in scored)
+
+
 def _values(columns: Sequence[_ScoredColumn]) -> list[float]:
+    """Return the numbers of all rows in the columns."""
     values = []
     for scored in columns:
         for estimate in scored.estimates.values():
@@ -188,7 +207,8 @@ def _values(columns: Sequence[_ScoredColumn]) -> list[float]:
 def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColumn]:
     """Return the columns: the tasks in their order, then their average.
 
-    The average is the one that the evaluator reports, or else the mean over several tasks without costs.
+    The average is the one that the evaluator reports, if it reports one. Otherwise it is the mean over the
+    tasks; there is none for a single task, nor if a column is a cost.
     """
     averaged = []
     columns = []
@@ -198,6 +218,7 @@ def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColum
             columns.append(scored)
             if not scored.column.cost:
                 averaged.append(scores)
+
     if AVERAGE in comparable.protocols:
         average, scores = _column_and_scores(data, comparable, AVERAGE)
         if averaged and not average.column.cost:
@@ -205,6 +226,7 @@ def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColum
         columns.append(average)
     elif len(columns) > 1 and len(averaged) == len(columns):
         columns.append(_average(comparable, columns, average_column(averaged, {})))
+
     return sorted(columns, key=lambda scored: _order(scored.column.task, data.order))
 
 
@@ -215,26 +237,30 @@ def _row_key(measurement: Measurement) -> RowKey:
 def _column_and_scores(
     data: StudyData, comparable: ComparableScores, task: str
 ) -> tuple[_ScoredColumn, dict[RowKey, dict[int, ScoreOfSeed]]]:
-    """Return the column of a task and its scores; the first score counts if a run has two."""
-    of_task = []
+    """Return the column of a task and its scores; if a run has two scores of the task, the first is used."""
+    scores_of_task = []
     directions = set()
     scores_of_runs: dict[RowKey, dict[int, dict[str, Score]]] = {}
     for measurement in comparable.measured:
         score = measurement.score
-        if score.task == task:
-            of_task.append(score)
-            directions.add(score.direction)
-            of_row = scores_of_runs.setdefault(_row_key(measurement), {})
-            of_seed = of_row.setdefault(measurement.run.seed, {})
-            of_seed.setdefault(measurement.run.prompt, score)
+        if score.task != task:
+            continue
+        scores_of_task.append(score)
+        directions.add(score.direction)
+        of_row = scores_of_runs.setdefault(_row_key(measurement), {})
+        of_seed = of_row.setdefault(measurement.run.seed, {})
+        of_seed.setdefault(measurement.run.prompt, score)
 
-    scores = {row: _by_seed(data, of_row) for row, of_row in scores_of_runs.items()}
+    scores = {}
+    for row, of_row in scores_of_runs.items():
+        scores[row] = _by_seed(data, of_row)
+    first = scores_of_task[0]
     column = Column(
         task,
-        of_task[0].metric,
-        evaluation_protocol(of_task[0]),
+        first.metric,
+        evaluation_protocol(first),
         _common_direction(directions),
-        cost=any(score.axis == "cost" for score in of_task),
+        cost=any(score.axis == "cost" for score in scores_of_task),
     )
     return _ScoredColumn(column, scores), scores
 
@@ -242,14 +268,16 @@ def _column_and_scores(
 def _by_seed(
     data: StudyData, scores: Mapping[int, Mapping[str, Score]]
 ) -> dict[int, ScoreOfSeed]:
-    """Return the score of each seed; in a study with prompts, only of seeds with a score under every prompt."""
+    """Return seed -> score. In a study with prompts, a seed needs a score under every prompt."""
     by_seed: dict[int, ScoreOfSeed] = {}
+    are_sample = data.prompt_factor == "random"
     for seed, of_seed in scores.items():
         if not data.prompts:
             by_seed[seed] = of_seed[""]
-        elif of_seed.keys() >= set(data.prompts):
+            continue
+        if of_seed.keys() >= set(data.prompts):
             in_order = {prompt: of_seed[prompt] for prompt in data.prompts}
-            by_seed[seed] = PromptScores(in_order, data.prompt_factor == "random")
+            by_seed[seed] = PromptScores(in_order, are_sample)
     return by_seed
 
 
@@ -258,17 +286,22 @@ def _average(
     columns: Sequence[_ScoredColumn],
     means: Mapping[RowKey, Scored],
 ) -> _ScoredColumn:
-    """Return the column of the mean over tasks; it has no direction, and no tests, if their metrics differ."""
+    """Return the column of the mean over tasks.
+
+    If the tasks differ in their metrics, it has no direction and no tests.
+    """
     metrics = set()
     directions = set()
     for scored in columns:
         metrics.add(scored.column.metric)
         directions.add(scored.column.direction)
+
     missing = {*_skipped_tasks(comparable), *comparable.tasks_elsewhere}
     missing -= comparable.protocols.keys()
     part = ""
     if missing:
         part = f"{len(columns)} of {len(columns) + len(missing)}"
+
     if len(metrics) > 1:
         return _ScoredColumn(Column(AVERAGE, "mean", part=part), means, tested={})
     direction = _common_direction(directions)
@@ -277,20 +310,26 @@ def _average(
 
 
 def _under_one_seed(scored: _ScoredColumn) -> _ScoredColumn:
-    """Return a column of single runs with their scores under seed 0, so that unlike seeds are compared."""
-    tested = {}
+    """Return a column of cells with one run each, in which all runs have the seed 0.
+
+    Runs with different seeds are then paired in the tests.
+    """
+    tested: dict[RowKey, Scored] = {}
     for row, scores in scored.tested.items():
-        tested[row] = dict(zip([0], scores.values(), strict=False))
+        tested[row] = dict(enumerate(scores.values()))
     return attrs.evolve(scored, tested=tested)
 
 
 def _common_direction(directions: Collection[Direction]) -> Direction:
-    """Return the common direction, or `none` if they differ."""
-    return next(iter(directions)) if len(directions) == 1 else "none"
+    """Return the common direction; `none` if the directions differ."""
+    if len(directions) > 1:
+        return "none"
+    (direction,) = directions
+    return direction
 
 
 def _skipped_tasks(comparable: ComparableScores) -> list[str]:
-    """Return the tasks that an evaluator skipped because their data is missing, and that no row has."""
+    """Return the tasks that are not in the table because an evaluator skipped them for lack of data."""
     skipped: dict[str, None] = {}
     for measurement in comparable.measured:
         for task in measurement.score.skipped:
@@ -300,20 +339,22 @@ def _skipped_tasks(comparable: ComparableScores) -> list[str]:
 
 
 def _order(task: str, order: Sequence[str]) -> int:
-    """Return the place of a task: in the order of the study, then other tasks, then the average."""
+    """Return the sort key of a task: tasks in the study's order, then other tasks, then the average."""
     if task == AVERAGE:
         return len(order) + 1
-    return order.index(task) if task in order else len(order)
+    if task in order:
+        return order.index(task)
+    return len(order)
 
 
 def _note(comparable: ComparableScores, columns: Sequence[_ScoredColumn]) -> str:
-    """Return evaluator, metrics and protocols of a table, tasks without data, and how it differs from others."""
+    """Return a short description of a table: its evaluator, metrics, protocols, and what it lacks."""
     protocols: dict[str, None] = {}
     for measurement in comparable.measured:
         protocols[measurement.score.protocol_name] = None
-    metrics = ", ".join(_metrics_of_tasks(columns))
-    parts = [comparable.evaluator, metrics, ", ".join(protocols)]
-    if comparable.is_development:
+    metrics = _metrics_of_tasks(columns)
+    parts = [comparable.key.evaluator, ", ".join(metrics), ", ".join(protocols)]
+    if comparable.key.is_development:
         parts.append("development data")
     skipped = _skipped_tasks(comparable)
     if skipped:
@@ -324,7 +365,7 @@ def _note(comparable: ComparableScores, columns: Sequence[_ScoredColumn]) -> str
 
 
 def _metrics_of_tasks(columns: Sequence[_ScoredColumn]) -> list[str]:
-    """Return the different metrics of the columns, without the average."""
+    """Return the distinct metrics of the columns, without the average."""
     metrics: dict[str, None] = {}
     for scored in columns:
         if not scored.column.average:
@@ -359,34 +400,24 @@ def _printed_columns(
 def _rows(
     data: StudyData, columns: Sequence[_ScoredColumn], keys: Sequence[RowKey]
 ) -> tuple[SummaryRow, ...]:
-    """Return the rows in the order of the cells."""
+    """Return the rows of the table in the order of the cells; `keys` identify the rows that have scores."""
+    encoders: dict[str, list[str]] = {}
+    for cell_name, encoder in keys:
+        encoders.setdefault(cell_name, []).append(encoder)
+
     stopped = data.stopped
     rows = []
     for cell in data.cells:
-        keys_of_cell = [key for key in keys if key[0] == cell.name]
+        encoders_of_cell = encoders.get(cell.name, [])
         # If a run has finished without a score for this table, the other seeds will have none, either.
-        if not keys_of_cell and any(run.status == "finished" for run in cell.runs):
+        if not encoders_of_cell and any(run.status == "finished" for run in cell.runs):
             continue
-        for key in keys_of_cell or [(cell.name, "")]:
+        for encoder in encoders_of_cell or [""]:
             name = cell.name
-            if len(keys_of_cell) > 1:
-                name = "/".join(key)
-            estimates = []
-            for scored in columns:
-                estimates.append(scored.estimates.get(key, Estimate()))
-            row = SummaryRow(
-                cell.name,
-                key[1],
-                name,
-                cell.labels,
-                cell.status,
-                cell.finished_seeds,
-                len(cell.seeds),
-                next((run.error for run in cell.runs if run.error), ""),
-                tuple(estimates),
-                stopped=cell.name in stopped,
-            )
-            rows.append(row)
+            if len(encoders_of_cell) > 1:
+                name = f"{cell.name}/{encoder}"
+            row = _row(cell, encoder, name, columns)
+            rows.append(attrs.evolve(row, stopped=cell.name in stopped))
 
     numbers_of_seeds = set()
     for row in rows:
@@ -397,12 +428,36 @@ def _rows(
     return tuple(rows)
 
 
+def _row(
+    cell: CellInfo, encoder: str, name: str, columns: Sequence[_ScoredColumn]
+) -> SummaryRow:
+    estimates = []
+    for scored in columns:
+        estimates.append(scored.estimates.get((cell.name, encoder), Estimate()))
+    errors = [run.error for run in cell.runs if run.error]
+    return SummaryRow(
+        cell=cell.name,
+        encoder=encoder,
+        name=name,
+        labels=cell.labels,
+        status=cell.status,
+        seeds=cell.finished_seeds,
+        total=len(cell.seeds),
+        error="".join(errors[:1]),
+        cells=tuple(estimates),
+    )
+
+
 def _ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
     """Return the rows that get places and ranks: their cells have finished and were not stopped.
 
-    Means of stopped cells lack the later seeds, which may be bad for all cells.
+    The mean of a stopped cell lacks the later seeds. If these are bad seeds for all cells, its mean is too
+    good.
     """
-    complete = {cell.name for cell in data.cells if cell.status == "finished"}
+    complete = set()
+    for cell in data.cells:
+        if cell.status == "finished":
+            complete.add(cell.name)
     complete -= data.stopped
     return [key for key in keys if key[0] in complete]
 
@@ -410,7 +465,7 @@ def _ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
 def _with_marks(
     data: StudyData, scored: _ScoredColumn, ranked: Sequence[RowKey], digits: int
 ) -> _ScoredColumn:
-    """Return a column with places and ranks among the rows `ranked`, without degenerate ones."""
+    """Return a column with places and ranks among the rows `ranked`; degenerate scores get neither."""
     if not scored.column.ranked:
         return scored
 
@@ -420,6 +475,7 @@ def _with_marks(
         if estimate.value is None or not estimate.is_finite or estimate.degenerate:
             continue
         means[row] = estimate.value
+
     places = _places(scored.column, means, digits)
     ranks = _ranks(data, scored.column, means)
     estimates = {}
@@ -433,11 +489,15 @@ def _with_marks(
 def _places(
     column: Column, means: Mapping[RowKey, float], digits: int
 ) -> dict[RowKey, Place]:
-    """Return place 1 of the best rows and place 2 of the second best, which share a place if printed equal."""
+    """Return place 1 for the best rows and place 2 for the second best.
+
+    Rows whose means are printed equal share a place.
+    """
     printed = {row: round(mean, digits) for row, mean in means.items()}
     distinct = sorted(set(printed.values()), reverse=column.direction == "higher")
     if len(distinct) < 2:
         return {}
+
     places: dict[RowKey, Place] = {}
     for row, value in printed.items():
         if value == distinct[0]:
@@ -450,18 +510,19 @@ def _places(
 def _ranks(
     data: StudyData, column: Column, means: Mapping[RowKey, float]
 ) -> dict[RowKey, int]:
-    """Return the rank of each row among the rows with the same labels on the axes `StudyData.ranks`.
+    """Return the rank of each row among the rows that have the same labels on the axes `StudyData.ranks`.
 
-    Means are compared before they are rounded for print; equal means share the smallest of their ranks.
+    Means are compared with more decimals than are printed. Equal means share the smallest of their ranks.
     """
     if data.ranks is None:
         return {}
     import pandas
 
-    labels = {}
+    labels_of_cells = {}
     for cell in data.cells:
-        labels[cell.name] = " ".join(map(repr, map(cell.labels.get, data.ranks)))
-    labels_of_rows = [labels[row[0]] for row in means]
+        labels = [cell.labels.get(axis) for axis in data.ranks]
+        labels_of_cells[cell.name] = " ".join(map(repr, labels))
+    labels_of_rows = [labels_of_cells[cell_name] for cell_name, _ in means]
     frame = pandas.DataFrame({"labels": labels_of_rows, "mean": list(means.values())})
     groups = frame.round(MEAN_DECIMALS).groupby("labels")["mean"]
     ranks = groups.rank("min", ascending=column.direction == "lower")
@@ -474,19 +535,31 @@ def _ranks(
 def _rows_of_baseline(
     data: StudyData, columns: Sequence[_ScoredColumn]
 ) -> dict[RowKey, RowKey]:
-    """Return row -> the baseline's row that it is compared with: of the same encoder, or the only one.
+    """Return row -> row of the baseline with which it is compared.
 
-    Encoders before training do not count as the only one.
+    This is the baseline's row of the same encoder. If there is none, it is the baseline's only row of a trained
+    encoder.
     """
-    rows = list(dict.fromkeys(chain.from_iterable(scored.tested for scored in columns)))
-    encoders = [encoder for cell, encoder in rows if cell == data.baseline]
-    trained = [encoder for encoder in encoders if not encoder.endswith(START)]
-    trained = trained or encoders
+    if data.baseline is None:
+        return {}
+
+    rows: dict[RowKey, None] = {}
+    for scored in columns:
+        rows |= dict.fromkeys(scored.tested)
+    encoders_of_baseline = []
+    trained = []
+    for cell, encoder in rows:
+        if cell == data.baseline:
+            encoders_of_baseline.append(encoder)
+            if not encoder.endswith(START):
+                trained.append(encoder)
+    trained = trained or encoders_of_baseline
+
     references = {}
     for cell, encoder in rows:
-        if cell == data.baseline or data.baseline is None:
+        if cell == data.baseline:
             continue
-        if encoder in encoders:
+        if encoder in encoders_of_baseline:
             references[cell, encoder] = (data.baseline, encoder)
         elif len(trained) == 1 and not encoder.endswith(START):
             references[cell, encoder] = (data.baseline, trained[0])
@@ -511,19 +584,27 @@ def _with_comparisons(
 
 
 def _with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Summary]:
-    """Return tables with corrected p-values, over each column or over all of the study (Holm, 1979)."""
+    """Return the tables with corrected p-values (Holm, 1979).
+
+    `StudyData.family` says which p-values are corrected together.
+    """
+    # Estimates are identified by `id`: equal numbers may stand in several cells.
     families: dict[tuple[int, ...], dict[int, Judged]] = {}
-    for number, summary in enumerate(summaries):
+    for number_of_table, summary in enumerate(summaries):
         for row in summary.rows:
-            for place, cell in enumerate(row.cells):
-                if cell.judged is not None:
-                    family = (number, place) if data.family == "column" else ()
-                    families.setdefault(family, {})[id(cell)] = cell.judged
+            for number_of_column, estimate in enumerate(row.cells):
+                if estimate.judged is None:
+                    continue
+                family: tuple[int, ...] = ()
+                if data.family == "column":
+                    family = (number_of_table, number_of_column)
+                families.setdefault(family, {})[id(estimate)] = estimate.judged
+
     judged: dict[int, Judged] = {}
     for comparisons in families.values():
         judged |= corrected(comparisons, data.looks)
 
-    def with_correction(cell: Estimate) -> Estimate:
-        return attrs.evolve(cell, judged=judged.get(id(cell)))
+    def with_correction(estimate: Estimate) -> Estimate:
+        return attrs.evolve(estimate, judged=judged.get(id(estimate)))
 
     return [summary.with_estimates(with_correction) for summary in summaries]

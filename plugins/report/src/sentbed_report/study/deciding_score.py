@@ -1,4 +1,4 @@
-"""The deciding score (`[study.decide]`), by which cells are stopped, sampled and chosen."""
+"""The deciding score of a run (`[study.decide]`), by which a study stops, samples and chooses its cells."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from sentbed_report.data_splits import is_development
 
 @attrs.frozen
 class Decide:
-    """`[study.decide]`: the score by which a study stops, samples and chooses cells.
+    """`[study.decide]`: settings of the deciding score, by which a study stops, samples and chooses cells.
 
-    The deciding score of a run is the mean over tasks of the score in each task's first metric. All tasks must
-    have the same metric and direction.
+    The deciding score of a run is the mean of its scores in the deciding tasks, each in the task's first
+    metric. All these tasks must have the same metric and direction.
     """
 
     tasks: tuple[str, ...] = ()
-    """Names of the deciding tasks in tables. By default all tasks on development data (with `test_data`: on
-    test data) whose metric is that of the first such task."""
+    """Names of the deciding tasks, as in tables. By default all tasks on development data (with `test_data`: on
+    test data) that have the metric of the first such task."""
     evaluator: str = ""
-    """Evaluator of the deciding tasks; by default any. Scores that depend on the machine, such as those of
-    `memory` and `throughput`, decide only if they are named here or in `tasks`."""
+    """Evaluator of the deciding tasks; by default any evaluator. Scores that depend on the machine, such as
+    those of `memory` and `throughput`, decide only if this names their evaluator, or `tasks` names their
+    tasks."""
     test_data: bool = False
-    """Whether test data decides, which makes the score of the chosen cell too optimistic."""
+    """Whether scores on test data decide; the scores of the chosen cell are then too optimistic."""
     confirm: int = attrs.field(default=0)
-    """Number of fresh seeds, such as 3, with which the chosen cell is run after the study; their scores are
-    reported. With 0, the intervals of the chosen cell are widened for the number of cells instead."""
+    """Number of fresh seeds, such as 3, with which the chosen cell is run after the study, to report its
+    scores. With 0, the scores are those of the study's seeds, and their intervals are widened for the number
+    of cells."""
 
     @confirm.validator
     def _check_confirm(self, _: Any, value: int) -> None:
@@ -43,9 +45,9 @@ class Decide:
 def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...]:
     """Return the deciding scores of a run, one per task, evaluator and protocol, in the order of the run.
 
-    Costs, scores without a direction, and scores before training are left out. If no tasks are named, so are
-    scores with another metric or direction than the first, as they have no common unit. If several encoders
-    were scored, the first one counts.
+    Costs, scores without a direction, and scores before training are left out. If `[study.decide]` names no
+    tasks, scores whose metric or direction differs from the first score's are left out too, as they have no
+    common unit. If several encoders were scored, the first encoder's scores are used.
     """
     deciding: dict[tuple[str, str, str], Score] = {}
     unit = None
@@ -76,24 +78,26 @@ def _may_decide(score: Score, decide: Decide) -> bool:
 
 
 def described(score: Score) -> str:
-    """Return task, evaluator and metric of a deciding score, and whether it is negated."""
-    lower = ", negated" if score.direction == "lower" else ""
+    """Return task, evaluator and metric of a deciding score, and whether it is negated (lower is better)."""
+    lower = ""
+    if score.direction == "lower":
+        lower = ", negated"
     return f"{score.task} ({score.evaluator}, {score.metric}{lower})"
 
 
 def without_mean(scores: Sequence[Score]) -> str:
-    """Return why scores of several metrics or directions have no mean; empty if scores have a mean."""
+    """Return why scores have no mean, because of different metrics or directions; empty if they have one."""
     if len(set(map(_unit, scores))) < 2:
         return ""
     listed = ", ".join(dict.fromkeys(map(described, scores)))
     return (
         f"the scores that decide have no common unit, and so no mean: {listed}; let `[study.decide]` name "
-        "tasks of one metric, and the `evaluator` where several have them"
+        "tasks of one metric, and the `evaluator` if several evaluators have these tasks"
     )
 
 
 def mean_of(scores: Sequence[Score]) -> float | None:
-    """Return the mean of deciding scores, higher is better; None if there are none.
+    """Return the mean of deciding scores, negated if lower scores are better; None if there are none.
 
     Raises:
         RunError: if they have several metrics or directions.
@@ -103,9 +107,13 @@ def mean_of(scores: Sequence[Score]) -> float | None:
         raise RunError(reason)
     if not scores:
         return None
+
     total = 0.0
     for score in scores:
-        total += -score.value if score.direction == "lower" else score.value
+        if score.direction == "lower":
+            total -= score.value
+        else:
+            total += score.value
     return total / len(scores)
 
 

@@ -1,4 +1,4 @@
-"""Decisions of a study with `[study.stop]` while it ran: `decisions.json` in its directory."""
+"""Decisions that a study with `[study.stop]` made while it ran: `decisions.json` in its directory."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ DECISIONS = "decisions.json"
 SCHEMA = 2
 
 LARGEST_DECISIONS = 1 << 26
-"""Largest size in bytes of a file of decisions that is read."""
+"""Largest size in bytes of a `decisions.json` that is read."""
 
 Promise: TypeAlias = Literal["all", "best"]
-"""Error that the error rate bounds: any wrong claim (`all`), or that the best cell is called worse (`best`)."""
+"""Error whose probability is bounded: any wrong claim (`all`), or a claim that the best cell is worse
+(`best`)."""
 
 
 @attrs.frozen
 class Claim:
-    """Claim that a cell is worse than another by more than the margin."""
+    """Claim that one cell is worse than another by more than the margin."""
 
     cell: str
     than: str
-    """Cell that it is worse than."""
+    """The better cell."""
     seeds: int
-    """Number of seeds at the look."""
+    """Number of seeds at the look at which the claim was made."""
     difference: float
-    """Estimated difference, in the unit of the score; positive."""
+    """Estimated difference between the cells, in the unit of the score; positive."""
     at_least: float
-    """Lower bound of the difference, at the error rate of the study; above the margin."""
+    """Lower bound of the difference, at the study's error rate; above the margin."""
     p_value: float
     """p-value, multiplied by the number of looks and of possible claims; below the error rate."""
 
 
 @attrs.frozen
 class Rule:
-    """Rule by which cells are stopped."""
+    """Rule by which a study stops cells."""
 
     worse_than: Literal["best", "baseline"]
     margin: float
@@ -49,48 +50,46 @@ class Rule:
     looks: tuple[int, ...]
     """Number of seeds at each look."""
     cells: tuple[str, ...]
-    """Names of the cells, whose number determines the number of possible claims."""
+    """Names of the cells, whose number determines how many claims are possible."""
     score: str
     """Description of the deciding score."""
     seeds: tuple[int, ...] = ()
-    """Seeds in order; a look is at the first of them."""
+    """Seeds in their order; each look uses the first of these seeds."""
     promise: Promise = "all"
-    """Error that the error rate bounds."""
+    """Error whose probability is at most `error_rate`."""
     prompts: tuple[str, ...] = ()
-    """Labels of the prompts, with each of which every seed of a look is run."""
+    """Labels of the prompts; for a look, every seed needs a run with each prompt."""
     prompt_factor: Literal["random", "fixed"] | None = None
     """See `StudyData.prompt_factor`; None without prompts."""
 
 
 @attrs.frozen
 class Decisions:
-    """Rule of a study, and the claims that were made by it."""
+    """A study's rule, and the claims that were made by this rule."""
 
     rule: Rule
     claims: tuple[Claim, ...] = ()
     looks: tuple[int, ...] = ()
-    """Number of seeds at each look that was made."""
+    """Number of seeds at each look so far."""
     at_work: tuple[str, ...] = ()
-    """Cells that were not shown to be worse than another."""
+    """Cells that have not been shown to be worse than another cell."""
     left: Mapping[str, str] = attrs.field(factory=dict)
     """Cell that could not be compared at the last look -> the reason."""
     over_items: bool = True
-    """Whether scores had items at the last look; otherwise claims are over seeds alone."""
+    """Whether scores had items at the last look; without items, claims consider seeds alone."""
     ended: bool = False
     """Whether all looks have been made."""
     earlier: tuple[Rule, ...] = ()
-    """Rules by which the study decided before, in order of time; empty if the rule was never changed.
-
-    If the study returned to an earlier rule, `rule` is among them.
-    """
+    """Rules by which the study decided earlier, the oldest first; empty if the rule was never changed. If the
+    study returned to an earlier rule, `rule` is one of them."""
 
     @property
     def winner(self) -> str | None:
-        """The cell that is left if all others were shown to be worse; else None."""
+        """The only cell that is left, if all others were shown to be worse; else None."""
         return self.at_work[0] if len(self.at_work) == 1 else None
 
     def last_seeds(self, cell: str) -> int | None:
-        """Return the number of seeds after which a cell gets no more; None if it may still get some."""
+        """Return the number of seeds after which a cell gets no more seeds; None if it may still get some."""
         for claim in self.claims:
             if claim.cell == cell:
                 return claim.seeds
@@ -98,13 +97,17 @@ class Decisions:
 
 
 def write_decisions(directory: Path, decisions: Decisions) -> None:
-    """Write the decisions of the study in `directory`. Raises `RunError` if the disk is full."""
+    """Write `decisions.json` into the directory of a study. Raises `RunError` if the disk is full."""
     content = {"schema": SCHEMA, **attrs.asdict(decisions)}
     write_atomic(directory / DECISIONS, json.dumps(content, indent=1) + "\n")
 
 
 def read_decisions(directory: Path) -> Decisions | None:
-    """Return the decisions of the study in `directory`; None if it has none. Raises `RunError`."""
+    """Return the decisions of the study in `directory`; None if it has made none.
+
+    Raises:
+        RunError: if `decisions.json` cannot be read, is damaged, or is of another version.
+    """
     path = directory / DECISIONS
     try:
         text = read_file(path, LARGEST_DECISIONS)

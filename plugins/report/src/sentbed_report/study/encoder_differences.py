@@ -1,4 +1,4 @@
-"""Differences in how encoders were used (the encoders' parts of protocols) that the recipes do not explain."""
+"""Differences in how encoders were used (the encoder's part of protocols) that the recipes do not explain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import StudyData
 
 _NAMES_OF_ENCODERS = {"encoder", "encoders"}
-"""Parts of paths that do not help to identify what differs."""
+"""Keys in the paths of recipes that do not help to identify what differs."""
 
 
 _PromptAndSeed: TypeAlias = tuple[str, int]
@@ -24,27 +24,27 @@ _PromptAndSeed: TypeAlias = tuple[str, int]
 
 @attrs.define
 class _Entry:
-    """An entry in which protocols differ."""
+    """A protocol entry in which scores differ from the reference."""
 
     values: dict[str, None] = attrs.field(factory=dict)
-    """Texts `VALUE against VALUE`, with the value of the reference first."""
+    """Texts `VALUE OF THE REFERENCE against OTHER VALUE`."""
     runs: dict[str, set[_PromptAndSeed]] = attrs.field(factory=dict)
-    """Cell -> runs in which it differs."""
+    """Cell -> runs in which the entry differs."""
 
 
 def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str:
-    """Return a sentence on differences in how encoders were used that the recipes do not explain; else empty.
+    """Return a sentence on differences in how encoders were used that no recipe explains; else empty.
 
-    Each score is compared with that of the baseline, or of the first cell, in the same task, under the same
-    prompt of the study, and by the encoder of the same name, or the only encoder. Entries in which the
-    recipes of the cells differ are left out.
+    The reference is the baseline, or else the first cell. Each score is compared with the reference's score in
+    the same task, under the same prompt, by the encoder of the same name or by the reference's only encoder.
+    Protocol entries in which the cells' recipes differ are left out.
     """
     if not measured:
         return ""
-    cells = {measurement.cell.name for measurement in measured}
+
     reference = measured[0].cell.name
-    if data.baseline in cells:
-        reference = data.baseline
+    if any(measurement.cell.name == data.baseline for measurement in measured):
+        reference = data.baseline or ""
     compared: dict[tuple[str, str], dict[str, Score]] = {}
     for measurement in measured:
         score = measurement.score
@@ -57,12 +57,13 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
     for measurement in measured:
         score = measurement.score
         of_task = compared.get((score.task, measurement.run.prompt), {})
-        other = of_task.get(score.encoder)
-        if other is None and len(of_task) == 1:
-            (other,) = of_task.values()
-        if other is None or other.protocol["encoder"] == score.protocol["encoder"]:
+        before = of_task.get(score.encoder)
+        if before is None and len(of_task) == 1:
+            (before,) = of_task.values()
+        if before is None or before.protocol["encoder"] == score.protocol["encoder"]:
             continue
-        for name, values in unlike(encoder_protocol(other), encoder_protocol(score)):
+
+        for name, values in unlike(encoder_protocol(before), encoder_protocol(score)):
             if explained.isdisjoint(name.split(".")):
                 entry = entries.setdefault(name, _Entry())
                 entry.values[values] = None
@@ -71,14 +72,15 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
                 runs.add((run.prompt, run.seed))
     if not entries:
         return ""
+
     texts = []
     for name, entry in entries.items():
-        texts.append(_text(data, name, entry))
+        texts.append(_described(data, name, entry))
     return f"Encoded in another way than {reference}: {first_names(texts)}."
 
 
 def _varied_by_recipes(data: StudyData) -> set[str]:
-    """Return the keys in which the cells' recipes differ, such as `pooler` of `encoder.pooler.use`."""
+    """Return the keys in which the cells' recipes differ, such as `pooler` in `encoder.pooler.use`."""
     paths: list[str] = []
     keys: set[str] = set()
     for axis in data.axes:
@@ -86,34 +88,40 @@ def _varied_by_recipes(data: StudyData) -> set[str]:
     for cell in data.cells:
         for difference in cell.differences:
             paths.append(difference.partition(": ")[0])
-        for run in cell.runs:
-            if run.record.get("ranking"):
-                # Each run has searched for its own demonstration, so its prompt differs.
-                keys.add("prompt")
+    for run in data.runs:
+        if run.record.get("ranking"):
+            # Each run has searched for its own demonstration, so its prompt differs.
+            keys.add("prompt")
     for path in paths:
         keys.update(path.split("."))
     return keys - _NAMES_OF_ENCODERS
 
 
-def _text(data: StudyData, name: str, entry: _Entry) -> str:
-    """Return an entry with its first values, and the cells and runs in which it differs."""
+def _described(data: StudyData, name: str, entry: _Entry) -> str:
+    """Return a protocol entry with its first pair of values, and the cells and runs in which it differs."""
     first, *others = entry.values
-    more = ", …" if others else ""
+    more = ""
+    if others:
+        more = ", …"
     places = []
     for cell in data.cells:
-        runs = entry.runs.get(cell.name, set())
-        if runs:
-            finished = [(run.prompt, run.seed) for run in cell.runs if run.scores]
-            places.append(f"{cell.name}{_which_runs(runs, finished)}")
+        runs = entry.runs.get(cell.name)
+        if not runs:
+            continue
+        finished = []
+        for run in cell.runs:
+            if run.scores:
+                finished.append((run.prompt, run.seed))
+        places.append(f"{cell.name}{_which_runs(runs, finished)}")
     return f"{name} ({first}{more}) in {', '.join(places)}"
 
 
 def _which_runs(
     runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndSeed]
 ) -> str:
-    """Return the prompts and the seeds of some runs of a cell, each unless it is true of all finished runs.
+    """Return the prompts and seeds of `runs`, which are some of a cell's finished runs; empty if they are all.
 
-    If the runs are not all combinations of these prompts and seeds, every run is listed.
+    If they are not all combinations of some prompts and some seeds, every run is listed.
     """
     prompts: dict[str, None] = {}
     seeds = set()
@@ -127,11 +135,15 @@ def _which_runs(
             prompts[prompt] = None
             seeds.add(seed)
             listed.append(f"prompt {prompt} and seed {seed}")
+
     if set(product(prompts, seeds)).intersection(finished) != set(runs):
         return f" under {', '.join(listed)}"
+
     parts = []
     if len(prompts) < len(all_prompts):
         parts.append(f"prompt {', '.join(prompts)}")
     if len(seeds) < len(all_seeds):
         parts.append(f"seed {', '.join(map(str, sorted(seeds)))}")
-    return f" under {' and '.join(parts)}" if parts else ""
+    if not parts:
+        return ""
+    return f" under {' and '.join(parts)}"

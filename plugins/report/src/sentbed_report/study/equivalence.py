@@ -1,4 +1,4 @@
-"""Tests of equivalence in a table; see `sentbed_report.statistics.equivalence`."""
+"""Equivalence tests in the last column of a table; see `sentbed_report.statistics.equivalence`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ import attrs
 from sentbed_report.statistics.equivalence import equivalences_of
 from sentbed_report.study.observed_power import judged_rows
 from sentbed_report.study.summary_tables import Summary
+from sentbed_report.tables.estimate import Estimate
 
 
 def with_equivalence(summary: Summary) -> Summary:
-    """Return the table with equivalence tests in its last column, for each number that has a p-value.
+    """Return the table with equivalence tests of the rows that have a p-value in the last column.
 
-    It is returned unchanged if the study has no margin, or the column no direction.
+    The table is returned unchanged if the study sets no margin, or the column has no direction.
     """
     column = summary.columns[-1]
     if summary.equivalence is None or not column.ranked:
         return summary
-    estimates = {
-        id(row.cells[-1]): judged.estimate for row, judged in judged_rows(summary)
-    }
-    tests = equivalences_of(estimates, summary.equivalence, column.lower, summary.looks)
-    return summary.with_estimates(
-        lambda cell: attrs.evolve(cell, equivalence=tests.get(id(cell)))
+
+    differences = {}
+    for row, judged in judged_rows(summary):
+        differences[id(row.cells[-1])] = judged.estimate
+    tests = equivalences_of(
+        differences, summary.equivalence, column.lower, summary.looks
     )
+
+    def with_test(cell: Estimate) -> Estimate:
+        return attrs.evolve(cell, equivalence=tests.get(id(cell)))
+
+    return summary.with_estimates(with_test)

@@ -1,4 +1,4 @@
-"""Export of a study's results into files: `tables/` for papers, `results.json` for programs."""
+"""Export of a study's results to files: `tables/` for papers, `results.json` for programs."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     import pandas
 
 SCHEMA = 2
-"""Schema version; increased when a key of `results.json` changes its meaning or is removed."""
+"""Version of the schema of `results.json`; it is increased if a key changes its meaning or is removed."""
 
 DIRECTORY = "tables"
 RESULTS = "results.json"
 SCORES = "scores.csv"
-"""File with every score of every seed, one per line."""
+"""File in `tables/` with every score under every seed, one per line."""
 FORMATS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
-"""Suffix of a table's file -> the function that renders it."""
+"""Suffix of a table's file -> function that renders the table."""
 
 
 def write_exports(
@@ -56,25 +56,26 @@ def write_exports(
     summaries: Sequence[Summary] | None = None,
     selection: Selection | None = None,
 ) -> None:
-    """Write `tables/*.md`, `.csv` and `.tex`, and `results.json`.
+    """Write `results.json`, and each table and all scores into `tables/`.
 
-    `summaries` and `selection` are computed from `data` by default. Files of tables that an earlier
-    `results.json` lists and this one does not are deleted; other files in `tables` are kept.
+    `summaries` and `selection` are computed from `data` by default. Files of tables that only an earlier
+    `results.json` names are deleted; other files in `tables/` are kept.
 
     Raises:
         RunError: if the disk is full.
     """
     if summaries is None:
         summaries = summarise(data)
-    write_atomic(
-        directory / DIRECTORY / SCORES, score_frame(data, summaries).to_csv(index=False)
-    )
+    scores = score_frame(data, summaries).to_csv(index=False)
+    write_atomic(directory / DIRECTORY / SCORES, scores)
     write_tables(directory, summaries)
     write_atomic(directory / RESULTS, to_json(data, summaries, selection))
 
 
 def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
-    """Write `tables/NAME.md`, `.tex` and `.csv` of each table into the directory of a study or run.
+    """Write each table as `tables/NAME.md`, `.tex` and `.csv` into the directory of a study or run.
+
+    Files of tables that only an earlier `results.json` names are deleted.
 
     Raises:
         RunError: if the disk is full.
@@ -85,18 +86,21 @@ def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
         table = attrs.evolve(summary.table, name=name)
         for suffix, render in FORMATS.items():
             write_atomic(directory / DIRECTORY / f"{name}.{suffix}", render(table))
+
     for name in earlier:
-        if name not in names:
-            for suffix in FORMATS:
-                (directory / DIRECTORY / f"{name}.{suffix}").unlink(missing_ok=True)
+        if name in names:
+            continue
+        for suffix in FORMATS:
+            path = directory / DIRECTORY / f"{name}.{suffix}"
+            path.unlink(missing_ok=True)
 
 
 def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFrame:
-    """Return every score of every seed in the tables, one per row.
+    """Return every score in the tables under every seed, one per row.
 
     Columns: evaluator, protocol, metric, cell, encoder, one column per axis, prompt (in a study with
-    `prompts`), seed, task, value, direction, and degenerate: why the number says nothing about its encoder
-    (in a study without `prompts`, with the seeds for which that holds).
+    `prompts`), seed, task, value, direction, degenerate. The last says why the score says nothing about its
+    encoder; in a study without `prompts`, it names the seeds for which this is true.
     """
     import pandas
 
@@ -105,19 +109,23 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
     for summary in summaries:
         for row in summary.rows:
             rows += _scores_of_row(summary, row, axes)
-    about = ("evaluator", "protocol", "metric", "cell", "encoder")
-    of_run = ["prompt", "seed"] if data.prompts else ["seed"]
-    of_score = ("task", "value", "direction", "degenerate")
-    return pandas.DataFrame(rows, columns=[*about, *axes, *of_run, *of_score])
+
+    columns = ["evaluator", "protocol", "metric", "cell", "encoder", *axes]
+    if data.prompts:
+        columns.append("prompt")
+    columns += ["seed", "task", "value", "direction", "degenerate"]
+    return pandas.DataFrame(rows, columns=columns)
 
 
 def _scores_of_row(
     summary: Summary, row: SummaryRow, axes: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the scores of a table's row, as `score_frame` has them; `axes` are column -> axis."""
+    """Yield the scores of a table's row as rows of `score_frame`; `axes` maps columns to axes."""
     labels = {column: row.labels.get(axis) for column, axis in axes.items()}
     for number, column in enumerate(summary.columns):
-        task = f"{column.task} ({column.part})" if column.part else column.task
+        task = column.task
+        if column.part:
+            task += f" ({column.part})"
         for prompt, seed, score in summary.scores_of_runs(row.key, number):
             degenerate = row.cells[number].degenerate
             if prompt:
@@ -128,7 +136,7 @@ def _scores_of_row(
                 "metric": column.metric,
                 "cell": row.cell,
                 "encoder": row.encoder,
-                # Before the labels, as an axis may be called `prompt` in a study without `prompts`.
+                # The prompt comes first: without prompts, an axis may be called `prompt`, and replaces it.
                 "prompt": prompt,
                 **labels,
                 "seed": seed,
@@ -140,9 +148,10 @@ def _scores_of_row(
 
 
 def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
-    """Return a name of each table for files and labels: evaluator, protocol, metric, and a number if needed.
+    """Return a unique name for the files and labels of each table.
 
-    All differ in their letters and digits, without regard to case, also from the file of all scores.
+    It consists of evaluator, protocol, metric, and a number if needed. The names differ in their letters and
+    digits, regardless of case, also from the name of the file of all scores.
     """
     taken = {reduced(Path(SCORES).stem)}
     names = []
@@ -158,35 +167,39 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
 def to_json(
     data: StudyData, summaries: Sequence[Summary], selection: Selection | None = None
 ) -> str:
-    """Return all results as JSON; non-finite numbers are null."""
+    """Return all results of a study as JSON; numbers that are not finite are null."""
     if selection is None:
         selection = select(data, summaries)
+
     axes = []
     for axis in data.axes:
         axes.append({"name": axis.name, "labels": axis.labels, "numbers": axis.numbers})
     excluded = []
     for name, reasons in data.excluded:
         excluded.append({"cell": name, "reasons": reasons})
+    prompt_factor = None
+    if data.prompts:
+        prompt_factor = data.prompt_factor
+    demonstrations = found_demonstrations(data, summaries)
+    costs = scores_against_cost(summaries, data.cost)
     document = {
         "schema": SCHEMA,
         "study": data.name,
         "axes": axes,
         "seeds": data.seeds,
         "prompts": data.prompts,
-        "prompt_factor": data.prompt_factor if data.prompts else None,
+        "prompt_factor": prompt_factor,
         "baseline": data.baseline,
         "finished": data.finished,
         "total": data.total,
         "cells": list(map(_cell, data.cells)),
         "excluded": excluded,
         "tables": list(map(_table, summaries, table_names(summaries))),
-        "demonstrations": list(
-            map(_demonstration, found_demonstrations(data, summaries))
-        ),
+        "demonstrations": list(map(_demonstration, demonstrations)),
         "published": list(map(_published, published_numbers(data, summaries))),
         "decisions": _fields(data.decisions),
         "sampled": _fields(data.sampled),
-        "costs": list(map(_score_and_cost, scores_against_cost(summaries, data.cost))),
+        "costs": list(map(_score_and_cost, costs)),
         "chosen": _fields(selection),
     }
     text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
@@ -194,20 +207,23 @@ def to_json(
 
 
 def _fields(record: attrs.AttrsInstance | None) -> dict[str, Any] | None:
-    """Return the fields of a record, all the way down; None without a record."""
-    return None if record is None else attrs.asdict(record)
+    """Return the fields of a record, and of records in it, as JSON data; None if there is no record."""
+    if record is None:
+        return None
+    return attrs.asdict(record)
 
 
 def _names_in_results(directory: Path) -> list[str]:
-    """Return the names of the tables in `results.json`; empty if it cannot be read."""
+    """Return the names of the tables in an earlier `results.json`; empty if it cannot be read."""
     try:
-        names = [table["name"] for table in read_json(directory / RESULTS)["tables"]]
+        tables = read_json(directory / RESULTS)["tables"]
+        names = [table["name"] for table in tables]
     except (OSError, ValueError, LookupError, TypeError, DataError):
         return []
 
     names_of_files = []
     for name in names:
-        # A path of a damaged file could lead out of the directory.
+        # A damaged file could have a path that leads out of the directory.
         if isinstance(name, str) and Path(name).name == name:
             names_of_files.append(name)
     return names_of_files
@@ -267,7 +283,7 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         "rows": list(map(_row, summary.rows)),
         "equivalence": equivalence,
         "references": list(map(attrs.asdict, summary.references)),
-        "groups": None if summary.groups is None else _groups(summary.groups),
+        "groups": _groups(summary.groups),
         "prompts": list(map(_under_prompts, rows_under_prompts(summary))),
     }
 
@@ -295,7 +311,9 @@ def _row(row: SummaryRow) -> dict[str, Any]:
     }
 
 
-def _groups(groups: RankGroups) -> dict[str, Any]:
+def _groups(groups: RankGroups | None) -> dict[str, Any] | None:
+    if groups is None:
+        return None
     return {
         "level": SIGNIFICANT,
         "pairs": groups.pairs,
@@ -303,11 +321,13 @@ def _groups(groups: RankGroups) -> dict[str, Any]:
         "reason": groups.reason,
         "cells": list(map(_lettered, groups.rows)),
         "left": dict(groups.left),
-        "over_tasks": None if groups.tasks is None else _over_tasks(groups.tasks),
+        "over_tasks": _over_tasks(groups.tasks),
     }
 
 
-def _over_tasks(ranks: TaskRanks) -> dict[str, Any]:
+def _over_tasks(ranks: TaskRanks | None) -> dict[str, Any] | None:
+    if ranks is None:
+        return None
     return {
         "tasks": ranks.tasks,
         "friedman": ranks.statistic,
@@ -320,10 +340,9 @@ def _over_tasks(ranks: TaskRanks) -> dict[str, Any]:
 
 
 def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
-    """Return the fields of a row, with letters in place of the numbers of its groups."""
-    fields = attrs.asdict(
-        row, filter=lambda field, _: field.name not in ("name", "groups")
-    )
+    """Return the fields of a row, with the letters of its groups in place of their numbers."""
+    fields = attrs.asdict(row)
+    del fields["name"], fields["groups"]
     return {**fields, "letters": row.letters}
 
 
@@ -350,7 +369,11 @@ def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
 
 def _demonstration(row: FoundRow) -> dict[str, Any]:
     search = row.found
-    shares = search.shares
+    helped = None
+    harmed = None
+    if search.shares is not None:
+        helped = search.shares.helped
+        harmed = search.shares.harmed
     gains = []
     for gain in row.gains:
         gains.append(
@@ -369,8 +392,8 @@ def _demonstration(row: FoundRow) -> dict[str, Any]:
         "score": search.score,
         "improvement": search.improvement,
         "candidates": len(search.scores),
-        "helped": None if shares is None else shares.helped,
-        "harmed": None if shares is None else shares.harmed,
+        "helped": helped,
+        "harmed": harmed,
         "gains": gains,
     }
 

@@ -1,6 +1,6 @@
-"""Results of the demonstration searches of a study's cells: the best demonstration, and what it gains.
+"""Results of the demonstration searches in a study: each run's best demonstration, and what it gains.
 
-They have the columns of PromptEOL's table 4, and the shares of its figure 3.
+The results have the columns of table 4 and the shares of figure 3 in the paper of PromptEOL.
 """
 
 from __future__ import annotations
@@ -27,31 +27,35 @@ class Found:
     score: float
     """Score of the best candidate."""
     scores: tuple[float, ...]
-    """Finite scores of the candidates."""
+    """Scores of the candidates, without those that are not finite."""
     baseline: float | None
     """Score without a demonstration; None if it is not finite."""
 
     @property
     def improvement(self) -> float | None:
         """Score of the best candidate minus the score without a demonstration."""
-        return None if self.baseline is None else self.score - self.baseline
+        if self.baseline is None:
+            return None
+        return self.score - self.baseline
 
     @property
     def shares(self) -> Shares | None:
-        """Shares of the candidates that score higher, and lower, than without a demonstration."""
-        return None if self.baseline is None else Shares.of(self.scores, self.baseline)
+        """Numbers of candidates that score higher, and lower, than without a demonstration."""
+        if self.baseline is None:
+            return None
+        return Shares.of(self.scores, self.baseline)
 
 
 @attrs.frozen
 class Gain:
-    """Gain of a search in one table: score of the cell minus that of the cell without a search."""
+    """Gain by a search in one table: score of the cell minus score of the cell `without` a search."""
 
     without: str
-    """Name of the cell without a search, which differs in nothing else."""
+    """Name of the cell without a search; it differs from the cell in a single label."""
     summary: Summary
-    """Table in whose last column both cells have a score."""
+    """Table in which both cells have a score in the last column."""
     difference: float
-    """Difference of the scores in that column."""
+    """Difference of these scores, which are means over seeds."""
 
 
 @attrs.frozen
@@ -62,7 +66,7 @@ class FoundRow:
     seed: int
     found: Found
     gains: tuple[Gain, ...]
-    """One gain per table in which both cells have a score; differences of means over seeds."""
+    """One gain for each table in which both cells have a score."""
 
 
 def found_demonstrations(
@@ -73,6 +77,7 @@ def found_demonstrations(
     for cell in data.cells:
         if not any(map(search_of, cell.runs)):
             without_search.append(cell)
+
     rows = []
     for cell in data.cells:
         for run in cell.runs:
@@ -84,23 +89,28 @@ def found_demonstrations(
 
 
 def search_of(run: CellRun) -> Found | None:
-    """Return the result of a run's search; None if there was none, or if its record cannot be read."""
+    """Return the result of a run's search; None if there was no search, or its record cannot be read."""
     ranking = run.record.get("ranking")
     if not isinstance(ranking, Mapping):
         return None
     rows = ranking.get("rows")
     if not isinstance(rows, Sequence):
         return None
+
     scores: list[float] = []
     best: Mapping[str, Any] = {}
     best_score = -math.inf
     baseline = None
     for row in rows:
-        score = _finite(row.get("score")) if isinstance(row, Mapping) else None
+        if not isinstance(row, Mapping):
+            continue
+        score = _finite_number(row.get("score"))
         if score is None:
             continue
+        # The row without a rank is the prompt without a demonstration.
         if row.get("rank") is None:
-            baseline = score if baseline is None else baseline
+            if baseline is None:
+                baseline = score
             continue
         if score > best_score:
             best = row
@@ -108,6 +118,7 @@ def search_of(run: CellRun) -> Found | None:
         scores.append(score)
     if not scores:
         return None
+
     return Found(
         evaluator=str(ranking.get("evaluator", "")),
         sentence=str(best.get("sentence", "")),
@@ -121,31 +132,40 @@ def search_of(run: CellRun) -> Found | None:
 def _gains(
     cell: CellInfo, without_search: Sequence[CellInfo], summaries: Sequence[Summary]
 ) -> Iterator[Gain]:
-    """Yield the gains over the cell without a search that differs in a single label, if there is just one."""
-    beside = []
+    """Yield the gains of a cell over the cell without a search that differs from it in a single label.
+
+    There are none if several cells, or no cell, differ in this way.
+    """
+    neighbours = []
     for other in without_search:
         if len(other.labels.items() - cell.labels.items()) == 1:
-            beside.append(other.name)
-    if len(beside) != 1:
+            neighbours.append(other.name)
+    if len(neighbours) != 1:
         return
+
+    (neighbour,) = neighbours
     for summary in summaries:
-        with_search = _mean(summary.rows, cell.name)
-        without = _mean(summary.rows, beside[0])
+        with_search = _mean_of_cell(summary.rows, cell.name)
+        without = _mean_of_cell(summary.rows, neighbour)
         if with_search is not None and without is not None:
-            yield Gain(beside[0], summary, with_search - without)
+            yield Gain(neighbour, summary, with_search - without)
 
 
-def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
-    """Return the mean in the last column of a cell with a single finished row; else None."""
+def _mean_of_cell(rows: Sequence[SummaryRow], cell: str) -> float | None:
+    """Return a cell's mean in the last column; None unless it has exactly one finished row."""
     values = []
     for row in rows:
         if row.cell == cell and row.status == "finished":
             values.append(row.cells[-1].value)
-    return _finite(values[0]) if len(values) == 1 else None
+    if len(values) != 1:
+        return None
+    return _finite_number(values[0])
 
 
-def _finite(value: Any) -> float | None:
-    """Return a value as a float if it is a finite number; else None."""
+def _finite_number(value: Any) -> float | None:
+    """Return a value as a float; None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) else None
+    if not math.isfinite(value):
+        return None
+    return float(value)

@@ -1,11 +1,12 @@
-"""Items of a task behind the difference of two cells: predictions, gold values, and each item's share.
+"""Items behind the difference of two cells in a task: predictions, gold values, and each item's share.
 
-An item's share of a mean is its value divided by the number of items n. Its share of a correlation is the
-product of its two standardised values (of ranks, for Spearman's) divided by n. These shares sum to the score.
-Other statistics are not sums over items: there, the share is the item's influence (`Items.influences`), which
-says how much the item moves the score, and the shares sum to 0.
+If the score is a mean, an item's share is its value divided by the number of items n. If the score is a
+correlation, the share is the product of the item's two standardised values (standardised ranks, for Spearman's
+correlation) divided by n. These shares sum to the score. Other statistics are not sums over items. Their share
+is the influence of the item (`Items.influences`), which says how much the item moves the score; these shares
+sum to 0.
 
-An item's share of the difference is its share in the second cell minus its share in the first.
+An item's share of the difference is its share in the second cell minus its share in the first cell.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 SUMS = ("mean", "pearson", "spearman")
-"""Statistics that are sums over items, so the shares of the items sum to the score."""
+"""Statistics that are sums over items, so that the items' shares sum to the score."""
 
 
 @attrs.frozen(eq=False)
@@ -44,10 +45,10 @@ class _ItemsOfRun:
 
 @attrs.frozen(eq=False)
 class CellItems:
-    """Items of one cell in one task."""
+    """Items of one task in one cell."""
 
     of_runs: tuple[Items, ...]
-    """The same items in the run of each seed and prompt; at least one run."""
+    """The items in the run of each seed and prompt; they are the same in all runs. At least one run."""
 
     @property
     def predictions(self) -> Floats:
@@ -56,8 +57,10 @@ class CellItems:
 
         predictions = []
         for items in self.of_runs:
-            of_run = items.x if items.y is None else items.y
-            predictions.append(of_run)
+            if items.y is None:
+                predictions.append(items.x)
+            else:
+                predictions.append(items.y)
         mean: Floats = np.mean(predictions, axis=0, dtype=float)
         return mean
 
@@ -66,24 +69,25 @@ class CellItems:
         """`(items,)`: mean share over the runs, in the unit of the score."""
         import numpy as np
 
-        mean: Floats = np.mean(list(map(item_shares, self.of_runs)), axis=0)
+        shares_of_runs = list(map(item_shares, self.of_runs))
+        mean: Floats = np.mean(shares_of_runs, axis=0)
         return mean
 
 
 @attrs.frozen(eq=False)
 class TaskItems:
-    """Items of a task under one protocol, and each cell's predictions for them."""
+    """Items of a task under one protocol, with the items of each cell."""
 
     task: str
     metric: str
     gold: Floats | None
-    """`(items,)`: gold values; None for a mean, whose items have no gold value."""
+    """`(items,)`: gold values; None if the score is a mean, whose items have no gold values."""
     groups: NDArray[np.int64] | None
     """`(items,)`: number of each item's group, such as a subset of the task; None without groups."""
     are_sums: bool
-    """Whether the shares of a cell sum to its score; see `SUMS`."""
+    """Whether the shares in a cell sum to the cell's score; see `SUMS`."""
     cells: Mapping[str, CellItems]
-    """Name of a cell -> its items; only of cells that have these items."""
+    """Name of a cell -> its items; cells without these items are left out."""
 
 
 def task_items(
@@ -93,10 +97,10 @@ def task_items(
     metric: str = "",
     protocol: Mapping[str, Any] | None = None,
 ) -> TaskItems:
-    """Return the items of all cells in a task.
+    """Return the items of a task in all cells.
 
-    Without `metric`, it is the first metric of the task that has items; without `protocol`, any protocol.
-    Cells and runs with other items than the first cell that has any are left out.
+    By default, `metric` is the first metric of the task that has items, and `protocol` may be any. The first
+    cell that has items determines which items are returned; cells and runs with other items are left out.
 
     Raises:
         RunError: if no score of the task has items.
@@ -112,9 +116,10 @@ def task_items(
 
     cells = {}
     for cell in data.cells:
-        runs = _items_of_runs(data, cell, task, evaluator, reference.metric, protocol)
         comparable = []
-        for run in runs:
+        for run in _items_of_runs(
+            data, cell, task, evaluator, reference.metric, protocol
+        ):
             if _has_same_items(run.items, reference.items):
                 comparable.append(run)
         comparable = _under_every_prompt(data, comparable)
@@ -130,21 +135,21 @@ def task_items(
 
 
 def _without_items(data: StudyData, task: str) -> str:
-    """Return the message that no score of a task has items."""
+    """Return the error message for a task whose scores have no items."""
     tasks = set()
     for run in data.runs:
         for score in run.scores:
             tasks.add(score.task)
-    under = " under every prompt" if data.prompts else ""
-    return (
-        f"no score of the task `{task}` has items{under}.{suggest(task, sorted(tasks))}"
-    )
+    message = f"no score of the task `{task}` has items"
+    if data.prompts:
+        message += " under every prompt"
+    return f"{message}.{suggest(task, sorted(tasks))}"
 
 
 def has_items(
     data: StudyData, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any]
 ) -> bool:
-    """Whether any cell has items in a task; arguments as for `task_items`."""
+    """Whether any cell has items of a task; the arguments are those of `task_items`."""
     return any(
         _items_of_runs(data, cell, task, evaluator, metric, protocol)
         for cell in data.cells
@@ -157,8 +162,8 @@ def item_differences(
     """Return the items behind the difference of two cells, one per row, the largest shares first.
 
     Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the two
-    cells, as means over their seeds and prompts), `share` (its share of the second score minus its share of
-    the first, in the unit of the score), `group`.
+    cells, as means over their seeds and prompts), `share` (the item's share in the second score minus its share
+    in the first, in the unit of the score), `group`.
 
     Raises:
         RunError: if a cell has no items in the task, or there is no such cell.
@@ -173,7 +178,9 @@ def item_differences(
             raise RunError(
                 f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, names)}"
             )
-    before, after = items.cells[first], items.cells[second]
+
+    before = items.cells[first]
+    after = items.cells[second]
     share = after.shares - before.shares
     frame = pandas.DataFrame(
         {
@@ -196,9 +203,9 @@ def _items_of_runs(
     metric: str,
     protocol: Mapping[str, Any] | None,
 ) -> list[_ItemsOfRun]:
-    """Return the items of a task in each run: the items of the first score that matches, after training.
+    """Return the items of a task in each run, from the first score after training that matches the arguments.
 
-    Runs of a seed without a score under every prompt are left out, as in the tables.
+    As in the tables, a seed is left out if it lacks a score under any prompt.
     """
     runs = []
     for run in cell.runs:
@@ -221,9 +228,10 @@ def _items_of_runs(
 def _under_every_prompt(
     data: StudyData, runs: Sequence[_ItemsOfRun]
 ) -> list[_ItemsOfRun]:
-    """Return the runs of seeds that have one under every prompt; all runs in a study without prompts."""
+    """Return the runs of the seeds that have a run under every prompt; in a study without prompts, all."""
     if not data.prompts:
         return list(runs)
+
     prompts: dict[int, set[str]] = {}
     for run in runs:
         prompts.setdefault(run.seed, set()).add(run.prompt)
@@ -231,7 +239,7 @@ def _under_every_prompt(
 
 
 def _has_same_items(items: Items, first: Items) -> bool:
-    """Whether items can be compared with the first ones, one by one."""
+    """Whether items are the same as the first ones and can be used."""
     try:
         require_same(first, items)
         items.require_usable()
@@ -241,25 +249,26 @@ def _has_same_items(items: Items, first: Items) -> bool:
 
 
 def item_shares(items: Items) -> Floats:
-    """Return the share of each item in the score, `(n,)`; zeros for a statistic that is a function."""
+    """Return the share of each item in the score, `(n,)`; zeros if the statistic is a plugin's function."""
     import numpy as np
 
     if callable(items.statistic):
         return np.zeros(len(items.x))
     if items.statistic not in SUMS:
         return items.influences()
+
     shares = np.zeros(len(items.x))
     for group in items.by_group():
-        parts = group.columns[0]
+        values = group.columns[0]
         if items.statistic != "mean":
             x, y = group.columns
-            parts = _standard(x, items.statistic) * _standard(y, items.statistic)
-        shares[group.members] = items.scale * group.share * parts / len(parts)
+            values = _standard(x, items.statistic) * _standard(y, items.statistic)
+        shares[group.members] = items.scale * group.share * values / len(values)
     return shares
 
 
 def _standard(values: Floats, statistic: object) -> Floats:
-    """Return standardised values, or ranks for Spearman's correlation; zeros if all values are equal."""
+    """Return standardised values (for Spearman's correlation, standardised ranks); zeros if all are equal."""
     import numpy as np
     from scipy import stats
 

@@ -1,16 +1,16 @@
 """Main effects of a study's axes on one score column, and interactions of two axes.
 
-Means are compared on matched cells only: all are over the same combinations of the other axes. A mean over
-different combinations may be higher although the label is worse in each of them (Simpson's paradox, 1951).
-Labels without a score in these combinations are left out, with the reason. All means are also over the same
-seeds: if cells have different seeds, as when some were stopped, those that all compared cells have.
+Means are compared on matched cells only: all of them are over the same combinations of labels on the other
+axes. Otherwise a label could have the higher mean although it is worse in every combination (Simpson's paradox,
+1951). A label without a score in these combinations is left out, with the reason. All means are also over the
+same seeds, which all compared cells have; cells may lack seeds, for instance because they were stopped.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, product
+from itertools import product
 from statistics import fmean, stdev
 from typing import TypeAlias
 
@@ -21,32 +21,32 @@ from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
 Context: TypeAlias = tuple[str, ...]
-"""Encoder of a cell, and its labels on all axes but the examined ones."""
+"""Encoder of a cell, and the cell's labels on all axes except the examined ones."""
 
 Labels: TypeAlias = tuple[str, ...]
-"""Labels on the examined axes: one label of a single axis, or one of each of two axes."""
+"""Labels on the examined axes: one label of one axis, or one label of each of two axes."""
 
 Cells: TypeAlias = dict[Labels, dict[Context, SummaryRow]]
-"""Labels on the examined axes -> context -> row of the cell."""
+"""Labels on the examined axes -> context -> row of the cell with these labels in this context."""
 
 
 @attrs.frozen
 class LabelEffect:
     """Mean of one label of an axis, and its difference from the reference label.
 
-    Means over cells are means of the cells' means over seeds.
+    Both are means over cells of the cells' means over seeds.
     """
 
     label: str
     mean: float | None
-    """Mean over the contexts and seeds that all compared labels have; None for a label that is not compared."""
+    """Mean over the contexts and seeds that all compared labels have; None if this label is not compared."""
     contexts: int
-    """Number of contexts of the mean."""
+    """Number of contexts over which the mean is taken."""
     difference: float | None
-    """Mean difference from the reference, over the pairs of cells that differ only in this label, each over
-    the seeds that both cells have; None without such a pair."""
+    """Mean difference from the reference label over the pairs of cells that differ only in this axis; each
+    pair is compared over the seeds that both have. None without such a pair."""
     std: float | None
-    """Standard deviation of the differences of these pairs; None for fewer than two."""
+    """Standard deviation of the differences over these pairs; None for fewer than two pairs."""
     pairs: int
     """Number of these pairs."""
 
@@ -57,14 +57,15 @@ class AxisEffect:
 
     axis: str
     reference: str
-    """Label of the baseline, or the first one."""
+    """Label of the baseline, by default the first label; if it cannot be compared, another label that can."""
     labels: tuple[LabelEffect, ...]
     numbers: tuple[float, ...] | None
-    """Numbers of the labels; see `AxisInfo.numbers`."""
+    """Number of each label; see `AxisInfo.numbers`."""
     together: tuple[str, ...]
-    """Axes that change together with this one, so their effects cannot be separated."""
+    """Axes whose labels always change together with the labels of this axis, so their effects cannot be
+    separated."""
     left: Mapping[str, str] = attrs.field(factory=dict)
-    """Labels without a mean -> the reason."""
+    """Label that is not compared -> the reason."""
 
     @property
     def compared(self) -> bool:
@@ -73,7 +74,7 @@ class AxisEffect:
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
-        """Number and mean of each label, in order of the numbers; empty if the axis has no numbers."""
+        """Number and mean of each compared label, sorted by number; empty if the axis has no numbers."""
         if not self.numbers:
             return ()
         points = []
@@ -85,88 +86,108 @@ class AxisEffect:
 
 @attrs.frozen
 class Grid:
-    """Means for each pair of labels of two axes, all over the same contexts."""
+    """Mean for each pair of labels of two axes, all over the same contexts and seeds."""
 
     rows: AxisInfo
     columns: AxisInfo
     means: tuple[tuple[float | None, ...], ...]
-    """Means by label of `rows`, then by label of `columns`, all over the same seeds; None if no cell with these
-    labels can be compared."""
+    """Means by label of `rows`, then by label of `columns`; None if no cell with these labels can be compared."""
     contexts: int
-    """Number of cells of each mean."""
+    """Number of cells over which each mean is taken."""
     left: Mapping[tuple[str, str], str]
-    """Pairs of labels without a mean -> the reason."""
+    """Pair of labels without a mean -> the reason."""
 
 
 def main_effects(data: StudyData, summary: Summary) -> tuple[AxisEffect, ...]:
-    """Return the effect of each axis with several labels on the last column, which is often the average."""
+    """Return the effect of each axis with several labels, in the last column of a table."""
     effects = []
     for axis in data.axes:
         if len(axis.labels) > 1:
-            effects.append(_effect(data, axis, summary))
+            effects.append(_effect_of_axis(data, axis, summary))
     return tuple(effects)
 
 
 def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> Grid:
-    """Return the means of the last column for each pair of labels of the axes `rows` and `columns`."""
+    """Return the mean in the last column for each pair of labels of the axes `rows` and `columns`."""
     axes = {axis.name: axis for axis in data.axes}
-    first, second = axes[rows], axes[columns]
+    first = axes[rows]
+    second = axes[columns]
     cells = cells_by_labels(data, summary, (first, second))
-    compared, contexts = _matched(cells)
-    means = _means(cells, compared, contexts)
+    compared, contexts = _labels_and_contexts(cells)
+    means = _means_of_labels(cells, compared, contexts)
+
     grid = []
     left = {}
-    for row in first.labels:
+    for first_label in first.labels:
         means_of_row = []
-        for column in second.labels:
-            pair = (row, column)
+        for second_label in second.labels:
+            pair = (first_label, second_label)
             means_of_row.append(means.get(pair))
             if pair not in means:
-                labels = {rows: row, columns: column}
+                labels = {rows: first_label, columns: second_label}
                 left[pair] = _why_not_compared(data, cells[pair], labels)
         grid.append(tuple(means_of_row))
     return Grid(first, second, tuple(grid), len(contexts), left)
 
 
-def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
-    """Return the effect of one axis; its reference is the baseline's label if that can be compared."""
+def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
+    """Return the effect of one axis; its reference is the baseline's label if this label can be compared."""
     cells = cells_by_labels(data, summary, (axis,))
-    of_baseline: Labels | None = None
+    reference: Labels | None = None
     for cell in data.cells:
         if cell.name == data.baseline:
-            of_baseline = (cell.labels[axis.name],)
-    compared, shared = _matched(cells, of_baseline)
+            reference = (cell.labels[axis.name],)
+
+    compared, shared_contexts = _labels_and_contexts(cells, reference)
     if len(compared) < 2:
         # The mean of a single label is compared with nothing.
-        compared, shared = (), ()
-    reference = of_baseline or (axis.labels[0],)
+        compared = ()
+        shared_contexts = ()
+    if reference is None:
+        reference = (axis.labels[0],)
     if compared and reference not in compared:
         reference = compared[0]
-    means = _means(cells, compared, shared)
-    cells_of_reference = cells[reference]
+    means = _means_of_labels(cells, compared, shared_contexts)
+
     effects = []
     left = {}
-    for (label,), cells_of_label in cells.items():
-        differences = []
-        for context, row in cells_of_label.items():
-            if context in cells_of_reference:
-                values_of_reference = _values(cells_of_reference[context])
-                differences.append(_difference(_values(row), values_of_reference))
-        contexts = len(shared)
-        if (label,) not in compared:
-            contexts = 0
-            labels = {axis.name: label}
-            left[label] = _why_not_compared(data, cells_of_label, labels)
-        difference = fmean(differences) if differences else None
-        std = stdev(differences) if len(differences) > 1 else None
-        mean = means.get((label,))
-        effects.append(
-            LabelEffect(label, mean, contexts, difference, std, len(differences))
+    for labels, cells_of_label in cells.items():
+        (label,) = labels
+        number_of_contexts = len(shared_contexts)
+        if labels not in compared:
+            number_of_contexts = 0
+            left[label] = _why_not_compared(data, cells_of_label, {axis.name: label})
+        differences = _differences_in_contexts(cells_of_label, cells[reference])
+        effect = LabelEffect(
+            label,
+            mean=means.get(labels),
+            contexts=number_of_contexts,
+            difference=None,
+            std=None,
+            pairs=len(differences),
         )
+        if differences:
+            effect = attrs.evolve(effect, difference=fmean(differences))
+        if len(differences) > 1:
+            effect = attrs.evolve(effect, std=stdev(differences))
+        effects.append(effect)
+
     together = together_with(data, axis)
     return AxisEffect(
         axis.name, reference[0], tuple(effects), axis.numbers, together, left
     )
+
+
+def _differences_in_contexts(
+    cells: Mapping[Context, SummaryRow], references: Mapping[Context, SummaryRow]
+) -> list[float]:
+    """Return the difference from the reference in each context in which both have a cell."""
+    differences = []
+    for context, row in cells.items():
+        if context in references:
+            reference = _values(references[context])
+            differences.append(_difference_of_cells(_values(row), reference))
+    return differences
 
 
 def _values(row: SummaryRow) -> Mapping[int, float]:
@@ -174,42 +195,51 @@ def _values(row: SummaryRow) -> Mapping[int, float]:
     return row.cells[-1].seeds
 
 
-def _means(
+def _means_of_labels(
     cells: Cells, compared: Collection[Labels], contexts: Collection[Context]
 ) -> dict[Labels, float]:
-    """Return the mean of each of the compared labels over the contexts, and over the seeds that all have."""
-    values = {}
+    """Return the mean of each compared label over the contexts, and over the seeds that all these cells have."""
+    values_of_all = []
     for labels in compared:
-        values[labels] = [_values(cells[labels][context]) for context in contexts]
-    seeds = _shared_seeds([*chain.from_iterable(values.values())])
+        for context in contexts:
+            values_of_all.append(_values(cells[labels][context]))
+    seeds = _shared_seeds(values_of_all)
+
     means = {}
-    for labels, values_of_cells in values.items():
-        means[labels] = fmean(_mean(cell, seeds) for cell in values_of_cells)
+    for labels in compared:
+        of_contexts = []
+        for context in contexts:
+            of_contexts.append(_mean_over_seeds(_values(cells[labels][context]), seeds))
+        means[labels] = fmean(of_contexts)
     return means
 
 
-def _difference(cell: Mapping[int, float], reference: Mapping[int, float]) -> float:
-    """Return the difference of two cells over the seeds that both have."""
+def _difference_of_cells(
+    cell: Mapping[int, float], reference: Mapping[int, float]
+) -> float:
+    """Return a cell's mean minus the reference's, over the seeds that both have."""
     seeds = _shared_seeds([cell, reference])
-    return _mean(cell, seeds) - _mean(reference, seeds)
+    return _mean_over_seeds(cell, seeds) - _mean_over_seeds(reference, seeds)
 
 
 def _shared_seeds(cells: Sequence[Mapping[int, float]]) -> set[int]:
-    return set.intersection(*map(set, cells)) if cells else set()
+    if not cells:
+        return set()
+    return set(cells[0]).intersection(*cells[1:])
 
 
-def _mean(values: Mapping[int, float], seeds: Collection[int]) -> float:
-    """Return the mean over `seeds`; over all seeds of `values` if there are no shared seeds."""
+def _mean_over_seeds(values: Mapping[int, float], seeds: Collection[int]) -> float:
+    """Return the mean over `seeds`; over all seeds in `values` if `seeds` is empty."""
     return fmean(map(values.__getitem__, seeds or values))
 
 
-def _matched(
+def _labels_and_contexts(
     cells: Cells, reference: Labels | None = None
 ) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
-    """Return the labels that can be compared, and the contexts in which all of them have a cell.
+    """Return the labels that can be compared, and the contexts in which all these labels have a cell.
 
-    If there is a context in which all labels have a cell, all are compared. Otherwise, the labels of one context
-    are: preferably with `reference`, then as many labels as possible, then over as many contexts as possible.
+    All labels are compared if they share a context. Otherwise, the labels of one context are chosen: preferably
+    a context with `reference`, then with the most labels, then with labels that share the most contexts.
     """
     labels_in: dict[Context, list[Labels]] = {}
     for labels, cells_of_labels in cells.items():
@@ -224,7 +254,7 @@ def _matched(
         return tuple(contexts)
 
     def preference(compared: Collection[Labels]) -> tuple[bool, int, int]:
-        # A baseline without training may share nothing with the trained cells: they are compared without it.
+        # A baseline without training may share no context with the trained cells, which are then compared alone.
         has_reference = reference in compared and len(compared) > 1
         return has_reference, len(compared), len(contexts_of(compared))
 
@@ -236,68 +266,87 @@ def _matched(
 def _why_not_compared(
     data: StudyData, contexts: Collection[Context], labels: Mapping[str, str]
 ) -> str:
-    """Return why labels are not compared; in each of `contexts` they have a cell with a score."""
+    """Return why labels are not compared; `contexts` are those in which they have a cell with a score."""
     if contexts:
         return "no combination of everything else in common with what is compared"
-    if any(_has(cell.labels, labels) for cell in data.cells):
+    if any(_has_labels(cell.labels, labels) for cell in data.cells):
         return "none of its cells has finished with this score"
-    reasons = dict.fromkeys(map(" ".join, _excluded(data, labels)))
+    reasons = dict.fromkeys(map(" ".join, _reasons_for_exclusion(data, labels)))
     if reasons:
         return f"left out of the study: {'; '.join(reasons)}"
     return "the study has no such cell"
 
 
-def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the reasons for leaving out each excluded cell with these labels."""
+def _reasons_for_exclusion(
+    data: StudyData, labels: Mapping[str, str]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the reasons for which each cell with these labels is left out of the study."""
     names = [axis.name for axis in data.axes]
     for cell, reasons in data.excluded:
         parts = cell.split(", ")
         if len(parts) != len(names):
             continue
-        if _has(dict(zip(names, parts, strict=True)), labels):
+        labels_of_cell = dict(zip(names, parts, strict=True))
+        if _has_labels(labels_of_cell, labels):
             yield reasons
 
 
-def _has(labels: Mapping[str, str], subset: Mapping[str, str]) -> bool:
+def _has_labels(labels: Mapping[str, str], subset: Mapping[str, str]) -> bool:
     return subset.items() <= labels.items()
 
 
 def cells_by_labels(
     data: StudyData, summary: Summary, axes: Sequence[AxisInfo]
 ) -> Cells:
-    """Return the rows that can be compared in the last column, by their labels on `axes`, then by context.
+    """Return the rows that can be compared in the last column: labels on `axes` -> context -> row.
 
-    Rows that have not finished, or whose score is degenerate or not finite, cannot.
+    Rows that have not finished, or whose score is degenerate or not finite, are left out.
     """
-    hidden = {axis.name for axis in axes}
+    names = []
+    labels_of_axes = []
+    examined = set()
     for axis in axes:
-        hidden.update(together_with(data, axis))
-    names = [axis.name for axis in axes]
-    other_names = [axis.name for axis in data.axes if axis.name not in hidden]
-    cells: Cells = {}
-    for labels in product(*[axis.labels for axis in axes]):
-        cells[labels] = {}
+        names.append(axis.name)
+        labels_of_axes.append(axis.labels)
+        examined.update([axis.name, *together_with(data, axis)])
+    other_names = [axis.name for axis in data.axes if axis.name not in examined]
+
+    cells: Cells = {labels: {} for labels in product(*labels_of_axes)}
     for row in summary.rows:
-        values = _values(row)
-        if row.status != "finished" or row.cells[-1].degenerate or not values:
+        if not _is_comparable(row):
             continue
-        if all(map(math.isfinite, values.values())):
-            encoder = row.encoder if row.name != row.cell else ""
-            labels = tuple(map(row.labels.__getitem__, names))
-            others = map(row.labels.__getitem__, other_names)
-            cells[labels][encoder, *others] = row
+        encoder = ""
+        if row.name != row.cell:
+            encoder = row.encoder
+        labels = tuple(row.labels[name] for name in names)
+        other_labels = [row.labels[name] for name in other_names]
+        cells[labels][encoder, *other_labels] = row
     return cells
 
 
+def _is_comparable(row: SummaryRow) -> bool:
+    """Whether a row has finished, with scores in the last column that are finite and not degenerate."""
+    values = _values(row)
+    if row.status != "finished" or row.cells[-1].degenerate or not values:
+        return False
+    return all(map(math.isfinite, values.values()))
+
+
 def together_with(data: StudyData, axis: AxisInfo) -> tuple[str, ...]:
-    """Return the axes whose labels correspond one-to-one to those of `axis`."""
+    """Return the axes whose labels correspond one-to-one to the labels of `axis` in all cells."""
     together = []
     for other in data.axes:
         if other.name == axis.name or len(other.labels) < 2:
             continue
-        labels = [cell.labels[axis.name] for cell in data.cells]
-        other_labels = [cell.labels[other.name] for cell in data.cells]
-        pairs = set(zip(labels, other_labels, strict=True))
-        if len(pairs) == len(set(labels)) == len(set(other_labels)):
+        labels = set()
+        other_labels = set()
+        pairs = set()
+        for cell in data.cells:
+            label = cell.labels[axis.name]
+            other_label = cell.labels[other.name]
+            labels.add(label)
+            other_labels.add(other_label)
+            pairs.add((label, other_label))
+        if len(pairs) == len(labels) == len(other_labels):
             together.append(other.name)
     return tuple(together)

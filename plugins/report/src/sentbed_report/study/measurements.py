@@ -1,4 +1,4 @@
-"""All scores of a study in one sequence: as `Measurement`s, and as a tidy pandas data frame."""
+"""All scores of a study: as a sequence of `Measurement`s, and as a tidy pandas data frame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Measurement:
-    """One score of one encoder in one run of a cell, with its items."""
+    """One score of an encoder in a run of a cell."""
 
     cell: CellInfo
     run: CellRun
@@ -28,7 +28,7 @@ class Measurement:
 
 
 def measurements(data: StudyData) -> Iterator[Measurement]:
-    """Yield every score of the finished runs, by encoder; the costs of a run (`run-seconds` ...) come last."""
+    """Yield every score of the finished runs, encoder by encoder, each with the costs of its run last."""
     for cell in data.cells:
         for run in cell.runs:
             for encoder in encoder_order(score.encoder for score in run.scores):
@@ -40,13 +40,15 @@ def measurements(data: StudyData) -> Iterator[Measurement]:
 
 
 def study_frame(data: StudyData) -> pandas.DataFrame:
-    """Return every score of the finished runs, one per row, including those before training (`NAME@start`).
+    """Return every score of the finished runs, one per row, including scores before training (`NAME@start`).
 
-    Columns: `cell`, one column per axis, with the labels as ordered categories (named `axis NAME` if tables of
-    studies have another column of that name), `prompt` (in a study with `prompts`), `seed`, `encoder`,
-    `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or
-    `development`), `axis` (`cost` for a cost) and `score`, the `Score` with its items. Rows are in the order of
-    cells, prompts and seeds; within a run, in the order of scoring, with the costs of the run last.
+    Columns: `cell`, one column per axis (an ordered category), `prompt` (in a study with `prompts`), `seed`,
+    `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or
+    `development`), `axis` (`cost` for a cost) and `score`, which is the `Score` with its items. The column of
+    an axis is named by `axis_column`.
+
+    Rows are in the order of cells, prompts and seeds. The rows of a run are in the order of scoring; its costs
+    come last.
     """
     import pandas
 
@@ -58,7 +60,7 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
             for encoder in dict.fromkeys(score.encoder for score in run.scores):
                 scores += cost_scores(run.cost, encoder)
             for score in scores:
-                # Before the labels, as an axis may be called `prompt` in a study without `prompts`.
+                # The prompt comes first: without prompts, an axis may be called `prompt`, and replaces it.
                 place = {
                     "cell": cell.name,
                     "prompt": run.prompt,
@@ -66,13 +68,20 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
                     "seed": run.seed,
                 }
                 rows.append({**place, **_number(score)})
-    axes = [axis_column(axis.name) for axis in data.axes]
-    prompt = ["prompt"] if data.prompts else []
-    columns = ["cell", *axes, *prompt, *NUMBER_COLUMNS]
+
+    columns = ["cell"]
+    for axis in data.axes:
+        columns.append(axis_column(axis.name))
+    if data.prompts:
+        columns.append("prompt")
+    columns += NUMBER_COLUMNS
     return with_axis_categories(pandas.DataFrame(rows, columns=columns), data)
 
 
 def _number(score: Score) -> dict[str, Any]:
+    split = "test"
+    if is_development(score):
+        split = "development"
     return {
         "encoder": score.encoder,
         "evaluator": score.evaluator,
@@ -82,31 +91,31 @@ def _number(score: Score) -> dict[str, Any]:
         "value": score.value,
         "direction": score.direction,
         "degenerate": score.degenerate,
-        "split": "development" if is_development(score) else "test",
+        "split": split,
         "axis": score.axis,
         "score": score,
     }
 
 
 NUMBER_COLUMNS = (
-    *(
-        "seed",
-        "encoder",
-        "evaluator",
-        "protocol",
-        "task",
-        "metric",
-        "value",
-        "direction",
-        "degenerate",
-    ),
-    *("split", "axis", "score"),
+    "seed",
+    "encoder",
+    "evaluator",
+    "protocol",
+    "task",
+    "metric",
+    "value",
+    "direction",
+    "degenerate",
+    "split",
+    "axis",
+    "score",
 )
-"""Columns of a score, after those of its cell."""
+"""Columns of a score, which come after the columns of its cell."""
 
 
 def with_axis_categories(frame: pandas.DataFrame, data: StudyData) -> pandas.DataFrame:
-    """Return a frame whose columns of axes are ordered categories, in the order of the recipe."""
+    """Return a frame in which the columns of axes are categories, ordered as in the recipe."""
     import pandas
 
     for axis in data.axes:

@@ -1,4 +1,4 @@
-"""Power of a study's comparisons with its baseline, computed from the spread of its finished runs."""
+"""Power of a study's comparisons with its baseline, from the variances that its finished runs show."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
 TIMES = (1, 2, 4)
-"""Numbers of seeds to show, as multiples of the study's number of seeds."""
+"""Numbers of seeds for which the power is shown, as multiples of the study's number of seeds."""
 
 
 @attrs.frozen
 class ObservedPower:
-    """Power of the comparisons in the last column of a table."""
+    """Power of the comparisons with the baseline in the last column of a table."""
 
     summary: Summary
     spread: Spread
-    """Spread over seeds, pooled over the compared cells; over items, the root of the mean variance."""
+    """Average spread of these comparisons; see `observed_spread`."""
     seeds: int
-    """Number of seeds under which most cells were compared."""
+    """Number of seeds that most of the comparisons have."""
     comparisons: int
-    """Number of p-values in the correction: compared cells, times the looks of a study that stops cells."""
+    """Number of p-values that are corrected together: compared cells, times the looks of a study that stops
+    cells."""
 
     @property
     def hangs_on_prompts(self) -> bool:
-        """Whether prompts are a larger source of the variance of differences than seeds."""
+        """Whether prompts contribute more to the variance of differences than seeds."""
         of_prompts = self.spread.prompt_std**2 / self.spread.prompts
         return of_prompts > self.spread.seed_std**2 / self.seeds
 
     def smallest(self, seeds: int, power: float = POWER, level: float = LEVEL) -> float:
-        """Return the smallest true difference that `seeds` seeds find; see `smallest_difference`."""
+        """Return the smallest true difference that is significant with `seeds` seeds and this power."""
         return smallest_difference(self.spread, seeds, power, level, self.comparisons)
 
     def needed_by(
@@ -52,8 +53,9 @@ class ObservedPower:
     ) -> SeedsNeeded:
         """Return the number of seeds with which a cell would differ significantly from the baseline.
 
-        The true difference is taken to be the observed one. Spreads over seeds and prompts are the pooled ones,
-        as a few seeds hardly show the spread of a single cell; the spread over items is that of the cell.
+        The observed difference is taken to be the true one. The variances over seeds and prompts are pooled
+        over cells, since a few seeds hardly show those of a single cell; the variance over items is the cell's
+        own.
         """
         spread = self._spread_of(judged)
         if spread is None:
@@ -65,7 +67,10 @@ class ObservedPower:
     def prompts_needed_by(
         self, judged: Judged, power: float = POWER, level: float = LEVEL
     ) -> SeedsNeeded:
-        """Return the number of prompts, with the study's seeds, with which a cell would differ significantly."""
+        """Return the number of prompts with which a cell would differ significantly from the baseline.
+
+        The number of seeds is the study's; see `needed_by` for the difference and its variances.
+        """
         spread = self._spread_of(judged)
         if spread is None:
             return SeedsNeeded(None, "neither prompts nor items vary")
@@ -75,7 +80,7 @@ class ObservedPower:
         )
 
     def _spread_of(self, judged: Judged) -> Spread | None:
-        """Return the spread of one comparison; None if nothing varies."""
+        """Return the spread of one comparison; None if neither seeds, prompts nor items vary."""
         item_std = math.sqrt(judged.item_variance or 0.0)
         if self.spread.seed_std == self.spread.prompt_std == item_std == 0:
             return None
@@ -87,7 +92,8 @@ class ObservedPower:
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
     """Return the power in the last column of each table whose last column has a direction.
 
-    Tables without comparisons under at least two seeds are left out, as the spread over seeds is unknown.
+    Tables without a comparison under at least two seeds are left out, since the spread over seeds is then
+    unknown.
     """
     powers = []
     for summary in summaries:
@@ -102,7 +108,7 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
 
 
 def judged_rows(summary: Summary) -> list[tuple[SummaryRow, Judged]]:
-    """Return the rows of a table whose last column was tested against the baseline."""
+    """Return the rows that were tested against the baseline in the last column, each with its test."""
     rows = []
     for row in summary.rows:
         judged = row.cells[-1].judged

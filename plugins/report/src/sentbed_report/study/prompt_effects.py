@@ -1,4 +1,4 @@
-"""Effects of a study's prompts: their share in the variance, ranks under each prompt, and the best prompt."""
+"""Effects of a study's prompts: shares of the variance, ranks under each prompt, and a cell's best prompt."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 @attrs.frozen
 class VarianceSources:
-    """Sources of variance of the difference from the baseline; without a baseline, of the score.
+    """Sources of variance of a row's difference from the baseline; without a baseline, of its score.
 
     An unknown source is left out: seeds if there is only one, items if the score has none, and prompts if they
     are not a sample.
     """
 
     stds: Mapping[SourceName, float]
-    """Source -> standard deviation between prompts, or between seeds; for items, the standard error."""
+    """Source -> standard deviation over prompts or over seeds; for items, the standard error."""
     shares: Mapping[SourceName, float]
-    """Source -> share of the estimate's variance, in [0, 1]; the shares sum to 1."""
+    """Source -> its share of the variance of the estimate, in [0, 1]; the shares sum to 1."""
 
 
 @attrs.frozen
@@ -42,20 +42,23 @@ class RowUnderPrompts:
 
     row: SummaryRow
     means: Mapping[str, float]
-    """Prompt -> mean over the seeds."""
+    """Prompt -> mean over the seeds under this prompt."""
     ranks: Mapping[str, int]
-    """Prompt -> rank of the row under it, from 1; equal means share the smallest of their ranks."""
+    """Prompt -> rank of the row under this prompt, from 1; equal means share the smallest of their ranks."""
     sources: VarianceSources | None
-    """None for the baseline, and if no source of variance is known."""
+    """Sources of variance; None for the baseline, and if no source is known."""
     best: BestPrompt
 
     @property
     def rank_range(self) -> str:
-        """Best and worst of its ranks, such as `1 to 3`; empty if rows have no ranks."""
+        """Best and worst rank over the prompts, such as `1 to 3`; empty if the row has no ranks."""
         if not self.ranks:
             return ""
-        best, worst = min(self.ranks.values()), max(self.ranks.values())
-        return str(best) if best == worst else f"{best} to {worst}"
+        best = min(self.ranks.values())
+        worst = max(self.ranks.values())
+        if best == worst:
+            return str(best)
+        return f"{best} to {worst}"
 
 
 def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
@@ -63,36 +66,44 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
     column = summary.columns[-1]
     if not summary.prompts or column.cost or not summary.measured:
         return ()
+
     store = ComponentStore(summary.resamples)
     if summary.scores is not None:
         store = summary.scores.components
+
     scores_of_rows: dict[int, dict[int, PromptScores]] = {}
     means: dict[int, dict[str, float]] = {}
     ranked = []
     for number, row in enumerate(summary.rows):
-        cell = row.cells[-1]
+        last = row.cells[-1]
         scores = _under_prompts(summary.measured[-1].get(row.key, {}))
-        if scores and all(map(math.isfinite, cell.seeds.values())):
-            scores_of_rows[number] = scores
-            means[number] = _means(summary.prompts, scores)
-            if not cell.degenerate:
-                ranked.append(number)
+        if not scores or not all(map(math.isfinite, last.seeds.values())):
+            continue
+        scores_of_rows[number] = scores
+        means[number] = _means_over_seeds(summary.prompts, scores)
+        if column.ranked and not last.degenerate:
+            ranked.append(number)
 
     rows = []
     for number, scores in scores_of_rows.items():
         row = summary.rows[number]
-        best = best_prompt(scores, store, column.lower)
-        sources = _sources(summary, row, scores, store)
         ranks = {}
-        if column.ranked and number in ranked:
+        if number in ranked:
             for prompt in summary.prompts:
                 ranks[prompt] = _rank(number, prompt, ranked, means, column.lower)
-        rows.append(RowUnderPrompts(row, means[number], ranks, sources, best))
+        row_under_prompts = RowUnderPrompts(
+            row,
+            means[number],
+            ranks,
+            _sources_of_row(summary, row, scores, store),
+            best_prompt(scores, store, column.lower),
+        )
+        rows.append(row_under_prompts)
     return tuple(rows)
 
 
 def _under_prompts(scores: Scored) -> dict[int, PromptScores]:
-    """Return the scores that are under several prompts, by seed."""
+    """Return seed -> scores, for the seeds that have scores under several prompts."""
     under_prompts = {}
     for seed, score in scores.items():
         if isinstance(score, PromptScores):
@@ -100,10 +111,10 @@ def _under_prompts(scores: Scored) -> dict[int, PromptScores]:
     return under_prompts
 
 
-def _means(
+def _means_over_seeds(
     prompts: Sequence[str], scores: Mapping[int, PromptScores]
 ) -> dict[str, float]:
-    """Return prompt -> mean over the seeds."""
+    """Return prompt -> mean over the seeds under this prompt."""
     means = {}
     for prompt in prompts:
         values = [of_seed.of_prompts[prompt].value for of_seed in scores.values()]
@@ -118,24 +129,34 @@ def _rank(
     means: Mapping[int, Mapping[str, float]],
     lower: bool,
 ) -> int:
-    """Return the rank of a row under a prompt; means are compared to `MEAN_DECIMALS` decimals, not as printed."""
+    """Return the rank of a row under a prompt.
+
+    Means are compared to `MEAN_DECIMALS` (9) decimals, not as they are printed.
+    """
     value = round(means[number][prompt], MEAN_DECIMALS)
-    better = 0
+    lower_values = 0
+    higher_values = 0
     for other in ranked:
-        of_other = round(means[other][prompt], MEAN_DECIMALS)
-        is_better = of_other < value if lower else of_other > value
-        if is_better:
-            better += 1
-    return better + 1
+        value_of_other = round(means[other][prompt], MEAN_DECIMALS)
+        if value_of_other < value:
+            lower_values += 1
+        if value_of_other > value:
+            higher_values += 1
+    if lower:
+        return lower_values + 1
+    return higher_values + 1
 
 
-def _sources(
+def _sources_of_row(
     summary: Summary,
     row: SummaryRow,
     scores: Mapping[int, PromptScores],
     store: ComponentStore,
 ) -> VarianceSources | None:
-    """Return the sources of variance of a row's comparison; in a study without a baseline, of its score."""
+    """Return the sources of variance of a row's difference from the baseline; None if they are unknown.
+
+    In a study without a baseline, they are those of the row's score.
+    """
     judged = row.cells[-1].judged
     if summary.baseline is None:
         judged = with_test(weighted_sum([(1.0, scores)], store), CONFIDENCE)
@@ -145,10 +166,11 @@ def _sources(
 
 
 def sources_of(judged: Judged) -> VarianceSources | None:
-    """Return the sources of variance of an estimate; None if it does not vary."""
+    """Return the sources of variance of a comparison; None if nothing varies."""
     total = judged.estimate.variance
     if total <= 0:
         return None
+
     variances: dict[SourceName, float | None] = {
         "prompts": judged.prompt_variance,
         "seeds": judged.seed_variance,

@@ -12,14 +12,14 @@ from sentbed import FilePath
 
 @attrs.frozen
 class Published:
-    """`[study.expected."TABLE"]`: the numbers of a table or figure of a paper, by cell."""
+    """`[study.expected."TABLE"]`: the numbers of a table or figure of a paper, cell by cell."""
 
     cells: Mapping[str, Mapping[str, float]]
-    """Name of a cell -> key of a score, as in `[expected]` -> number."""
+    """Name of a cell -> key of a score (see `[expected]`) -> number."""
     tolerance: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Largest absolute difference that counts as reproduced; by default numbers are only shown."""
+    """Largest absolute difference with which a number counts as reproduced; by default numbers are only shown."""
     source: str = ""
-    """Where the numbers are published, if the name of the table does not say it."""
+    """Where the numbers are published, if the name of the table does not say so."""
     hardware: str = ""
     """Hardware on which the numbers were measured."""
     hours: float | None = attrs.field(default=None, validator=optional(ge(0)))
@@ -27,8 +27,9 @@ class Published:
     note: str = ""
     """Known differences between the paper, its code and this recipe."""
     contradicted: Mapping[str, str] = attrs.field(factory=dict)
-    """Name of a cell -> why it is expected to miss its numbers, because they were measured in another way than
-    printed, or because another paper reports other numbers. They are shown, but neither met nor missed."""
+    """Name of a cell -> why the study is expected to miss its numbers: they were measured differently than the
+    paper says, or another paper reports different numbers. Such numbers are shown, but count as neither met
+    nor missed."""
 
     def __attrs_post_init__(self) -> None:
         unknown = sorted(self.contradicted.keys() - self.cells.keys())
@@ -41,31 +42,32 @@ class Published:
 
 @attrs.frozen
 class Reference:
-    """`[study.references."SYSTEM"]`: a system that cells are compared with, drawn as a dashed line.
+    """`[study.references."SYSTEM"]`: a system with which cells are compared, drawn as a dashed line.
 
-    Its numbers are published numbers (`scores`), those of a cell of the study (`cell`), or those of models in
-    files of results (`results`), with one row per model.
+    Its numbers are published numbers (`scores`), the numbers of a cell of the study (`cell`), or the numbers of
+    models in files of results (`results`), with one row per model.
     """
 
     scores: Mapping[str, float] = attrs.field(factory=dict)
-    """Key of a score, as in `[expected]`, without an encoder -> published number. The numbers are shown as a
-    row of the table with these columns, and as a line in plots of a column. A published average is compared
-    with one that the report computes only if each of its tasks has a number, too, as evidence that both are
-    over the same tasks."""
+    """Key of a score (see `[expected]`), without an encoder -> published number. The numbers are a row of the
+    table with these columns, and a line in plots of a column. A published average is compared with an
+    average that the report computes only if each task of the latter has a number, too, which shows that
+    both are over the same tasks."""
     cell: str = ""
-    """Cell of the study whose score is the line; it is then not a point in plots over a numeric axis."""
+    """Cell of the study whose score is the line; plots over a numeric axis then have no point for this cell."""
     results: FilePath | None = None
     """Path of results that `sentbed audit` can read: a folder, archive or file of MTEB's results, a directory
-    of a run or study, a file of lm-eval, or a CSV with the columns model, task and score. They are shown in
-    the columns of their task, metric, split and subset, without tests."""
+    of a run or study, a file of lm-eval, or a CSV file with the columns model, task and score. The results
+    are shown, without tests, in the columns of the same task, metric, split and subset."""
     models: tuple[str, ...] = ()
-    """Models of `results` to show as rows: `NAME`, or `NAME@REVISION` for one revision. May be left out if
-    there is only one model."""
+    """Models in `results` to show as rows: `NAME`, or `NAME@REVISION` for one revision. Not needed if there is
+    only one model."""
     tasks: Mapping[str, str] = attrs.field(factory=dict)
-    """Task in `results` -> the study's name of it, if that differs, and the study's name of the split after
-    `@`, if that differs: `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test" }`."""
+    """Task in `results` -> name of this task in the study, if it is different. After `@` follows the study's
+    name of the split, if it is different:
+    `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test" }`."""
     unit: Literal["share", "per cent"] | None = None
-    """Unit of the scores in `results`: `share` (in [0, 1], shown as per cent) or `per cent`. Only a CSV needs
-    it; the units of MTEB and lm-eval (`share`) and of our results are known."""
+    """Unit of the scores in `results`: `share` (in [0, 1], shown in per cent) or `per cent`. Only a CSV file
+    needs it, since the units of other files are known."""
     source: str = ""
     """Where the numbers are published."""

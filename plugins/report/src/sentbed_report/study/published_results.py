@@ -1,4 +1,4 @@
-"""Published results in a study's tables: matching of scores in files of results with columns."""
+"""Published results in a study's tables: scores in files of results are matched with the tables' columns."""
 
 from __future__ import annotations
 
@@ -22,48 +22,53 @@ NO_TEST = "Rows of published results have no test, place or rank: their numbers 
 
 @attrs.frozen
 class _Match:
-    """Number of a published system for a column."""
+    """Published number of a system for a column, or the reason why there is none."""
 
     value: float | None = None
     """The number; None if there is none."""
     obstacle: str = ""
-    """Why there is no number."""
+    """Why there is no number; empty also for columns that need none, such as costs."""
     differences: tuple[str, ...] = ()
-    """Reasons why the number may not have the column's protocol and revisions; empty if it has."""
+    """Reasons why the number may have another protocol or revision than the column; empty if it has the same."""
     scores: tuple[PublishedScore, ...] = ()
-    """Scores of which the number is the mean."""
+    """Scores in the files, whose mean is the number."""
 
 
 def with_published_results(
     systems: Sequence[PublishedSystem], summaries: Sequence[Summary]
 ) -> list[Summary]:
-    """Return the tables with rows of the systems that have numbers in them, and notes on what has no match.
+    """Return the tables with a row for each system that has numbers in them.
 
-    These rows are not in `Summary.rows`, so that they are neither tested nor ranked.
+    Notes say which results have no match. The rows are not in `Summary.rows`, so they are neither tested nor
+    ranked.
     """
     tables = list(summaries)
     for system in systems:
-        matches = [_matches(system, summary) for summary in summaries]
+        matches = [_matches_of_table(system, summary) for summary in summaries]
         source = _source_line(system, list(chain.from_iterable(matches)))
-        notes_on_system = _notes_on_unmatched(system, matches)
-        for place, table in enumerate(tables):
+        notes_on_system = _notes_on_system(system, matches)
+        for number, table in enumerate(tables):
             references = list(table.references)
             notes = list(table.reference_notes)
-            if _has_number(matches[place]):
-                references.append(_row(system, source, matches[place]))
+            if _has_number(matches[number]):
+                references.append(_row(system, source, matches[number]))
                 if NO_TEST not in notes:
                     notes.insert(0, NO_TEST)
             if _is_main(table):
-                notes += _notes(system, table, matches[place])
+                notes += _notes_on_table(system, table, matches[number])
                 notes += notes_on_system
-            tables[place] = attrs.evolve(
+            tables[number] = attrs.evolve(
                 table, references=tuple(references), reference_notes=tuple(notes)
             )
     return tables
 
 
 def _is_main(summary: Summary) -> bool:
-    """Whether a table has rows, and tasks by their first metric, as published results have."""
+    """Whether published results are expected in a table.
+
+    They are in the first metric of a task, so they are expected where the table has rows and is not for further
+    metrics or costs.
+    """
     has_scores = any(not column.cost for column in summary.columns)
     return bool(summary.rows) and not summary.metric and has_scores
 
@@ -93,7 +98,7 @@ def _row(
 
 
 def _source_line(system: PublishedSystem, matches: Sequence[_Match]) -> str:
-    """Return the tag of a row: published, where, which revision of the model, and by which software."""
+    """Return the tag of a system's row: where it is published, its revision, and the software that scored it."""
     parts = ["published", system.source]
     if system.revision:
         parts.append(f"revision {system.revision[:12]}")
@@ -113,29 +118,32 @@ def _software(matches: Sequence[_Match]) -> tuple[str, ...]:
 # --- matching ----------------------------------------------------------------------------------------------
 
 
-def _matches(system: PublishedSystem, summary: Summary) -> list[_Match]:
-    """Return the number of a system for each column of a table."""
+def _matches_of_table(system: PublishedSystem, summary: Summary) -> list[_Match]:
+    """Return a system's number for each column of a table."""
     matches = []
     of_tasks = []
     for column in summary.columns:
         match = _Match()
         if not column.average:
-            match = _match(system.scores, summary, column)
+            match = _match_of_column(system.scores, summary, column)
             of_tasks.append((column.task, match))
         matches.append(match)
+
     for place, column in enumerate(summary.columns):
-        if column.average and not column.part:
-            tasks = column.protocol.get("of")
-            averaged = []
-            for task, match in of_tasks:
-                if tasks is None or task in tasks:
-                    averaged.append(match)
-            matches[place] = _average(averaged)
+        if not column.average or column.part:
+            continue
+        # The protocol of an average that an evaluator reports may name the tasks.
+        tasks = column.protocol.get("of")
+        averaged = []
+        for task, match in of_tasks:
+            if tasks is None or task in tasks:
+                averaged.append(match)
+        matches[place] = _match_of_average(averaged)
     return matches
 
 
-def _average(matches: Sequence[_Match]) -> _Match:
-    """Return the mean over the tasks of an average; no number if one of the tasks has none."""
+def _match_of_average(matches: Sequence[_Match]) -> _Match:
+    """Return the mean of the numbers of an average's tasks; no number if any task has none."""
     values = []
     differences: dict[str, None] = {}
     for match in matches:
@@ -148,22 +156,25 @@ def _average(matches: Sequence[_Match]) -> _Match:
     return _Match(sum(values) / len(values), differences=tuple(differences))
 
 
-def _match(
+def _match_of_column(
     scores: Sequence[PublishedScore], summary: Summary, column: Column
 ) -> _Match:
-    """Return the number for a column: the mean over the splits and subsets of its task and metric."""
+    """Return the number for a column: the mean over the splits and subsets of its task, in its metric."""
     if column.cost:
         return _Match()
 
-    name_of_ours = f"{summary.evaluator} {column.task} ({column.metric})"
+    name_in_sentbed = f"{summary.evaluator} {column.task} ({column.metric})"
     metrics = set()
     of_metric = []
     for score in scores:
-        task = name_of_ours if score.is_ours else column.task
-        if score.task == task:
-            metrics.add(" ".join(score.metrics) or "unnamed")
-            if _has_metric(score, summary, column):
-                of_metric.append(score)
+        task = column.task
+        if score.is_ours:
+            task = name_in_sentbed
+        if score.task != task:
+            continue
+        metrics.add(" ".join(score.metrics) or "unnamed")
+        if _has_metric(score, summary, column):
+            of_metric.append(score)
     if not metrics:
         return _Match(obstacle="the task is not among its results")
     if not of_metric:
@@ -173,10 +184,12 @@ def _match(
 
     parts = of_metric[:1]
     if not of_metric[0].is_ours:
-        parts = _parts(of_metric, column.protocol)
+        parts = _scores_of_places(of_metric, column.protocol)
     if not parts:
-        published = {_place(score.split, score.subset) for score in of_metric}
-        measured = set(starmap(_place, _places(column.protocol)))
+        published = set()
+        for score in of_metric:
+            published.add(_place_in_words(score.split, score.subset))
+        measured = set(starmap(_place_in_words, _places(column.protocol)))
         obstacle = (
             f"it is on {first_names(sorted(published))}, the study on "
             f"{first_names(sorted(measured))}"
@@ -187,15 +200,15 @@ def _match(
     differences: dict[str, None] = {}
     for score in parts:
         total += score.value
-        differences |= dict.fromkeys(_differences(score, column.protocol))
+        differences |= dict.fromkeys(_protocol_differences(score, column.protocol))
     return _Match(total / len(parts), "", tuple(differences), tuple(parts))
 
 
 def _has_metric(score: PublishedScore, summary: Summary, column: Column) -> bool:
     """Whether a score is in the metric of a column.
 
-    A score whose file does not name the metric is taken to be in the task's first metric. Further metrics of
-    `mteb` are the same metric on a part of the task, whose name follows it after a hyphen.
+    If the file does not name the metric of a score, it is taken to be the task's first metric. Further metrics
+    of the evaluator `mteb` are named METRIC-PART: the same metric on a part of the task.
     """
     metric = column.metric
     if column.protocol.get("id") == MTEB:
@@ -207,11 +220,13 @@ def _has_metric(score: PublishedScore, summary: Summary, column: Column) -> bool
     return metric in score.metrics
 
 
-def _parts(
+def _scores_of_places(
     scores: Sequence[PublishedScore], protocol: Mapping[str, Any]
 ) -> list[PublishedScore]:
-    """Return the score of each split and subset over which a column is the mean; empty if one is missing."""
-    by_place = {(score.split, score.subset): score for score in scores}
+    """Return the score of each split and subset over which a column is a mean; empty if any is missing."""
+    by_place = {}
+    for score in scores:
+        by_place[score.split, score.subset] = score
     parts = []
     for place in _places(protocol):
         if place not in by_place:
@@ -221,7 +236,10 @@ def _parts(
 
 
 def _places(protocol: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the pairs of split and subset of a column; the subset is `default` for tasks without subsets."""
+    """Return the pairs of split and subset over which a column is a mean.
+
+    The subset of a task without subsets is `default`.
+    """
     splits = _as_list(protocol.get("split", ""))
     subsets = _as_list(protocol.get("subset", "default"))
     return list(product(splits, subsets))
@@ -233,7 +251,7 @@ def _as_list(value: Any) -> list[str]:
     return [str(value)]
 
 
-def _place(split: str, subset: str) -> str:
+def _place_in_words(split: str, subset: str) -> str:
     """Return a split and subset in words."""
     place = f"the split `{split}`"
     if subset != "default":
@@ -241,8 +259,10 @@ def _place(split: str, subset: str) -> str:
     return place
 
 
-def _differences(score: PublishedScore, protocol: Mapping[str, Any]) -> Iterator[str]:
-    """Yield reasons why a score may not have a column's protocol and revisions."""
+def _protocol_differences(
+    score: PublishedScore, protocol: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield reasons why a score may have another protocol or revision than a column."""
     if score.is_ours:
         if score.data_revision != protocol_hash(protocol):
             yield "the protocol of the evaluation is another one"
@@ -265,10 +285,10 @@ def _differences(score: PublishedScore, protocol: Mapping[str, Any]) -> Iterator
 # --- notes -------------------------------------------------------------------------------------------------
 
 
-def _notes(
+def _notes_on_table(
     system: PublishedSystem, summary: Summary, matches: Sequence[_Match]
 ) -> Iterator[str]:
-    """Yield sentences on how published numbers relate to the study's, and on columns without them."""
+    """Yield sentences on how a system's numbers relate to the study's, and on columns without a number."""
     same: list[str] = []
     unlike: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
@@ -293,10 +313,10 @@ def _notes(
         yield f"{system.name} has no number in {first_names(headings)}: {obstacle}."
 
 
-def _notes_on_unmatched(
+def _notes_on_system(
     system: PublishedSystem, matches_of_tables: Sequence[Sequence[_Match]]
 ) -> list[str]:
-    """Return sentences on results without a column, and on those that were left out when they were read."""
+    """Return sentences on results that no column has, and on results that were not read."""
     unmatched = dict.fromkeys(score.task for score in system.scores)
     for match in chain.from_iterable(matches_of_tables):
         for score in match.scores:

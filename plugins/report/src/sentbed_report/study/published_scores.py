@@ -1,4 +1,4 @@
-"""Scores that were read from the files that `[study.references]` names."""
+"""Scores and systems that were read from the files of results which `[study.references]` names."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import attrs
 
 @attrs.frozen
 class PublishedScore:
-    """A score that is read from a file of results."""
+    """A score that was read from a file of results."""
 
     task: str
-    """The study's name of the task; for a sentbed study or run, `EVALUATOR TASK (METRIC)`."""
+    """Name of the task in the study; if the file is from a sentbed study or run, `EVALUATOR TASK (METRIC)`."""
     metrics: tuple[str, ...]
-    """Names of its metric; empty if the file does not name it."""
+    """Names of its metric, which may have several; empty if the file does not name the metric."""
     split: str
     subset: str
     value: float
-    """The score in the unit of the study's scores; a share in [0, 1] is converted to per cent."""
+    """The score in the unit of the study's scores; shares in [0, 1] were converted to per cent."""
     software: str
-    """Name and version of the software that computed it; empty if the file does not name it."""
+    """Name and version of the software that computed the score; empty if the file does not name it."""
     data_revision: str
-    """Revision of the data, or `protocol_hash` for a sentbed study or run; empty if the file does not say."""
+    """Revision of the data; `protocol_hash` if the file is from a sentbed study or run; empty if unknown."""
     is_ours: bool = False
-    """Whether it is from a sentbed study or run."""
+    """Whether the file is from a sentbed study or run."""
 
 
 @attrs.frozen
 class PublishedSystem:
-    """A model whose results `[study.references]` names, shown as a row of published numbers."""
+    """A model whose results `[study.references]` names; its scores are a row of published numbers."""
 
     name: str
     """Name of the row."""

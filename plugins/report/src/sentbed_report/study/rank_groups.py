@@ -1,11 +1,11 @@
-"""Groups of rows that cannot be told apart: letters, intervals of ranks, and ranks over many tasks.
+"""Groups of rows that cannot be told apart: letters, rank intervals, and ranks over many tasks.
 
 All pairs of rows are compared in the last column (`TableScores.pairs`), over seeds and items, with Holm's
-correction over all pairs. The pairs that differ significantly determine the letters and the interval of each
-row's rank (`sentbed_report.statistics.letter_groups`).
+correction over all pairs. The pairs that differ significantly determine each row's letters and rank interval
+(`sentbed_report.statistics.letter_groups`).
 
-Friedman's test and Nemenyi's critical difference of mean ranks answer another question, if a table has many
-tasks: not whether other seeds and items would give the same order, but whether other tasks would
+If a table has many tasks, Friedman's test and Nemenyi's critical difference of mean ranks answer another
+question: whether other tasks, not other seeds and items, would give the same order
 (`sentbed_report.statistics.ranks_over_tasks`). The ranked scores are means over the seeds that all rows have.
 
 Rows of stopped cells (`StudyData.stopped`) come after all others, since their means are over other seeds.
@@ -45,52 +45,54 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 MOST_ROWS = 200
-"""Largest number of rows for which groups are computed; more have too many pairs."""
+"""Largest number of rows for which groups are computed; more rows have too many pairs."""
 FEWEST_TASKS = 5
-"""Smallest number of tasks for ranks over tasks; with fewer, the tests have hardly any power."""
+"""Smallest number of tasks for ranks over tasks; with fewer tasks, the test has hardly any power."""
 FEWEST_ROWS = 3
-"""Smallest number of rows for ranks over tasks, as Friedman's test demands."""
+"""Smallest number of rows for ranks over tasks, as Friedman's test requires."""
 
 
 @attrs.frozen
 class GroupedRow:
-    """A row of a table with its groups: two rows that share a group cannot be told apart."""
+    """A row of a table with its groups; two rows that share a group cannot be told apart."""
 
     cell: str
     encoder: str
     name: str
-    """Name in tables."""
+    """Name of the row in tables."""
     mean: float
-    """Mean over its seeds in the last column."""
+    """Mean over the row's seeds in the last column."""
     groups: tuple[int, ...]
-    """Numbers of its groups, from 0."""
+    """Numbers of the groups that contain the row, from 0."""
     lowest_rank: int
     """Best rank that the tests leave possible, from 1."""
     highest_rank: int
     """Worst rank that the tests leave possible."""
     from_best: float
-    """Difference from the best row, over the seeds that both have, in the unit of the score; 0 for the best."""
+    """Difference from the best row over the seeds that both have, in the unit of the score; 0 for the best
+    row."""
     low: float
-    """Lower bound of `from_best`, simultaneous for all pairs (Bonferroni); 0 for the best row."""
+    """Lower bound of `from_best`, valid for all pairs together (Bonferroni); 0 for the best row."""
     high: float
-    """Upper bound of `from_best`, like `low`."""
+    """Upper bound of `from_best`, valid for all pairs together; 0 for the best row."""
     stopped: bool = False
-    """Whether its cell was stopped: `mean` is then over other seeds than the means of other rows."""
+    """Whether the cell was stopped, so that `mean` is over other seeds than the means of other rows."""
 
     def is_like(self, other: GroupedRow) -> bool:
-        """Whether the row cannot be told apart from another, which means that they share a group."""
+        """Whether this row and another cannot be told apart, which means that they share a group."""
         return not set(self.groups).isdisjoint(other.groups)
 
     @property
     def letters(self) -> str:
-        """Letters of its groups."""
+        """Letters of the row's groups."""
         return letters_of(self.groups)
 
     @property
     def ranks(self) -> str:
-        """Interval of its rank, such as `2 to 4`."""
-        low, high = self.lowest_rank, self.highest_rank
-        return str(low) if low == high else f"{low} to {high}"
+        """Interval of the row's rank, such as `2 to 4`."""
+        if self.lowest_rank == self.highest_rank:
+            return str(self.lowest_rank)
+        return f"{self.lowest_rank} to {self.highest_rank}"
 
 
 @attrs.frozen
@@ -101,13 +103,13 @@ class TaskRank:
     encoder: str
     name: str
     mean_rank: float
-    """Mean of its ranks, 1 for the best; equal scores share the mean of their ranks."""
+    """Mean of the row's ranks on the tasks, from 1 for the best; equal scores share the mean of their ranks."""
     groups: tuple[int, ...]
-    """Numbers of its groups, which are not those of `GroupedRow`."""
+    """Numbers of the row's groups by Nemenyi's critical difference; they are not those of `GroupedRow`."""
 
     @property
     def letters(self) -> str:
-        """Letters of its groups."""
+        """Letters of the row's groups."""
         return letters_of(self.groups)
 
 
@@ -117,45 +119,45 @@ class TaskRanks:
 
     tasks: tuple[str, ...]
     rows: tuple[TaskRank, ...]
-    """The best first."""
+    """Ranked rows, the best first."""
     statistic: float
     """Friedman's statistic, with `len(rows) - 1` degrees of freedom."""
     p_value: float
     """p-value of Friedman's test."""
     critical: float
-    """Nemenyi's critical difference: mean ranks that differ by less cannot be told apart."""
+    """Nemenyi's critical difference; mean ranks that differ by less cannot be told apart."""
     seeds: tuple[int, ...]
-    """Seeds that all rows have, over which the scores are means; empty if the rows share none, in which case
-    each mean is over the row's seeds."""
+    """Seeds that all rows have, over which the scores are means. If the rows share no seed, it is empty, and
+    each mean is over the row's own seeds."""
     left: tuple[tuple[str, str], ...] = ()
-    """Names of rows that are left out, with the reason."""
+    """Rows that are left out: name and reason."""
 
     @property
     def significant(self) -> bool:
-        """Whether Friedman's test finds a difference; otherwise all rows are in one group."""
+        """Whether Friedman's test finds a difference; if not, all rows are in one group."""
         return self.p_value < SIGNIFICANT
 
 
 @attrs.frozen
 class RankGroups:
-    """Rows of a table in groups that the scores of its last column cannot tell apart."""
+    """Groups of a table's rows whose scores in the last column cannot be told apart."""
 
     rows: tuple[GroupedRow, ...]
-    """The best first; empty if fewer than two rows can be compared."""
+    """Grouped rows, the best first; empty if fewer than two rows can be compared."""
     left: tuple[tuple[str, str], ...] = ()
-    """Names of rows that are left out, with the reason."""
+    """Rows that are left out: name and reason."""
     reason: str = ""
-    """Why there are no groups, or no letters."""
+    """Why there are no rows, or the rows have no groups; empty otherwise."""
     basis: Basis | Literal[""] = ""
-    """Sources of variance of the tests."""
+    """Sources of variance that the tests consider."""
     lettered: bool = True
     """Whether rows have groups; False if there would be hundreds of groups."""
     tasks: TaskRanks | None = None
-    """Ranks over many tasks; None if the table has too few tasks."""
+    """Ranks over many tasks; None if the table has too few tasks or rows."""
 
     @property
     def pairs(self) -> int:
-        """Number of pairs that were compared."""
+        """Number of pairs of rows that were compared."""
         return math.comb(len(self.rows), 2)
 
 
@@ -168,7 +170,7 @@ def rank_groups(
 ) -> RankGroups | None:
     """Return the groups of a table's rows in its last column; None if fewer than two rows have finished.
 
-    Rows that have not finished, are degenerate or cannot be compared with the others are left out.
+    Rows that have not finished, are degenerate, or cannot be compared with the others are left out.
     """
     left: list[tuple[str, str]] = []
     number_finished = 0
@@ -195,8 +197,11 @@ def rank_groups(
     column = columns[-1]
     rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, column)), reverse=True)
     judged = scores.pairs([row.key for row in rows])
-    reasons = not_comparable(_numbered(rows, judged))
-    kept = [row for number, row in enumerate(rows) if number not in reasons]
+    reasons = not_comparable(_pairs_by_number(rows, judged))
+    kept = []
+    for number, row in enumerate(rows):
+        if number not in reasons:
+            kept.append(row)
     if len(kept) < 2:
         reason = "fewer than two rows can be compared"
         if reasons:
@@ -205,15 +210,15 @@ def rank_groups(
 
     for number, reason in reasons.items():
         left.append((rows[number].name, reason))
-    pairs = corrected(_numbered(kept, judged), looks)
-    groups = _grouped(kept, pairs, column, looks)
+    pairs = corrected(_pairs_by_number(kept, judged), looks)
+    groups = _groups_of_compared(kept, pairs, column, looks)
     return attrs.evolve(groups, left=tuple(left), tasks=tasks)
 
 
-def _numbered(
+def _pairs_by_number(
     rows: Sequence[SummaryRow], judged: Mapping[tuple[RowKey, RowKey], Judged]
 ) -> Pairs:
-    """Return the comparison of every two rows by their numbers in `rows`."""
+    """Return the comparison of every two rows: (number, number) in `rows` -> comparison."""
     pairs = {}
     for first, second in combinations(range(len(rows)), 2):
         pairs[first, second] = judged[rows[first].key, rows[second].key]
@@ -221,7 +226,7 @@ def _numbered(
 
 
 def _why_left_out(row: SummaryRow) -> str:
-    """Return why a row with a value in the last column is not compared; empty if it is."""
+    """Return why a row with a mean in the last column is not compared; empty if it is compared."""
     cell = row.cells[-1]
     if row.status != "finished":
         return "it has not finished"
@@ -232,38 +237,47 @@ def _why_left_out(row: SummaryRow) -> str:
     return ""
 
 
-def _grouped(
+def _groups_of_compared(
     rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int
 ) -> RankGroups:
-    """Return the groups of rows. The rows are sorted, the best first, and every pair of them was compared."""
+    """Return the groups of rows that can all be compared with each other.
+
+    The rows are sorted, the best first. `pairs` has the comparison of every two rows.
+    """
     better = significantly_better(pairs, len(rows), column.lower)
     intervals = rank_intervals(better)
     groups = letter_groups(better | better.T)
     # The interval of the difference from the best row holds for all pairs at once.
     confidence = 1 - SIGNIFICANT / len(pairs) / looks
+
     grouped = []
     for number, row in enumerate(rows):
-        from_best, low, high = 0.0, 0.0, 0.0
+        from_best = low = high = 0.0
         if number > 0:
             judged = with_test(pairs[0, number], confidence)
             from_best = judged.difference or 0.0
             low, high = judged.interval or (0.0, 0.0)
+        lowest_rank, highest_rank = intervals[number]
         grouped.append(
             GroupedRow(
-                row.cell,
-                row.encoder,
-                row.name,
-                row.cells[-1].value or 0.0,
-                _groups_with(number, groups or ()),
-                *intervals[number],
-                from_best,
-                low,
-                high,
-                row.stopped,
+                cell=row.cell,
+                encoder=row.encoder,
+                name=row.name,
+                mean=row.cells[-1].value or 0.0,
+                groups=_groups_with(number, groups or ()),
+                lowest_rank=lowest_rank,
+                highest_rank=highest_rank,
+                from_best=from_best,
+                low=low,
+                high=high,
+                stopped=row.stopped,
             )
         )
+
     bases = {judged.basis for judged in pairs.values() if judged.basis}
-    basis = common_basis(bases) if bases else "items and seeds"
+    basis: Basis = "items and seeds"
+    if bases:
+        basis = common_basis(bases)
     if groups is None:
         reason = f"the rows have more than {MOST_SETS} overlapping groups"
         return RankGroups(tuple(grouped), reason=reason, basis=basis, lettered=False)
@@ -308,30 +322,29 @@ def _ranks_over_tasks(
         worths.append([_worth(row, place, columns[place], seeds) for place in places])
     test = friedman(worths)
     by_rank = sorted(zip(test.ranks, rows, strict=True), key=itemgetter(0))
-    mean_ranks = sorted(test.ranks)
-    groups = nemenyi_groups(mean_ranks, test.critical, test.p_value)
+    groups = nemenyi_groups(sorted(test.ranks), test.critical, test.p_value)
+
     ranked = []
-    for position, (mean_rank, row) in enumerate(by_rank):
-        groups_of_row = _groups_with(position, groups)
+    for number, (mean_rank, row) in enumerate(by_rank):
+        groups_of_row = _groups_with(number, groups)
         ranked.append(
             TaskRank(row.cell, row.encoder, row.name, mean_rank, groups_of_row)
         )
-    tasks = [columns[place].task for place in places]
     return TaskRanks(
-        tuple(tasks),
-        tuple(ranked),
-        test.statistic,
-        test.p_value,
-        test.critical,
-        tuple(seeds),
-        tuple(left),
+        tasks=tuple(columns[place].task for place in places),
+        rows=tuple(ranked),
+        statistic=test.statistic,
+        p_value=test.p_value,
+        critical=test.critical,
+        seeds=tuple(seeds),
+        left=tuple(left),
     )
 
 
 def _why_not_ranked(
     row: SummaryRow, places: Sequence[int], columns: Sequence[Column]
 ) -> str:
-    """Return why a row is not ranked over the tasks of the columns at `places`; empty if it is."""
+    """Return why a row is not ranked over the tasks in the columns `places`; empty if it is ranked."""
     if row.status != "finished":
         return "it has not finished"
     missing = []
@@ -341,13 +354,15 @@ def _why_not_ranked(
             missing.append(columns[place].task)
         elif cell.degenerate or not cell.is_finite:
             return "a score of it is degenerate or not finite"
-    return f"it has no score of {', '.join(missing)}" if missing else ""
+    if not missing:
+        return ""
+    return f"it has no score of {', '.join(missing)}"
 
 
 def _shared_seeds(
     rows: Sequence[SummaryRow], places: Sequence[int], seeds: Sequence[int]
 ) -> list[int]:
-    """Return the seeds, of `seeds`, under which all rows have a score in all columns at `places`."""
+    """Return the seeds, of `seeds`, under which all rows have a score in all columns `places`."""
     shared = set(seeds)
     for row in rows:
         for place in places:
@@ -358,10 +373,13 @@ def _shared_seeds(
 def _worth(
     row: SummaryRow, place: int, column: Column, seeds: Sequence[int] = ()
 ) -> float:
-    """Return a mean score to nine decimals, negated if lower is better; over all its seeds by default."""
-    values = row.cells[place].seeds
-    used = seeds or list(values)
-    mean = math.fsum(map(values.__getitem__, used)) / len(used)
+    """Return a row's mean score in column `place`, negated if lower is better, to `MEAN_DECIMALS` decimals.
+
+    The mean is over `seeds`; if `seeds` is empty, over all the row's seeds.
+    """
+    scores = row.cells[place].seeds
+    values = [scores[seed] for seed in seeds or scores]
+    mean = math.fsum(values) / len(values)
     if column.lower:
         mean = -mean
     return round(mean, MEAN_DECIMALS)

@@ -1,4 +1,4 @@
-"""Reading of a run directory as one run of a study."""
+"""Reading of a run's directory as a run of a study's cell."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
 
 REPORT = "report.json"
-
 RANKING = "search.json"
-"""File with the result of the demonstration search before a run, if it had one."""
+"""File with the result of the demonstration search that came before a run, if there was one."""
 
 
 KEYS = "keys.json"
-"""File with everything that determines the weights of a run, and the keys of its evaluations, in order."""
+"""File with everything that determines a run's weights, and with the keys of its evaluations, in order."""
 
 ADDED = "added"
-"""Directory of the evaluations that were added to a run after it had finished; each is a run directory."""
+"""Subdirectory of a run for evaluations that were added after the run had finished; each is a run directory."""
 
 
 def read_run(
@@ -38,13 +37,14 @@ def read_run(
     base: Path,
     evaluations: Sequence[str] | None = None,
 ) -> CellRun:
-    """Return the run in `directory` as a run of `cell` with `seed`; its path is relative to `base`.
+    """Return the run in `directory` as a run of the cell `cell` under `seed`.
 
-    `evaluations` are the keys of the evaluations whose scores are read, by default those of the run itself. An
-    evaluation that was not made yet has no scores.
+    `base` is the directory to which `CellRun.directory` is relative. `evaluations` are the keys of the
+    evaluations whose scores are read, by default those of the run itself. (The key of an evaluation is the hash
+    of everything that determines its scores.) An evaluation that has not been made yet has no scores.
 
-    A run without a manifest is waiting. Scores and items are read only if the run has finished; the status of
-    other runs takes only two small files.
+    A run without a manifest is waiting. Scores and items are read only if the run has finished; to know the
+    status of other runs, two small files are read.
 
     Raises:
         RunError: if an existing file cannot be read.
@@ -55,8 +55,8 @@ def read_run(
         record.update(_json(directory / REPORT))
     if status == "finished" and not record:
         raise RunError(
-            f"the run in `{directory}` has finished, and its `{REPORT}` is gone; put it back, or remove the "
-            "directory and run it again"
+            f"the run in `{directory}` has finished, but its `{REPORT}` is missing; put it back, or remove "
+            "the directory and run it again"
         )
     searched = _json(directory / RANKING)
     seconds = _seconds(record, searched)
@@ -75,7 +75,9 @@ def read_run(
         "start the run again",
     ):
         cost = recorded_cost(record)
-    keys = None if evaluations is None else tuple(evaluations)
+    keys = None
+    if evaluations is not None:
+        keys = tuple(evaluations)
     place = None
     if status != "waiting":
         place = Path(os.path.relpath(directory, base))
@@ -94,7 +96,7 @@ def read_run(
 
 
 def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | None:
-    """Return the seconds of a run and of the search before it, added; None if neither was recorded."""
+    """Return the seconds of a run plus those of the search before it; None if neither was recorded."""
     total = None
     for part in (record, searched):
         seconds = part.get("seconds")
@@ -104,15 +106,15 @@ def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | 
 
 
 def evaluation_keys(run: Path) -> list[str]:
-    """Return the keys of the evaluations that a run of a study makes, in order; empty if unknown."""
+    """Return the keys of a run's evaluations, in order; empty if they were not recorded."""
     try:
-        return [str(key) for key in read_json(run / KEYS)["evaluations"]]
+        return list(map(str, read_json(run / KEYS)["evaluations"]))
     except (OSError, ValueError, LookupError, TypeError, DataError):
         return []
 
 
 def made_evaluations(run: Path) -> list[str]:
-    """Return the keys of the evaluations that a finished run made, or that were added to it."""
+    """Return the keys of the evaluations that a finished run made, and of those added to it."""
     keys = evaluation_keys(run)
     for added in sorted((run / ADDED).glob("*")):
         if manifest_status(added) == "finished":
@@ -121,7 +123,10 @@ def made_evaluations(run: Path) -> list[str]:
 
 
 def evaluation_contents(run: Path) -> dict[str, Any]:
-    """Return key -> hashed content of a run's evaluations, with added ones, as far as it was recorded."""
+    """Return key -> everything that determines the scores, for each evaluation of a run.
+
+    Added evaluations are included; evaluations without such a record are left out.
+    """
     contents: dict[str, Any] = {}
     for directory in (run, *sorted((run / ADDED).glob("*"))):
         with suppress(OSError, ValueError, LookupError, TypeError, DataError):
@@ -130,12 +135,12 @@ def evaluation_contents(run: Path) -> dict[str, Any]:
 
 
 def added_run(run: Path, key: str) -> Path:
-    """Return the directory of an added evaluation of a finished run."""
+    """Return the directory of an evaluation that was added, or may be added, to a run."""
     return run / ADDED / key[:10]
 
 
 def missing_evaluations(run: Path, keys: Iterable[str]) -> list[str]:
-    """Return which `keys` are of evaluations that a finished run did not make and that were not added to it."""
+    """Return the keys of evaluations that a finished run did not make and that were not added to it."""
     keys_of_run = evaluation_keys(run)
     missing = []
     for key in keys:
@@ -147,7 +152,7 @@ def missing_evaluations(run: Path, keys: Iterable[str]) -> list[str]:
 
 
 def manifest_status(run: Path) -> str | None:
-    """Return the status in a run's manifest; None if it does not exist or cannot be read."""
+    """Return the status in a run's manifest; None if there is no manifest, or it cannot be read."""
     try:
         return str(read_json(run / MANIFEST)["status"])
     except (OSError, ValueError, KeyError, TypeError, DataError):
@@ -157,14 +162,17 @@ def manifest_status(run: Path) -> str | None:
 def _scores(
     directory: Path, record: Mapping[str, Any], evaluations: Sequence[str] | None
 ) -> tuple[Score, ...]:
-    """Return the scores of a finished run, of these evaluations."""
+    """Return the scores of a finished run's evaluations with the keys `evaluations`.
+
+    By default, they are the scores that the run itself made.
+    """
     scores = _recorded_scores(directory, record)
     keys = evaluation_keys(directory)
     if evaluations is None or list(evaluations) == keys:
         return scores
 
     by_key: dict[str, tuple[Score, ...]] = {}
-    # Without keys, it is unknown which evaluations made the scores, so all have to be made again.
+    # Without recorded keys, it is unknown which evaluation made which score, so all must be made again.
     if keys:
         with foreign(
             RunError,
@@ -189,7 +197,7 @@ def _scores(
 
 
 def _recorded_scores(directory: Path, record: Mapping[str, Any]) -> tuple[Score, ...]:
-    """Return the scores of a run's `report.json`, with their items."""
+    """Return the scores in a run's `report.json`, with their items."""
     with foreign(
         RunError,
         f"the scores in `{directory / REPORT}` cannot be read",
@@ -212,7 +220,11 @@ def _status(directory: Path) -> CellStatus:
 
 
 def _json(path: Path) -> Mapping[str, Any]:
-    """Return the content of a JSON file of a run that is not running; empty if missing. Raises `RunError`."""
+    """Return the content of a run's JSON file; empty if there is no such file.
+
+    Raises:
+        RunError: if the file cannot be read, or is not an object.
+    """
     try:
         content = read_record(path)
     except FileNotFoundError:
@@ -223,5 +235,5 @@ def _json(path: Path) -> Mapping[str, Any]:
             f"`{path}` cannot be read ({error}); start the run again"
         ) from error
     if not isinstance(content, dict):
-        raise RunError(f"`{path}` holds no table; start the run again")
+        raise RunError(f"`{path}` is not a JSON object; start the run again")
     return content

@@ -34,7 +34,7 @@ from sentbed_report.study.study_record import (
 RECIPE = "study.toml"
 
 LOCKS = "locks"
-"""Name of the directory of the locks of a study's runs."""
+"""Subdirectory of a study for the locks of its runs."""
 
 
 def is_study(directory: Path) -> bool:
@@ -46,7 +46,7 @@ def read_data(directory: str | Path) -> StudyData:
     """Return the results so far of the study in a directory.
 
     Raises:
-        RunError: if it contains no study.
+        RunError: if the directory contains no study, or a damaged one.
     """
     place = Path(directory)
     record = read_study_record(place)
@@ -55,16 +55,20 @@ def read_data(directory: str | Path) -> StudyData:
     ):
         _require_axes(record)
         written = read_decisions(place)
+        decisions = written
         # If `[study.stop]` has been removed from the recipe, earlier decisions no longer count.
-        decisions = None if record.stop is None else written
+        if record.stop is None:
+            decisions = None
         sampled = _sampled(record)
         planned = with_decided_splits(_cells(place, record, sampled))
+
         cells = []
         needless = 0
         for cell in planned:
             runs = _runs_to_do(cell, decisions)
             needless += len(cell.runs) - len(runs)
             cells.append(attrs.evolve(cell, runs=runs))
+
         return StudyData(
             name=record.name,
             axes=record.axes,
@@ -98,25 +102,25 @@ def _recipe(place: Path) -> str:
     try:
         return read_file(place / RECIPE).decode()
     except OSError as error:
-        message = (
-            f"`{place}` is no study (no `{RECIPE}` in it); name the directory of one"
-        )
-        raise RunError(message) from error
+        raise RunError(
+            f"`{place}` is no study (no `{RECIPE}` in it); name the directory of a study"
+        ) from error
 
 
 def _require_axes(record: StudyRecord) -> None:
-    """Raise `ValueError` if a cell, a run or `ranks` has an axis, label or prompt that the study lacks."""
+    """Raise `ValueError` if a cell, a run or `ranks` has an axis, label or prompt unknown to the study."""
     labels = {axis.name: axis.labels for axis in record.axes}
     for cell in record.cells:
         if cell.labels.keys() != labels.keys():
             raise ValueError(
-                f"the cell `{cell.name}` has labels on other axes than the study has"
+                f"the axes of the cell `{cell.name}` are not the axes of the study"
             )
         for axis, label in cell.labels.items():
             if label not in labels[axis]:
                 raise ValueError(
                     f"the cell `{cell.name}` has the unknown label {label!r:.80}"
                 )
+
     prompts = record.prompts or ("",)
     for cell in record.cells:
         for run in cell.runs:
@@ -124,13 +128,14 @@ def _require_axes(record: StudyRecord) -> None:
                 raise ValueError(
                     f"a run of `{cell.name}` has the unknown prompt {run.prompt!r:.80}"
                 )
+
     for axis in record.ranks or ():
         if axis not in labels:
             raise ValueError(f"`ranks` has the unknown axis {axis!r:.80}")
 
 
 def _looks(record: StudyRecord, decisions: Decisions | None) -> int:
-    """Return the largest number of looks by the study's recipe, or by an earlier recipe with other rules."""
+    """Return the largest number of looks that the study's recipe, or an earlier recipe of the study, allows."""
     looks = 1
     if decisions is not None:
         for rule in (decisions.rule, *decisions.earlier):
@@ -152,30 +157,35 @@ def _sampled(record: StudyRecord) -> Sampled | None:
 
 
 def _cells(place: Path, record: StudyRecord, sampled: Sampled | None) -> list[CellInfo]:
-    """Return the cells with their runs; in a study with a sampler, those that were chosen or run."""
+    """Return the cells with their runs; in a study with a sampler, only cells that were chosen or run."""
     cells = []
     for cell in record.cells:
         runs = _runs(place, cell.name, cell.runs)
         fresh: tuple[CellRun, ...] = ()
-        if record.confirmation is not None and record.confirmation.cell == cell.name:
-            fresh = _runs(place, cell.name, record.confirmation.runs)
-        info = CellInfo(cell.name, cell.labels, runs, cell.differences, fresh)
+        confirmation = record.confirmation
+        if confirmation is not None and confirmation.cell == cell.name:
+            fresh = _runs(place, cell.name, confirmation.runs)
+
         # A cell may have been run before the study had this sampler.
         has_begun = any(run.status != "waiting" for run in runs)
         if sampled is None or cell.name in sampled.names or has_begun:
+            info = CellInfo(cell.name, cell.labels, runs, cell.differences, fresh)
             cells.append(info)
     return cells
 
 
 def _runs_to_do(cell: CellInfo, decisions: Decisions | None) -> tuple[CellRun, ...]:
-    """Return the runs of a cell without those that are not needed, as the study has stopped it or has ended.
+    """Return a cell's runs without those that are not needed: the cell was stopped, or the study has ended.
 
-    A later seed is kept only if it has finished under every prompt, as it has no score otherwise.
+    A run of a later seed is kept only if the seed's runs under all prompts have finished, as the seed has no
+    score otherwise.
     """
-    last = None if decisions is None else decisions.last_seeds(cell.name)
-    if last is None:
+    if decisions is None:
         return cell.runs
-    seeds = {*cell.seeds[:last], *cell.finished_seeds}
+    number_of_seeds = decisions.last_seeds(cell.name)
+    if number_of_seeds is None:
+        return cell.runs
+    seeds = {*cell.seeds[:number_of_seeds], *cell.finished_seeds}
     return tuple(run for run in cell.runs if run.seed in seeds)
 
 
@@ -184,20 +194,23 @@ def _runs(place: Path, cell: str, records: Iterable[RunRecord]) -> tuple[CellRun
 
 
 def _run(place: Path, cell: str, run: RunRecord) -> CellRun:
-    """Return a run of a cell in its current state, with scores if it has finished."""
+    """Return a run of a cell in its current state, with its scores if it has finished."""
     directory = Path(run.directory)
     if directory.is_absolute() or ".." in directory.parts:
         raise ValueError(f"a run lies outside the study, in {run.directory!r:.80}")
+
     status = status_of(place, directory)
     if status in ("finished", "failed"):
-        read = read_run(place / directory, cell, run.seed, place, run.evaluations)
+        path = place / directory
+        read = read_run(path, cell, run.seed, place, run.evaluations)
         return attrs.evolve(read, status=status, prompt=run.prompt)
-    place_of_run = None if status == "waiting" else directory
-    return CellRun(cell, run.seed, status, place_of_run, prompt=run.prompt)
+    if status == "waiting":
+        return CellRun(cell, run.seed, status, prompt=run.prompt)
+    return CellRun(cell, run.seed, status, directory, prompt=run.prompt)
 
 
 def status_of(place: Path, directory: Path) -> CellStatus:
-    """Return the status of the run in `directory` of the study in `place`."""
+    """Return the status of the run in `directory`, which is relative to `place`, the study's directory."""
     run = place / directory
     status = manifest_status(run)
     if status == "finished":
@@ -206,16 +219,18 @@ def status_of(place: Path, directory: Path) -> CellStatus:
         return "running"
     if status is None:
         return "waiting"
-    return "failed" if status == "failed" else "interrupted"
+    if status == "failed":
+        return "failed"
+    return "interrupted"
 
 
 def lock_of(place: Path, run: Path) -> Path:
-    """Return the lock of a run of the study in `place`."""
+    """Return the lock file of a run of the study in `place`."""
     return place / LOCKS / f"{run.name}.lock"
 
 
 def is_finished(run: Path, evaluations: Sequence[str] = ()) -> bool:
-    """Whether the run in a directory has finished, and has the scores of all these evaluations."""
+    """Whether the run in a directory has finished, and has the scores of all evaluations with these keys."""
     if manifest_status(run) != "finished":
         return False
     return not missing_evaluations(run, evaluations)

@@ -1,11 +1,10 @@
-"""Joining of arbitrary runs and studies into one study."""
+"""Runs and studies, read as one study."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +28,22 @@ from sentbed_report.study.study_data import (
 
 @attrs.define
 class _Group:
-    """Runs of the same recipe that become one cell."""
+    """Runs that become one cell, since they have the same recipe."""
 
     recipe: Any
     """Their resolved recipe, without name and seed."""
     names: list[str]
-    """Names of the runs, or the only name of a study's cell."""
+    """Names of the runs; for a cell of a study, only the cell's name."""
     runs: dict[int, Path]
     """Seed -> run directory."""
     evaluations: Mapping[int, tuple[str, ...] | None] = attrs.field(factory=dict)
     """Seed -> keys of the evaluations to read; see `read_run`."""
     in_study: bool = False
-    """Whether it is a cell of a study, to which no other runs are added."""
+    """Whether the group is a cell of a study; other runs are not added to it."""
 
     @property
     def name(self) -> str:
-        """Name of the cell: the name of its run, or the common beginning of several names."""
+        """Name of the cell: the name of its run, or the common beginning of its runs' names."""
         if len(set(self.names)) == 1:
             return self.names[0]
         shared = ""
@@ -64,14 +63,15 @@ def runs_as_study(
 ) -> StudyData:
     """Return runs and studies as one study without axes; a single study is returned with its axes.
 
-    Runs whose recipes differ only in seed and name are one cell, named by the common beginning of their names.
-    Any other run is a cell with the run's name. Cells of a study remain cells, named `STUDY: CELL`. The
-    baseline is the first cell, or the baseline of the first directory if that is a study. Paths are relative to
-    `base`, by default the current directory. With `is_row_each`, every run is a separate cell, and may be given
-    twice.
+    Runs whose recipes differ only in seed and name are one cell, which is named by the common beginning of
+    their names. Any other run is a cell with the name of the run. A cell of a study remains a cell, with the
+    name `STUDY: CELL`. The baseline is the first cell; if the first directory is a study, it is the baseline of
+    this study. The directories of runs are made relative to `base`, by default the current directory. With
+    `is_row_each`, every run is a cell of its own, and may be given twice.
 
     Raises:
-        RunError: if a directory is neither a run directory nor a study, or is given twice.
+        RunError: if a directory is neither a run directory nor a study, or is given twice, or if a study with
+            prompts is not given alone.
     """
     base = base or Path.cwd()
     if not is_row_each:
@@ -97,6 +97,7 @@ def runs_as_study(
 
     first = first or groups[0]
     cells = []
+    seeds: dict[int, None] = {}
     for group, name in zip(groups, _unique_names(groups), strict=True):
         runs = []
         for seed, directory in group.runs.items():
@@ -104,13 +105,14 @@ def runs_as_study(
             runs.append(read_run(directory, name, seed, base, evaluations))
         changes = tuple(differences(first.recipe, group.recipe))
         cells.append(CellInfo(name, {}, tuple(runs), changes))
+        seeds |= dict.fromkeys(group.runs)
 
     data = StudyData(
         name=cells[0].name,
         axes=(),
         cells=with_decided_splits(cells),
         baseline=None,
-        seeds=tuple(dict.fromkeys(chain.from_iterable(cell.seeds for cell in cells))),
+        seeds=tuple(seeds),
         directory=base,
     )
     if len(cells) == 1:
@@ -131,7 +133,7 @@ def _require_once(directories: Sequence[Path]) -> None:
 
 
 def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
-    """Add a run to a group with its recipe, or as a new group."""
+    """Add a run to the group with its recipe; if there is none, as a new group."""
     recipe, name, seed = _recipe(directory)
     for group in groups:
         if is_row_each or group.in_study or group.recipe != recipe:
@@ -145,17 +147,23 @@ def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
 
 
 def _unique_names(groups: Sequence[_Group]) -> list[str]:
-    """Return the name of each group, with the directory of its first run if several have the same name."""
-    places: dict[str, set[Path]] = {}
+    """Return the name of each group.
+
+    If several groups have the same name, the directory of a group's first run is added.
+    """
+    first_runs = []
+    runs_of_names: dict[str, set[Path]] = {}
     for group in groups:
         first_run = next(iter(group.runs.values()))
-        places.setdefault(group.name, set()).add(first_run)
+        first_runs.append(first_run)
+        runs_of_names.setdefault(group.name, set()).add(first_run)
+
     names = []
-    for group in groups:
+    for group, first_run in zip(groups, first_runs, strict=True):
         name = group.name
         # A run that is given twice may have the same name twice.
-        if len(places[name]) > 1:
-            name += f" ({next(iter(group.runs.values()))})"
+        if len(runs_of_names[name]) > 1:
+            name += f" ({first_run})"
         names.append(name)
     return names
 
@@ -170,8 +178,8 @@ def _groups_of_study(
     """
     if data.prompts:
         raise RunError(
-            f"the study in `{directory}` has {len(data.prompts)} prompts, which are paired within it "
-            "alone; give it alone, or name runs of it under one prompt"
+            f"the study in `{directory}` has {len(data.prompts)} prompts, which are paired only within a "
+            "study; give this study alone, or name its runs under one prompt"
         )
     place = data.directory or Path()
     for cell in data.cells:
@@ -179,8 +187,10 @@ def _groups_of_study(
         evaluations = {}
         for run in cell.runs:
             evaluations[run.seed] = run.evaluations
-            directory_of_run = place / (run.directory or "")
-            if run.directory is not None and (directory_of_run / RESOLVED).is_file():
+            if run.directory is None:
+                continue
+            directory_of_run = place / run.directory
+            if (directory_of_run / RESOLVED).is_file():
                 runs[run.seed] = directory_of_run
         if runs:
             recipe, _, _ = _recipe(next(iter(runs.values())))
@@ -189,7 +199,7 @@ def _groups_of_study(
 
 
 def _rebased(data: StudyData, base: Path) -> StudyData:
-    """Return a study with run directories relative to `base`."""
+    """Return a study whose run directories are relative to `base`."""
 
     def moved(run: CellRun) -> CellRun:
         if run.directory is None:

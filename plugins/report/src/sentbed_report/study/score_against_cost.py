@@ -1,4 +1,4 @@
-"""Scores of a study's cells against their costs, with the Pareto front of both."""
+"""Scores of a study's rows against their costs, with the Pareto front of both."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class CostPoint:
     row: SummaryRow
     """The row in the table of scores."""
     costs: tuple[Estimate, ...]
-    """All numbers of the same row in the table of costs."""
+    """All estimates of the same row in the table of costs."""
     score: float
     cost: float
     front: int | None
-    """Position on the Pareto front, from 1 for the lowest cost; None if it is not on the front, because another
-    row is at least as good in both and better in one."""
+    """Position on the Pareto front, from 1 for the lowest cost. None if the row is not on the front: another
+    row is at least as good in both and better in one of them."""
 
 
 @attrs.frozen
 class ScoreAgainstCost:
-    """The last column of a table of scores against one column of a table of costs."""
+    """The last column of a table of scores, against one column of a table of costs."""
 
     scores: Summary
     costs: Summary
     index: int
-    """Number of the column of `costs`."""
+    """Index of the column in `costs`."""
     points: tuple[CostPoint, ...]
     left: tuple[str, ...]
-    """Names of finished rows that have a score but no point, because a number is missing or degenerate."""
+    """Names of finished rows without a point, because their score or cost is missing or degenerate."""
 
     @property
     def column(self) -> Column:
@@ -47,43 +47,45 @@ class ScoreAgainstCost:
 
 
 def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, ...]:
-    """Return the indices of the Pareto front for low costs and high scores, the lowest cost first.
+    """Return the indices on the Pareto front of low costs and high scores, the lowest cost first.
 
-    A point is on the front unless another has at most its cost and at least its score, and is better in one of
-    them. Of points equal in both, all are on the front or none.
+    A point is on the front unless another point has at most its cost and at least its score, and is better in
+    one of them. Points with equal costs and equal scores are either all on the front, or none of them is.
     """
-    front: list[int] = []
-    places = range(len(costs))
-    for place in sorted(places, key=lambda place: (costs[place], -scores[place])):
-        last = front[-1] if front else place
-        is_equal = costs[place] == costs[last] and scores[place] == scores[last]
-        if is_equal or scores[place] > scores[last]:
-            front.append(place)
+    by_cost = sorted(
+        range(len(costs)), key=lambda index: (costs[index], -scores[index])
+    )
+    front = by_cost[:1]
+    for index in by_cost[1:]:
+        last = front[-1]
+        is_equal = costs[index] == costs[last] and scores[index] == scores[last]
+        if is_equal or scores[index] > scores[last]:
+            front.append(index)
     return tuple(front)
 
 
 def scores_against_cost(
     summaries: Sequence[Summary], cost: str = ""
 ) -> tuple[ScoreAgainstCost, ...]:
-    """Return the last column of each table of scores, against the cost of its cells.
+    """Return the last column of each table of scores, against the cost of its rows.
 
-    `cost` is a task of any table, by default the first cost that each evaluator has measured. Columns without
-    a direction and tables of further metrics are left out. Empty if there is no cost.
+    `cost` is a task of any table, by default the first cost that each evaluator has measured. Score columns
+    without a direction and tables of further metrics are left out. The result is empty if there is no cost.
     """
     tables = []
-    for costs, index in _columns(summaries, cost):
+    for costs, index in _columns_of_cost(summaries, cost):
         for scores in summaries:
             if scores is costs or scores.metric or not scores.columns[-1].ranked:
                 continue
-            table = _against(scores, costs, index)
+            table = _score_against_cost(scores, costs, index)
             if table.points:
                 tables.append(table)
     return tuple(tables)
 
 
 def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
-    """Return a sentence with the known tasks if no task is called `cost`; else empty."""
-    if not cost or not summaries or any(_columns(summaries, cost)):
+    """Return a sentence with the known costs if `cost` was not measured; else empty."""
+    if not cost or not summaries or any(_columns_of_cost(summaries, cost)):
         return ""
     remedy = "add the evaluator `encoding-cost`."
     names = names_of_costs(summaries)
@@ -102,10 +104,13 @@ def names_of_costs(summaries: Sequence[Summary]) -> list[str]:
     return list(names)
 
 
-def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
-    """Yield the columns of a cost; there are several if it was measured under different protocols.
+def _columns_of_cost(
+    summaries: Sequence[Summary], cost: str
+) -> Iterator[tuple[Summary, int]]:
+    """Yield each column of a cost: its table and its index.
 
-    Without a name, yield the first cost of each evaluator.
+    There are several if the cost was measured under different protocols. If `cost` is empty, yield the first
+    cost of each evaluator.
     """
     for summary in summaries:
         name = cost or _first_cost(summary)
@@ -115,7 +120,7 @@ def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary,
 
 
 def _first_cost(summary: Summary) -> str:
-    """Return the name of the first cost of a table; empty without one, and for the recorded costs of runs."""
+    """Return the name of the first cost of a table; empty if it has none, and for the costs of runs."""
     # The seconds of runs often differ by chance alone, so they are drawn only if they are asked for.
     if summary.evaluator == KEY:
         return ""
@@ -127,11 +132,19 @@ def _first_cost(summary: Summary) -> str:
     return ""
 
 
-def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
-    """Return the last column of `scores` against column number `index` of `costs`."""
+def _score_against_cost(
+    scores: Summary, costs: Summary, index: int
+) -> ScoreAgainstCost:
+    """Return the last column of `scores` against the column `index` of `costs`."""
     finished = {row.key: row for row in costs.rows if row.status == "finished"}
-    cost_sign = 1 if costs.columns[index].lower else -1
-    score_sign = -1 if scores.columns[-1].lower else 1
+    # With these signs, lower costs and higher scores are better.
+    cost_sign = 1
+    if not costs.columns[index].lower:
+        cost_sign = -1
+    score_sign = 1
+    if scores.columns[-1].lower:
+        score_sign = -1
+
     points = []
     left = []
     signed_costs = []
@@ -140,22 +153,23 @@ def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
         row_of_costs = finished.get(row.key)
         if row_of_costs is None:
             continue
-        score = _mean(row.cells[-1])
-        cost = _mean(row_of_costs.cells[index])
+        score = _drawable_mean(row.cells[-1])
+        cost = _drawable_mean(row_of_costs.cells[index])
         if score is None or cost is None:
             left.append(row.name)
         else:
             points.append(CostPoint(row, row_of_costs.cells, score, cost, None))
             signed_costs.append(cost_sign * cost)
             signed_scores.append(score_sign * score)
+
     front = pareto_front(signed_costs, signed_scores)
-    for number, place in enumerate(front, start=1):
-        points[place] = attrs.evolve(points[place], front=number)
+    for position, number in enumerate(front, start=1):
+        points[number] = attrs.evolve(points[number], front=position)
     return ScoreAgainstCost(scores, costs, index, tuple(points), tuple(left))
 
 
-def _mean(cell: Estimate) -> float | None:
-    """Return a number that can be drawn; None if it is degenerate or not finite."""
+def _drawable_mean(cell: Estimate) -> float | None:
+    """Return the mean of an estimate; None if it has none, or is degenerate or not finite."""
     if cell.degenerate or not cell.is_finite:
         return None
     return cell.value
@@ -165,5 +179,7 @@ def title_of_both(against: ScoreAgainstCost) -> str:
     """Return a title that names the score and the cost."""
     scores = against.scores
     parts = [*scores.names]
-    parts += filter(None, (scores.apart, against.costs.apart))
+    for apart in (scores.apart, against.costs.apart):
+        if apart:
+            parts.append(apart)
     return f"{', '.join(parts)}: {scores.headings[-1]} against {against.column.task}"

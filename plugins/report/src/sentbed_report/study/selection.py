@@ -31,12 +31,12 @@ from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 _Task: TypeAlias = tuple[str, str, str]
-"""Evaluator, protocol id and task, without the encoder, whose name may differ between cells."""
+"""Evaluator, protocol id and task. The encoder is left out, since its name may differ between cells."""
 
 
 @attrs.frozen
 class ChosenScore:
-    """A score of the chosen cell on test data, as the mean over its seeds."""
+    """A score of the chosen cell on test data, as the mean over seeds."""
 
     evaluator: str
     protocol: str
@@ -48,14 +48,15 @@ class ChosenScore:
     """Sample standard deviation over the seeds; None for one seed."""
     seeds: int
     low: float | None
-    """Lower bound of the interval, within the range of the metric if that is known; None if the score has no
-    items, and neither several seeds nor prompts that differ."""
+    """Lower bound of the interval, within the range of the metric if this is known; None without interval,
+    which needs items, or several seeds or prompts that differ."""
     high: float | None
-    """Upper bound, like `low`."""
+    """Upper bound of the interval; None without interval."""
     over: str
-    """Sources of variance in the interval, such as `items and seeds` (see `Basis`); empty without interval."""
+    """Sources of variance that the interval considers, such as `items and seeds` (see `Basis`); empty without
+    interval."""
     decided: bool
-    """Whether this score decided the choice."""
+    """Whether the cell was chosen by this score."""
 
 
 @attrs.frozen
@@ -65,38 +66,38 @@ class Selection:
     cell: str
     """Name of the cell; empty if none could be chosen."""
     reason: str
-    """Why none could be chosen."""
+    """Why no cell could be chosen; empty if a cell was chosen."""
     among: int
-    """Number of cells that were tried: those that have a deciding score."""
+    """Number of cells that were tried: the cells that have a deciding score."""
     compared: int
     """Number of tried cells that were compared; the others lack scores, or have scores that cannot decide."""
     tasks: tuple[str, ...]
-    """Tasks that decided, each with its evaluator and metric."""
+    """Deciding tasks, each with its evaluator and metric."""
     test_data: bool
-    """Whether it was chosen on test data."""
+    """Whether the cell was chosen by scores on test data."""
     complete: bool
     """Whether all runs of the study have finished."""
     score: float | None = None
-    """Mean over its seeds of the deciding score, higher is better."""
+    """Deciding score of the chosen cell, as the mean over its seeds, negated if lower is better."""
     std: float | None = None
-    """Sample standard deviation over the seeds; None for one seed."""
+    """Sample standard deviation of this score over the seeds; None for one seed."""
     seeds: int = 0
     prompts: int = 0
-    """Number of prompts that its score is a mean over; 0 in a study without `prompts`."""
+    """Number of prompts over which the score is a mean; 0 in a study without `prompts`."""
     ties: tuple[str, ...] = ()
-    """Names of other cells with the same score."""
+    """Names of other cells with the same deciding score."""
     left: tuple[tuple[str, str], ...] = ()
-    """Names of cells that could not be chosen, each with the reason."""
+    """Cells that could not be chosen: name and reason."""
     scores: tuple[ChosenScore, ...] = ()
     """Scores of the chosen cell on test data."""
     confidence: float = CONFIDENCE
-    """Confidence level of the intervals of `scores`: 0.95 on fresh seeds, else 1 - 0.05 / `among`."""
+    """Confidence level of the intervals in `scores`: 0.95 if the seeds are fresh, else 1 - 0.05 / `among`."""
     fresh_seeds: tuple[int, ...] = ()
-    """Seeds of `scores` that had no part in the choice; empty if `scores` are of the seeds that chose."""
+    """Seeds of `scores`, if they had no part in the choice; empty if `scores` are of the seeds of the choice."""
 
     @property
     def sentence(self) -> str:
-        """The choice in one sentence."""
+        """Sentence that names the chosen cell, or says why none was chosen."""
         if not self.cell or self.score is None:
             return f"No cell was chosen: {self.reason}."
 
@@ -107,8 +108,12 @@ class Selection:
         seeds = count(self.seeds, "seed")
         if self.prompts:
             seeds = f"{count(self.prompts, 'prompt')} and {seeds}"
-        so_far = "" if self.complete else " so far"
-        mean = "the mean of " if len(self.tasks) > 1 else ""
+        so_far = ""
+        if not self.complete:
+            so_far = " so far"
+        mean = ""
+        if len(self.tasks) > 1:
+            mean = "the mean of "
         return (
             f"The chosen cell is “{self.cell}”{so_far}, the best of {self.number_compared} by "
             f"{mean}{', '.join(self.tasks)}: {score} over {seeds}."
@@ -116,7 +121,7 @@ class Selection:
 
     @property
     def number_compared(self) -> str:
-        """Number of cells that were compared, and of cells that were tried, if these are more."""
+        """Number of cells that were compared, with the number of cells that were tried if it is larger."""
         if self.compared == self.among:
             return count(self.among, "cell")
         return f"{count(self.compared, 'cell')} that can be compared, of {self.among:,} that were tried,"
@@ -125,10 +130,11 @@ class Selection:
 def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
     """Choose a cell (see `choose`), and add its scores on test data.
 
-    The choice depends on the weights of the study's seeds: a lucky seed raises the scores on all data. The
-    scores are therefore those of fresh seeds if the study has run fresh seeds (`Decide.confirm`). If not, the
-    level of the intervals, 5 %, is divided by the number of cells that were tried (Bonferroni), which bounds
-    the probability that the interval of the chosen cell, whichever it is, misses its mean.
+    The choice depends on the weights that the study's seeds gave: a lucky seed raises the scores on all data,
+    so the chosen cell's scores on test data are too high. If the study has run the cell with fresh seeds
+    (`Decide.confirm`), the scores are those of the fresh seeds. If not, the level of the intervals, 5 %, is
+    divided by the number of cells that were tried (Bonferroni). This bounds the probability that the interval
+    of the chosen cell, whichever it is, misses the true mean.
     """
     selection = choose(data)
     if selection is None or data.decide is None or not selection.cell:
@@ -136,26 +142,24 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
 
     cell = next(cell for cell in data.cells if cell.name == selection.cell)
     deciding = set()
-    for score in chain.from_iterable(_deciding(cell, data.decide)):
+    for score in chain.from_iterable(_deciding_scores_of_runs(cell, data.decide)):
         deciding.add((score.encoder, *_task(score)))
 
     confidence = 1 - (1 - CONFIDENCE) / selection.among
-    seeds_of_confirmation = tuple(dict.fromkeys(run.seed for run in cell.confirmation))
-    is_confirmed = all(run.status == "finished" for run in cell.confirmation)
-    if is_confirmed and len(seeds_of_confirmation) > 1:
+    with_fresh_seeds = attrs.evolve(cell, runs=cell.confirmation)
+    if with_fresh_seeds.status == "finished" and len(with_fresh_seeds.seeds) > 1:
         confidence = CONFIDENCE
-        confirmed = attrs.evolve(cell, runs=cell.confirmation)
-        only_confirmed = attrs.evolve(
+        study_of_cell = attrs.evolve(
             data,
-            cells=(confirmed,),
+            cells=(with_fresh_seeds,),
             baseline=None,
             groups=False,
             expected={},
             references={},
             published=(),
         )
-        summaries = summarise(only_confirmed)
-        selection = attrs.evolve(selection, fresh_seeds=seeds_of_confirmation)
+        summaries = summarise(study_of_cell)
+        selection = attrs.evolve(selection, fresh_seeds=with_fresh_seeds.seeds)
 
     scores: list[ChosenScore] = []
     for summary in summaries:
@@ -168,11 +172,11 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
 
 
 def choose(data: StudyData) -> Selection | None:
-    """Choose the cell with the best mean deciding score over seeds; None without `[study.decide]`.
+    """Choose the cell with the best deciding score, as the mean over seeds; None without `[study.decide]`.
 
-    Among equally good cells, the first in the recipe's order is chosen. A cell cannot be chosen if
-    `[study.stop]` has shown it to be worse than another, if another cell has more seeds, if it lacks a
-    deciding task, or if a deciding score is degenerate or not finite.
+    Of several equally good cells, the first in the recipe's order is chosen. A cell cannot be chosen if
+    `[study.stop]` has shown it to be worse than another, if another cell has more seeds, if it lacks a deciding
+    task, or if any of its deciding scores is degenerate or not finite.
     """
     if data.decide is None:
         return None
@@ -180,15 +184,17 @@ def choose(data: StudyData) -> Selection | None:
     tried: dict[str, list[tuple[Score, ...]]] = {}
     tasks: dict[_Task, Score] = {}
     for cell in data.cells:
-        scores = _deciding(cell, data.decide)
+        scores = _deciding_scores_of_runs(cell, data.decide)
         if any(scores):
             tried[cell.name] = scores
         for score in chain.from_iterable(scores):
             tasks[_task(score)] = score
 
     worse = _cells_shown_to_be_worse(data)
-    numbers_of_runs = [len(tried[name]) for name in tried.keys() - worse.keys()]
-    most = max(numbers_of_runs, default=0)
+    most = 0
+    for name, scores in tried.items():
+        if name not in worse:
+            most = max(most, len(scores))
 
     eligible: list[str] = []
     left: list[tuple[str, str]] = []
@@ -201,14 +207,16 @@ def choose(data: StudyData) -> Selection | None:
     no_mean = without_mean([*tasks.values()])
     if no_mean:
         eligible = []
+
+    tried_and_worse = tried.keys() & worse.keys()
     selection = Selection(
-        "",
-        "",
-        len(tried),
-        len(eligible) + len(tried.keys() & worse.keys()),
-        tuple(map(described, tasks.values())),
-        data.decide.test_data,
-        data.finished == data.total,
+        cell="",
+        reason="",
+        among=len(tried),
+        compared=len(eligible) + len(tried_and_worse),
+        tasks=tuple(map(described, tasks.values())),
+        test_data=data.decide.test_data,
+        complete=data.finished == data.total,
         left=tuple(left),
     )
     if not eligible:
@@ -220,6 +228,7 @@ def choose(data: StudyData) -> Selection | None:
         mean = fmean(_means_of_seeds(tried[name], prompts))
         cells_of_mean.setdefault(round(mean, MEAN_DECIMALS), []).append(name)
     best, *ties = cells_of_mean[max(cells_of_mean)]
+
     means_of_best = _means_of_seeds(tried[best], prompts)
     std = None
     if len(means_of_best) > 1:
@@ -236,7 +245,7 @@ def choose(data: StudyData) -> Selection | None:
 
 
 def _cells_shown_to_be_worse(data: StudyData) -> dict[str, str]:
-    """Return the cells that `[study.stop]` has shown to be worse than another, each with the reason."""
+    """Return the cells that `[study.stop]` has shown to be worse than another cell, each with the reason."""
     reasons: dict[str, str] = {}
     if data.decisions is None:
         return reasons
@@ -247,13 +256,17 @@ def _cells_shown_to_be_worse(data: StudyData) -> dict[str, str]:
 
 
 def _means_of_seeds(scores: Sequence[Sequence[Score]], prompts: int) -> list[float]:
-    """Return the mean of each seed; the runs in `scores` are ordered by seed, with `prompts` runs per seed."""
-    of_runs = []
+    """Return the deciding score of each seed.
+
+    `scores` has one entry per run, in the order of seeds, with `prompts` runs per seed.
+    """
+    means_of_runs = []
     for scores_of_run in scores:
-        of_runs.append(mean_of(scores_of_run) or 0.0)
+        means_of_runs.append(mean_of(scores_of_run) or 0.0)
+
     means = []
-    for first in range(0, len(of_runs), prompts):
-        means.append(fmean(of_runs[first : first + prompts]))
+    for first in range(0, len(means_of_runs), prompts):
+        means.append(fmean(means_of_runs[first : first + prompts]))
     return means
 
 
@@ -261,8 +274,8 @@ def _task(score: Score) -> _Task:
     return score.evaluator, score.protocol_id, score.task
 
 
-def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
-    """Return the deciding scores of each run, ordered by seed; only of seeds whose runs have all finished."""
+def _deciding_scores_of_runs(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
+    """Return the deciding scores of each run, in the order of seeds; seeds with unfinished runs are left out."""
     scores = []
     for seed in cell.finished_seeds:
         for run in cell.runs:
@@ -277,13 +290,14 @@ def _ineligible(
     tasks: Collection[_Task],
     most: int,
 ) -> str:
-    """Return why a cell cannot be chosen; empty if it can.
+    """Return why a cell cannot be chosen; empty if it can be chosen.
 
-    `tasks` are all tasks of which any cell has scores, `most` is the largest number of runs of a cell.
+    `tasks` are all tasks of which any cell has scores, `most` is the largest number of runs of any cell.
     """
     prompts = max(len(data.prompts), 1)
     if len(scores) < most:
-        return f"it has {count(len(scores) // prompts, 'seed')} of {most // prompts}"
+        seeds = count(len(scores) // prompts, "seed")
+        return f"it has {seeds} of {most // prompts}"
 
     scored = {score.task for score in chain.from_iterable(scores)}
     missing = []
@@ -324,7 +338,10 @@ def _scores_of_row(
     deciding: Collection[tuple[str, ...]],
     confidence: float,
 ) -> Iterator[ChosenScore]:
-    """Yield the scores of the chosen cell in a table, one per task."""
+    """Yield the scores of the chosen cell's row in a table, one per task.
+
+    `deciding` has encoder, evaluator, protocol and task of the scores that decided.
+    """
     store = ComponentStore(summary.resamples)
     for column, measured, scores in zip(
         summary.columns, row.cells, summary.measured, strict=True
@@ -335,16 +352,16 @@ def _scores_of_row(
         judged = judged_mean(scores[row.key], store, confidence)
         low, high = judged.interval or (None, None)
         yield ChosenScore(
-            summary.evaluator,
-            summary.protocol,
-            row.encoder,
-            column.task,
-            column.metric,
-            measured.value,
-            measured.std,
-            len(measured.seeds),
-            low,
-            high,
-            judged.basis or "",
-            name in deciding,
+            evaluator=summary.evaluator,
+            protocol=summary.protocol,
+            encoder=row.encoder,
+            task=column.task,
+            metric=column.metric,
+            mean=measured.value,
+            std=measured.std,
+            seeds=len(measured.seeds),
+            low=low,
+            high=high,
+            over=judged.basis or "",
+            decided=name in deciding,
         )

@@ -1,4 +1,4 @@
-"""Cost of a whole study, and its hypothetical cost without stages that runs share."""
+"""Cost of a whole study, and the cost that it would have if runs did not share stages."""
 
 from __future__ import annotations
 
@@ -13,60 +13,68 @@ from sentbed_report.study.study_data import CellRun, StudyData
 
 @attrs.frozen
 class StudyCost:
-    """Cost of the runs of a study that have finished or failed."""
+    """Cost of the runs of a study that have finished or failed, as far as it was recorded."""
 
     runs: int
-    """Number of these runs."""
+    """Number of these runs with a recorded cost."""
     cells: RunCost
     """Cost of these runs without shared stages."""
     shared: RunCost | None
-    """Cost of the shared stages, each counted once; None if no stages are shared."""
+    """Cost of the shared stages, each stage counted once; None if no stages are shared."""
     alone: RunCost
-    """Cost if every run had trained all of its stages itself."""
+    """Cost if every run had trained all its stages itself."""
     begun: Mapping[str, int]
-    """Run directory of shared stages -> number of runs that start from them."""
+    """Run directory of shared stages -> number of runs that started from them."""
     unknown: int
-    """Number of further finished or failed runs whose cost was not recorded."""
+    """Number of further finished or failed runs, whose cost was not recorded."""
     cached: int
     """Number of runs whose evaluations encoded no text, because all vectors were in the cache."""
 
     @property
     def taken(self) -> RunCost:
-        """Actual cost: cells and shared stages together."""
-        return self.cells if self.shared is None else self.shared + self.cells
+        """Actual cost: that of the runs plus that of the shared stages."""
+        if self.shared is None:
+            return self.cells
+        return self.shared + self.cells
 
 
 def study_cost(data: StudyData) -> StudyCost | None:
     """Return the cost of a study so far; None if no run has a recorded cost.
 
-    Shared stages are left out until a run that starts from them has finished or failed.
+    Shared stages count as soon as a run that starts from them has finished or failed.
     """
-    costs = []
-    unknown = cached = 0
+    runs = 0
+    unknown = 0
+    cached = 0
+    cost_of_cells = NOTHING
+    cost_alone = NOTHING
     shared: dict[str, RunCost] = {}
     begun: Counter[str] = Counter()
-    for cell in data.cells:
-        for run in cell.runs:
-            if run.status not in ("finished", "failed"):
-                continue
-            if run.cost is None:
-                unknown += 1
-                continue
-            costs.append(run.cost)
-            # The directory of shared stages has their key in its name, so equal names mean the same stages.
-            shared.update(run.cost.shared)
-            begun.update(run.cost.shared.keys())
-            cached += _encoded_nothing(run)
-    if not costs:
+    for run in data.runs:
+        if run.status not in ("finished", "failed"):
+            continue
+        if run.cost is None:
+            unknown += 1
+            continue
+        runs += 1
+        cost_of_cells += run.cost.own
+        cost_alone += run.cost.alone
+        # The directory of shared stages has their key in its name, so equal names mean the same stages.
+        shared.update(run.cost.shared)
+        begun.update(run.cost.shared.keys())
+        if _encoded_nothing(run):
+            cached += 1
+    if runs == 0:
         return None
-    of_shared = None
+
+    cost_of_shared = None
     if shared:
-        of_shared = sum(shared.values(), start=NOTHING)
+        cost_of_shared = sum(shared.values(), start=NOTHING)
     return StudyCost(
-        runs=len(costs),
-        cells=sum((cost.own for cost in costs), start=NOTHING),
-        shared=of_shared,
-        alone=sum((cost.alone for cost in costs), start=NOTHING),
+        runs=runs,
+        cells=cost_of_cells,
+        shared=cost_of_shared,
+        alone=cost_alone,
         begun=begun,
         unknown=unknown,
         cached=cached,

@@ -1,4 +1,4 @@
-"""Results of a study, from which tables, plots and reports are made, however its cells were run."""
+"""Data of a study: its axes, cells and runs, from which tables, plots and reports are made."""
 
 from __future__ import annotations
 
@@ -21,57 +21,57 @@ CellStatus: TypeAlias = Literal[
     "waiting", "running", "finished", "failed", "interrupted"
 ]
 
-
 _WORST_FIRST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
 
-
 Family: TypeAlias = Literal["column", "study"]
-"""P-values against the baseline that are corrected together: of one column, or of all columns."""
+"""P-values of comparisons with the baseline that are corrected together: those of one column, or of all
+columns."""
 
 PromptFactor: TypeAlias = Literal["random", "fixed"]
-"""Whether the prompts of a study are a sample of those that might be used, or all that are of interest."""
+"""Whether a study's prompts are a sample of those that might be used (`random`), or all of interest (`fixed`)."""
 
 
 @attrs.frozen
 class AxisInfo:
-    """Axis of a study: an experimental factor, such as `learning rate`, with its labels (levels)."""
+    """Axis of a study: an experimental factor, such as the learning rate, with its labels (levels)."""
 
     name: str
     labels: tuple[str, ...]
     numbers: tuple[float, ...] | None = None
-    """Number that each label sets in the recipe, for plots; None if a label sets none or several."""
+    """Number that each label sets in the recipe, for plots; None if any label sets no number or several."""
     paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set, with stages by name; empty in studies of earlier versions."""
+    """Paths of the recipe that the labels set, in which stages have their names; empty in studies of earlier
+    versions."""
 
 
 @attrs.frozen(eq=False, repr=False)
 class CellRun:
-    """Run of a cell with one seed."""
+    """Run of a cell under one seed, and under one prompt in a study with `prompts`."""
 
     cell: str
-    """Name of the cell: its labels, without the seed."""
+    """Name of the cell, which consists of its labels."""
     seed: int
     status: CellStatus
     directory: Path | None = None
-    """Run directory, relative to the study's."""
+    """Run directory, relative to the study's directory; None if the run has not begun."""
     error: str = ""
-    """Error message of a failed run."""
+    """Error message of a failed run; else empty."""
     seconds: float | None = None
-    """Duration of the run, including a demonstration search before it."""
+    """Duration of the run, with the demonstration search before it; None if it was not recorded."""
     scores: tuple[Score, ...] = ()
-    """Scores, with items if the run keeps them; empty unless the run has finished."""
+    """Scores, with their items if these were kept; empty unless the run has finished."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
-    """`report.json` of the run: `stages` has its learning curves, `ranking` the result of a search."""
+    """Content of the run's `report.json`: `stages` has its learning curves, `ranking` the result of a search."""
     cost: RecordedCost | None = None
-    """Cost of a finished or failed run, without a search before it; None if it was not recorded."""
+    """Cost of a finished or failed run, without the search before it; None if it was not recorded."""
     evaluations: tuple[str, ...] | None = None
-    """Keys of the evaluations that made the scores; None if the run made them itself."""
+    """Keys of the evaluations that made the scores, see `read_run`; None if they are all the run's own."""
     prompt: str = ""
-    """Label of its prompt; empty in a study without `prompts`."""
+    """Label of the run's prompt; empty in a study without `prompts`."""
 
     @property
     def chosen_on(self) -> frozenset[str]:
-        """Hashes of the data files on which validations chose the weights of the run."""
+        """Hashes of the data files by which validations chose the weights of the run."""
         manifest = self.record.get("manifest")
         if not isinstance(manifest, Mapping):
             return frozenset()
@@ -84,27 +84,28 @@ class CellRun:
         return f"<run {self}: {self.status}, {len(self.scores)} scores>"
 
     def __str__(self) -> str:
-        prompt = f", prompt {self.prompt}" if self.prompt else ""
-        return f"{self.cell}{prompt}, seed {self.seed}"
+        if self.prompt:
+            return f"{self.cell}, prompt {self.prompt}, seed {self.seed}"
+        return f"{self.cell}, seed {self.seed}"
 
 
 @attrs.frozen(eq=False)
 class CellInfo:
-    """Cell of a study: a combination of labels, one per axis, that is run with several seeds."""
+    """Cell of a study: a combination of labels, one per axis, that is run under several seeds."""
 
     name: str
     labels: Mapping[str, str]
-    """Axis -> label."""
+    """Axis -> label of the cell."""
     runs: tuple[CellRun, ...]
-    """Runs, one per seed, or one per prompt and seed."""
+    """Runs, one per seed; in a study with `prompts`, one per prompt and seed."""
     differences: tuple[str, ...] = ()
-    """Differences from the recipe of the baseline, or of the first cell, as `PATH: BEFORE -> AFTER`."""
+    """Differences from the recipe of the baseline, or of the first cell: `PATH: BEFORE -> AFTER`."""
     confirmation: tuple[CellRun, ...] = ()
     """Runs of the chosen cell with fresh seeds, which are in no table; see `Decide.confirm`."""
 
     @property
     def status(self) -> CellStatus:
-        """The worst status of its runs."""
+        """The worst status of the runs."""
         statuses = {run.status for run in self.runs}
         for status in _WORST_FIRST:
             if status in statuses:
@@ -113,28 +114,31 @@ class CellInfo:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of its runs."""
+        """Seeds of the runs, each once."""
         return tuple(dict.fromkeys(run.seed for run in self.runs))
 
     @property
     def finished_seeds(self) -> tuple[int, ...]:
         """Seeds whose runs have all finished, under every prompt."""
-        unfinished = {run.seed for run in self.runs if run.status != "finished"}
+        unfinished = set()
+        for run in self.runs:
+            if run.status != "finished":
+                unfinished.add(run.seed)
         return tuple(seed for seed in self.seeds if seed not in unfinished)
 
 
 def sources_of_tests(data: StudyData) -> str:
-    """Return the sources of variance of a study's tests, in words."""
+    """Return the names of the sources of variance that a study's tests consider."""
     if data.prompts and data.prompt_factor == "random":
         return "prompts, seeds and items"
     return "seeds and items"
 
 
 def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
-    """Return cells with their scores declared as on development data if their file decided anything.
+    """Return cells whose scores are declared as on development data if their data file decided anything.
 
-    A file decided something if any score of the study declares it as development data, or if a validation
-    chose weights on it.
+    A file decided something if any score of the study declares it as development data, or if a validation chose
+    weights by it.
     """
     decided: set[str] = set()
     for cell in cells:
@@ -156,7 +160,7 @@ def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
 def with_runs(
     cells: Iterable[CellInfo], change: Callable[[CellRun], CellRun]
 ) -> tuple[CellInfo, ...]:
-    """Return cells with `change` applied to each of their runs, also to those with fresh seeds."""
+    """Return cells with `change` applied to each of their runs, including the runs with fresh seeds."""
     changed = []
     for cell in cells:
         runs = tuple(map(change, cell.runs))
@@ -173,11 +177,11 @@ class Sampled:
     """Name of the sampler."""
     seed: int
     cells: int
-    """Number of cells to choose."""
+    """Number of cells that are to be chosen."""
     among: int
-    """Number of cells that could be chosen."""
+    """Number of cells among which the sampler chooses."""
     names: tuple[str, ...]
-    """Names of the cells chosen until now, in order."""
+    """Names of the cells chosen so far, in the order of the choice."""
 
     def __str__(self) -> str:
         return f"{len(self.names):,} of {self.among:,} cells were sampled by {self.sampler}, seed {self.seed}"
@@ -185,54 +189,58 @@ class Sampled:
 
 @attrs.frozen(eq=False, repr=False)
 class StudyData:
-    """A study, or several runs treated as one."""
+    """Data of a study, or of several runs that are treated as a study."""
 
     name: str
     axes: tuple[AxisInfo, ...]
-    """Axes; empty for arbitrary runs that are treated as a study."""
+    """Axes; empty for runs that are treated as a study."""
     cells: tuple[CellInfo, ...]
-    """Cells in the recipe's order; in a study with a sampler, those that were chosen or run."""
+    """Cells in the recipe's order; in a study with a sampler, only cells that were chosen or run."""
     baseline: str | None
-    """Name of the cell that others are compared with."""
+    """Name of the cell with which others are compared; None without a baseline."""
     seeds: tuple[int, ...]
     excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Names of combinations that cannot be run and are left out, each with the reasons."""
+    """Combinations of labels that cannot be run and are left out: name of the cell, and the reasons."""
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a published table -> its numbers; see `StudyTable.expected`."""
     order: tuple[str, ...] = ()
-    """Tasks in the recipe's order of columns."""
+    """Tasks, in the recipe's order of columns."""
     recipe: str = ""
     """The study's recipe, as TOML."""
     directory: Path | None = None
-    """Directory of the study, to which the runs' directories are relative."""
+    """Directory of the study, to which the directories of its runs are relative."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
     """Name of another system -> its numbers; see `StudyTable.references`."""
     published: tuple[PublishedSystem, ...] = ()
     """Systems whose numbers were read from files of results, in the recipe's order."""
     ranks: tuple[str, ...] | None = None
-    """Axes within whose labels numbers are ranked, `()` for ranks over all cells; None for no ranks."""
+    """Axes that divide the rows into groups, within which numbers are ranked; `()` for one group of all rows,
+    None for no ranks."""
     colour: str = ""
-    """Task whose score colours the points of planes; empty to colour them by an axis."""
+    """Task whose score colours the points of planes; if empty, an axis colours them."""
     cost: str = ""
-    """Task whose score is the cost in plots of score against cost; empty for the first measured cost, if any."""
+    """Task that is the cost in plots of score against cost; if empty, the first measured cost."""
     decide: Decide | None = None
-    """The score by which cells are stopped, sampled and chosen; None without `[study.decide]`."""
+    """Settings of the deciding score, by which cells are stopped, sampled and chosen; None without
+    `[study.decide]`."""
     decisions: Decisions | None = None
-    """Decisions of the study while it ran; None if it stops no cells, or has not tested any yet."""
+    """Decisions of the study while it ran; None if it does not stop cells, or has not tested any cell yet."""
     looks: int = 1
-    """Number of looks at the scores (interim analyses) after which the study may stop, for the correction."""
+    """Number of looks at the scores (interim analyses) after which the study may stop; p-values are multiplied
+    by it."""
     needless: int = 0
-    """Number of planned runs that will not be done, as the study has stopped their cells or has ended."""
+    """Number of planned runs that will not be done, because their cells were stopped or the study has ended."""
     sampled: Sampled | None = None
-    """How `cells` were chosen; None if they are all."""
+    """How `cells` were chosen; None if they are all cells of the study."""
     equivalence: float | None = None
-    """Margin within which a cell is regarded as equal to the baseline, in the unit of the score."""
+    """Margin within which a cell counts as equal to the baseline, in the unit of the score; None for no such
+    tests."""
     family: Family = "column"
-    """Family of p-values that are corrected together."""
+    """Which p-values are corrected together."""
     groups: bool = True
-    """Whether to compute which cells cannot be told apart; see `Summary.groups`."""
+    """Whether to compute which rows cannot be told apart; see `Summary.groups`."""
     prompts: tuple[str, ...] = ()
-    """Labels of the prompts, with each of which every cell is run; empty without `[study] prompts`."""
+    """Labels of the prompts; every cell is run with each of them. Empty without `[study] prompts`."""
     prompt_factor: PromptFactor = "random"
     """Whether the prompts are a sample or all of interest; see `PromptFactor`."""
 
@@ -241,14 +249,16 @@ class StudyData:
 
     @property
     def stopped(self) -> frozenset[str]:
-        """Names of cells that were shown to be worse than another, and so lack seeds that the others have."""
+        """Names of the cells that were shown to be worse than another cell, and therefore lack seeds."""
         if self.decisions is None:
             return frozenset()
+
         worse = {claim.cell for claim in self.decisions.claims}
         seeds_of_others: set[int] = set()
         for cell in self.cells:
             if cell.name not in worse:
                 seeds_of_others.update(cell.seeds)
+
         stopped = set()
         for cell in self.cells:
             if cell.name in worse and set(cell.seeds) != seeds_of_others:
@@ -257,20 +267,20 @@ class StudyData:
 
     @property
     def runs(self) -> tuple[CellRun, ...]:
-        """Runs of all cells, without those with fresh seeds."""
+        """Runs of all cells, without the runs with fresh seeds."""
         return tuple(chain.from_iterable(cell.runs for cell in self.cells))
 
     @property
     def finished_runs(self) -> list[CellRun]:
-        """The finished runs of all cells, without those with fresh seeds."""
+        """Finished runs of all cells, without the runs with fresh seeds."""
         return [run for run in self.runs if run.status == "finished"]
 
     @property
     def finished(self) -> int:
-        """Number of finished runs."""
+        """Number of finished runs, without those with fresh seeds."""
         return len(self.finished_runs)
 
     @property
     def total(self) -> int:
-        """Number of runs."""
+        """Number of runs, without those with fresh seeds."""
         return len(self.runs)

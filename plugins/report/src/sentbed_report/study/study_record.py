@@ -1,4 +1,4 @@
-"""`study.json`: the schema of a study's record, with its cells and their runs; it is written and read here."""
+"""`study.json`: the record of a study's cells and their runs; its schema, writing and reading."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ SCHEMA = 1
 
 @attrs.frozen
 class RunRecord:
-    """A run of a cell."""
+    """A run of a cell under a seed."""
 
     seed: int
     key: str
     """Hash of everything in the recipe that determines the run's weights."""
     directory: str
-    """Run directory, relative to the study's."""
+    """Run directory, relative to the study's directory."""
     evaluations: tuple[str, ...] | None = None
-    """Keys of the run's evaluations; None in studies of earlier versions."""
+    """Keys of the run's evaluations, see `read_run`; None in studies of earlier versions."""
     prompt: str = ""
     """Label of the run's prompt; empty without `[study] prompts`."""
 
 
 @attrs.frozen
 class CellRecord:
-    """A cell, and how its recipe differs from the recipe of the baseline, or of the first cell."""
+    """A cell, with the differences of its recipe from the recipe of the baseline, or of the first cell."""
 
     name: str
     labels: Mapping[str, str]
@@ -49,7 +49,7 @@ class CellRecord:
 
 @attrs.frozen
 class ConfirmationRecord:
-    """Runs of the chosen cell with fresh seeds."""
+    """Runs of the chosen cell with fresh seeds; see `Decide.confirm`."""
 
     cell: str
     runs: tuple[RunRecord, ...]
@@ -57,7 +57,7 @@ class ConfirmationRecord:
 
 @attrs.frozen(kw_only=True)
 class StudyRecord:
-    """Content of `study.json`, in the order of its keys; studies of earlier versions lack some of them."""
+    """Content of `study.json`, in the order of its keys. Studies of earlier versions lack some keys."""
 
     schema: int = SCHEMA
     name: str
@@ -66,9 +66,9 @@ class StudyRecord:
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
     expected: Mapping[str, Published]
     references: Mapping[str, Reference] = attrs.field(factory=dict)
-    """References without `results`."""
+    """Entries of `[study.references]` that have no `results`."""
     published: tuple[PublishedSystem, ...] = ()
-    """Scores that were read from the `results` of the other references."""
+    """Scores from the files of results that the other entries name."""
     order: tuple[str, ...]
     ranks: tuple[str, ...] | None = None
     colour: str = ""
@@ -86,19 +86,20 @@ class StudyRecord:
     prompt_factor: PromptFactor = "random"
     cells: tuple[CellRecord, ...]
     sampled: tuple[str, ...] = ()
-    """Cells that the sampler has chosen until now."""
+    """Cells that the sampler has chosen so far."""
     confirmation: ConfirmationRecord | None = None
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of the runs."""
-        return tuple(
-            dict.fromkeys(run.seed for cell in self.cells for run in cell.runs)
-        )
+        """Seeds of the runs, each once."""
+        seeds: dict[int, None] = {}
+        for cell in self.cells:
+            seeds |= dict.fromkeys(run.seed for run in cell.runs)
+        return tuple(seeds)
 
 
 def _checked(value: Any, kind: Any) -> Any:
-    """Return a value if it has the JSON type `kind`; values are not converted. Raises `TypeError`."""
+    """Return a value that has the JSON type `kind`. Raises `TypeError` for any other value."""
     if type(value) is kind or (kind is float and type(value) is int):
         return value
     raise TypeError(f"found {value!r:.80}, expected {kind.__name__}")
@@ -118,17 +119,16 @@ def read_study_record(directory: Path) -> StudyRecord:
     """Return the content of the `study.json` in a directory.
 
     Raises:
-        RunError: if there is none, or it is damaged or of another version.
-        DataError: if it is not a regular file, or too large.
+        RunError: if there is no such file, or it is damaged or of another version.
+        DataError: if it is not a regular file, or is too large.
     """
     path = directory / STUDY
     try:
         content = read_record(path)
     except OSError as error:
-        message = (
-            f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
-        )
-        raise RunError(message) from error
+        raise RunError(
+            f"`{directory}` is no study (no `{STUDY}` in it); name the directory of a study"
+        ) from error
     except ValueError as error:
         message = f"`{path}` is damaged: {error}; run `sentbed study` there again"
         raise RunError(message) from error

@@ -1,4 +1,4 @@
-"""`SummaryRow`: a row of a study's tables, for a cell or for one of its encoders."""
+"""`SummaryRow`: a row of a study's tables, for a cell or for one of the cell's encoders."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ RowKey: TypeAlias = tuple[str, str]
 
 @attrs.frozen
 class SummaryRow:
-    """Row of a cell, or of one of its encoders if there are several."""
+    """Row of a cell; if the cell has several encoders, row of one encoder."""
 
     cell: str
     encoder: str
-    """Name of the encoder; empty if the cell has no scores."""
+    """Name of the encoder; empty if the cell has no scores in the table."""
     name: str
-    """Name of the row in sentences: `CELL`, or `CELL/ENCODER` if the cell has several."""
+    """Name of the row in sentences: `CELL`, or `CELL/ENCODER` if the cell has several encoders."""
     labels: Mapping[str, str]
-    """Axis -> label."""
+    """Axis -> label of the cell."""
     status: CellStatus
     """Worst status of the cell's runs."""
     seeds: tuple[int, ...]
-    """Seeds whose runs have finished."""
+    """Seeds whose runs have all finished."""
     total: int
-    """Planned number of seeds."""
+    """Number of planned seeds."""
     error: str
-    """Error of the first run that failed."""
+    """Error message of the first run that failed; empty if none did."""
     cells: tuple[Estimate, ...]
-    """Scores, one per column."""
+    """One estimate per column."""
     counted: bool = False
-    """Whether `remark` gives the number of seeds of a finished row, because the rows differ in it."""
+    """Whether `remark` states the number of seeds of a finished row, because it is not the same in all rows."""
     stopped: bool = False
-    """Whether its cell was stopped, so its mean is over fewer seeds; see `StudyData.stopped`."""
+    """Whether the cell was stopped, so that its means are over fewer seeds; see `StudyData.stopped`."""
 
     @property
     def key(self) -> RowKey:
@@ -49,13 +49,13 @@ class SummaryRow:
 
     @property
     def scored(self) -> tuple[int, ...]:
-        """Seeds with a score in this table."""
+        """Seeds with a score in any column of the table."""
         seeds = chain.from_iterable(cell.seeds for cell in self.cells)
         return tuple(dict.fromkeys(seeds))
 
     @property
     def remark(self) -> str:
-        """Status of an unfinished row; number of seeds of a finished row if the rows differ in it."""
+        """Status of an unfinished row; number of seeds of a finished row, if it is stopped or `counted`."""
         if self.status != "finished":
             if not self.seeds:
                 return self.status
@@ -63,4 +63,6 @@ class SummaryRow:
         seeds = count(len(self.scored), "seed")
         if self.stopped:
             return f"stopped, {seeds}"
-        return seeds if self.counted else ""
+        if self.counted:
+            return seeds
+        return ""

@@ -1,4 +1,4 @@
-"""`Summary`: a table of comparable scores of one evaluator, with one row per cell; `summarise` builds it."""
+"""`Summary`: a table of comparable scores of one evaluator, with one row per cell; see `summarise`."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from sentbed_report.tables.terminal import to_text
 
 @attrs.frozen
 class ReferenceRow:
-    """Row with the numbers of another system that the cells are compared with; see `Reference`."""
+    """Row with the numbers of another system, with which the cells are compared; see `Reference`."""
 
     name: str
     source: str
-    """Where the numbers are published; empty if they are the numbers of a cell."""
+    """Where the numbers are published; empty if they are numbers of a cell."""
     cell: str
     """Cell of the study whose numbers these are; empty for published numbers."""
     values: tuple[float | None, ...]
-    """One number per column; None where the system has no number that can be compared."""
+    """One number per column; None in columns for which the system has no comparable number."""
 
-    # The other fields are only set for results that were read from files.
+    # The following fields are only set for results that were read from files.
     model: str = ""
     """Name of the model."""
     revision: str = ""
@@ -50,62 +50,62 @@ class ReferenceRow:
     software: tuple[str, ...] = ()
     """Names and versions of the software that computed the results."""
     same_protocol: tuple[bool, ...] = ()
-    """For each column, whether protocol and revisions equal the study's."""
+    """For each column, whether its number has the study's protocol and revisions."""
 
 
 @attrs.frozen(repr=False)
 class Summary:
-    """Table of comparable scores of one evaluator and protocol."""
+    """Table of comparable scores of one evaluator under one protocol id."""
 
     study: str
     evaluator: str
     protocol: str
-    """Protocol id that all scores share; empty if there is none."""
+    """Protocol id of all scores; empty if they have none."""
     metric: str
-    """Metric of a table of further metrics, whose tasks have their first metric in an earlier table; empty in
-    the first table."""
+    """Metric, if this is a table for a further metric: the first metric of each task is then in an earlier
+    table. Empty in the first table."""
     note: str
-    """Evaluator, metrics and protocols, in a few words; then `apart`."""
+    """Short description: evaluator, metrics and protocols, then `apart`."""
     apart: str
     """Differences from other tables of the same evaluator and protocol id; empty if there are none."""
     columns: tuple[Column, ...]
-    """Tasks in the order of the papers, or of the study; the average, if there is one, comes last."""
+    """Tasks in the study's order, by default as in papers; an average comes last."""
     rows: tuple[SummaryRow, ...]
     baseline: str | None
-    """Name of the cell that others are compared with."""
+    """Name of the cell with which others are compared."""
     resamples: int
-    """Number of bootstrap resamples of the items."""
+    """Number of bootstrap resamples of the items, for statistics of plugins."""
     seeds: tuple[int, ...]
-    """All seeds with a score in the table, in the study's order."""
+    """Seeds under which any row has a score, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
-    """Systems with a number in a column, in the recipe's order."""
+    """Rows of other systems that have a number in any column, in the recipe's order."""
     reference_notes: tuple[str, ...] = ()
-    """Sentences on published results: how they relate to the study's, and which have no column."""
+    """Sentences on published results: how they relate to the study's, and which results no column has."""
     ranks: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
     looks: int = 1
-    """Number of looks for which p-values are corrected; see `StudyData.looks`."""
+    """Number of looks by which p-values are multiplied; see `StudyData.looks`."""
     equivalence: float | None = None
     """Margin of the equivalence tests in the last column; see `StudyData.equivalence`."""
     family: Family = "column"
-    """Family of p-values that are corrected together; see `StudyData.family`."""
+    """Which p-values are corrected together; see `StudyData.family`."""
     development: bool = False
-    """Whether its scores are on development data, from which nothing follows for test data."""
+    """Whether the scores are on development data, from which nothing follows for test data."""
     scores: TableScores[RowKey] | None = attrs.field(default=None, eq=False)
-    """Scores of the last column by cell and encoder, for tests between any two rows."""
+    """Scores of the last column, for tests between any two rows."""
     measured: tuple[Mapping[RowKey, Scored], ...] = attrs.field(default=(), eq=False)
-    """Scores of each column by cell and encoder, then by seed."""
+    """For each column, row -> seed -> score."""
     has_groups: bool = True
     """Whether the study asks which rows cannot be told apart."""
     prompts: tuple[str, ...] = ()
-    """Labels of the prompts, over which each number is a mean; empty in a study without `prompts`."""
+    """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
     prompt_factor: PromptFactor = "random"
     """Whether the prompts are a sample or all of interest; see `PromptFactor`."""
     protocol_notes: tuple[str, ...] = ()
-    """Sentences on scores of its rows that are in another table, and on encoders whose use differs."""
+    """Sentences on scores of the rows that are in another table, and on encoders that were used differently."""
 
     def with_estimates(self, change: Callable[[Estimate], Estimate]) -> Summary:
-        """Return the table with `change` applied to each of its numbers."""
+        """Return the table with `change` applied to each of its estimates."""
         rows = []
         for row in self.rows:
             cells = tuple(map(change, row.cells))
@@ -115,9 +115,9 @@ class Summary:
     def scores_of_runs(
         self, row: RowKey, column: int
     ) -> Iterator[tuple[str, int, Score | MeanScore]]:
-        """Yield prompt, seed and score of each run of a row; the prompt is empty in a study without prompts.
+        """Yield prompt, seed and score of each run of a row; in a study without prompts, the prompt is empty.
 
-        Runs of a seed without a score under every prompt are left out.
+        In a study with prompts, a seed is left out if it lacks a score under any prompt.
         """
         for seed, score in self.measured[column].get(row, {}).items():
             if not isinstance(score, PromptScores):
@@ -130,11 +130,12 @@ class Summary:
     def groups(self) -> RankGroups | None:
         """Groups of rows that cannot be told apart in the last column.
 
-        None if the study does not ask for groups, if the column has no direction, in a table of further
-        metrics, or if fewer than two rows have finished.
+        None if the study does not ask for groups, if the column has no direction, if the table is for a further
+        metric, or if fewer than two rows have finished.
         """
-        is_asked_for = self.has_groups and not self.metric
-        if self.scores is None or not is_asked_for or not self.columns[-1].ranked:
+        if not self.has_groups or self.scores is None:
+            return None
+        if self.metric or not self.columns[-1].ranked:
             return None
         return rank_groups(self.rows, self.columns, self.scores, self.seeds, self.looks)
 
@@ -145,7 +146,7 @@ class Summary:
 
     @property
     def degenerate_rows(self) -> list[str]:
-        """Names of the rows whose number in the last column is degenerate."""
+        """Names of the rows whose score in the last column is degenerate."""
         return [row.name for row in self.rows if row.cells[-1].degenerate]
 
     @property
@@ -166,7 +167,7 @@ class Summary:
 
     @property
     def digits(self) -> int:
-        """Number of decimals of scores; a column of costs has its own."""
+        """Number of decimals of scores; the columns of costs have their own."""
         values = []
         for row in self.rows:
             for cell in row.cells:
@@ -176,15 +177,18 @@ class Summary:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The evaluator, and the protocol id if it is another name."""
+        """Evaluator, and protocol id if it is not the same name."""
         if self.protocol in ("", self.evaluator):
             return (self.evaluator,)
         return self.evaluator, self.protocol
 
     @property
     def over(self) -> str:
-        """Sentence on what the numbers are means over."""
-        counts = {len(row.scored) for row in self.rows} - {0}
+        """Sentence on the seeds and prompts over which the numbers are means."""
+        counts = set()
+        for row in self.rows:
+            if row.scored:
+                counts.add(len(row.scored))
         if not counts:
             # Rows of cells without a finished run have no encoder.
             has_finished = any(row.encoder for row in self.rows)
@@ -211,16 +215,15 @@ class Summary:
         return f"Mean and standard deviation over {most} seeds per row, of {listed}."
 
     def _over_prompts(self, counts: set[int]) -> str:
-        """Return the sentence of a study with prompts; `counts` are the different seed counts of the rows."""
+        """Return the sentence `over` of a study with prompts; `counts` are the rows' numbers of seeds."""
         seeds = count(max(counts), "seed")
         if len(counts) > 1:
             seeds = f"up to {seeds}"
         which = "which are a sample of those that might be used"
         if self.prompt_factor == "fixed":
             which = "which are all that are of interest"
-        sentence = (
-            f"Mean over {count(len(self.prompts), 'prompt')}, {which}, and {seeds}"
-        )
+        prompts = count(len(self.prompts), "prompt")
+        sentence = f"Mean over {prompts}, {which}, and {seeds}"
         if max(counts) > 1:
             sentence += (
                 "; standard deviation over the seeds of the mean over the prompts"
@@ -255,7 +258,7 @@ class Summary:
 
     @property
     def covered(self) -> str:
-        """Sentence on the columns that the correction does not cover; empty if it covers all."""
+        """Sentence on how many columns the correction of p-values covers; empty if it covers all."""
         tested = set()
         for row in self.rows:
             for place, cell in enumerate(row.cells):
@@ -272,25 +275,25 @@ class Summary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on the numbers: what they are means over, the test, and what was not tested."""
+        """Sentences below the table: over what its numbers are means, how they were tested, what was not."""
         return tuple(self._notes())
 
     @property
     def title(self) -> str:
-        """Study, evaluator, metrics and protocols in one sentence, without its full stop."""
+        """Study, evaluator, metrics and protocols."""
         rest = self.note.removeprefix(f"{self.evaluator}; ")
         return f"{self.study}: {self.evaluator} ({rest})"
 
     @property
     def table(self) -> Table:
-        """The table without a format, from which HTML, Markdown, LaTeX, CSV and text are made."""
+        """The table, independent of the format: HTML, Markdown, LaTeX, CSV and text are made from it."""
         axes = tuple(
             dict.fromkeys(chain.from_iterable(row.labels for row in self.rows))
         )
-        several = any(row.name != row.cell for row in self.rows)
+        has_several_encoders = any(row.name != row.cell for row in self.rows)
         headers = [
             Header("cell", shown=not axes),
-            Header("encoder", shown=several),
+            Header("encoder", shown=has_several_encoders),
             Header("status", shown=False),
         ]
         for axis in axes:
@@ -336,7 +339,7 @@ class Summary:
         return Row(headers, row.cells, tuple(tags), row.cell)
 
     def _reference(self, reference: ReferenceRow, axes: tuple[str, ...]) -> Row:
-        """Return a row of published numbers, with the system's name in the first shown column."""
+        """Return a row of published numbers, with the system's name in the first column that is shown."""
         labels = [""] * len(axes)
         if labels:
             labels[0] = reference.name
@@ -363,7 +366,9 @@ class Summary:
             yield f"No average, as the columns are of several metrics: {', '.join(metrics)}."
         stopped = self.stopped_rows
         if stopped:
-            rank = "" if self.ranks is None else " and have no rank"
+            rank = ""
+            if self.ranks is not None:
+                rank = " and have no rank"
             yield (
                 f"Stopped cells are not marked as best{rank}, since their means are over other seeds "
                 f"than those of cells that went on: {'; '.join(stopped)}."
@@ -373,28 +378,36 @@ class Summary:
         yield from self.reference_notes
 
     def _comparisons_left_out(self) -> Iterator[str]:
-        """Yield sentences on the seeds that the tests leave out, and on rows that were not compared."""
+        """Yield sentences on seeds that the tests leave out, and on rows that were not compared."""
         reasons: dict[str, dict[str, None]] = {}
         unpaired: dict[tuple[int, ...], dict[str, None]] = {}
         for row in self.rows:
             for cell in row.cells:
-                if cell.judged is None or not cell.seeds:
+                judged = cell.judged
+                if judged is None or not cell.seeds:
                     continue
-                if cell.judged.reason:
-                    reasons.setdefault(cell.judged.reason, {})[row.name] = None
-                if cell.judged.unpaired and cell.judged.basis:
-                    unpaired.setdefault(cell.judged.unpaired, {})[row.name] = None
+                if judged.reason:
+                    reasons.setdefault(judged.reason, {})[row.name] = None
+                if judged.unpaired and judged.basis:
+                    unpaired.setdefault(judged.unpaired, {})[row.name] = None
+
         for seeds, names in unpaired.items():
+            listed = ", ".join(map(str, seeds))
             yield (
-                f"Tested only over the seeds that both have, not {', '.join(map(str, seeds))}: "
+                f"Tested only over the seeds that both have, not {listed}: "
                 f"{'; '.join(names)} against {self.baseline}."
             )
         for reason, names in reasons.items():
             yield f"Not judged everywhere ({'; '.join(names)}): {reason}."
 
 
+def is_table_of_costs(summary: Summary) -> bool:
+    """Whether all columns of a table are costs."""
+    return all(column.cost for column in summary.columns)
+
+
 def title_of(summary: Summary) -> str:
-    """Return a title of a table's last column, which is the average if there is one."""
+    """Return a title for plots of a table's last column."""
     parts = list(summary.names)
     if summary.apart:
         parts.append(summary.apart)

@@ -8,9 +8,8 @@ import attrs
 
 from sentbed_report.page.sections import Section
 from sentbed_report.study.axis_columns import axis_column
-from sentbed_report.study.run_costs_in_tables import is_table_of_costs
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.summary_tables import Summary, is_table_of_costs
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Cell, Header, Row, Table
