@@ -1,4 +1,4 @@
-"""The directory of everything that sentbed caches on this machine."""
+"""The directory in which sentbed caches files on this machine."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MEMBERSHIP = Path("/proc/self/cgroup")
 def core_quota() -> float | None:
     """Return the smallest CPU quota, in cores, of the process's control group and its parents.
 
-    None if none of them has a quota.
+    None if no group has a quota.
     """
     quotas = []
     for group in _groups("cpu"):
@@ -32,7 +32,7 @@ def core_quota() -> float | None:
 def memory_limit() -> int | None:
     """Return the smallest memory limit, in bytes, of the process's control group and its parents.
 
-    None if none of them has a limit.
+    None if no group has a limit.
     """
     physical = physical_memory()
     limits = []
@@ -48,8 +48,8 @@ def memory_limit() -> int | None:
 def _groups(controller: str) -> Iterator[Path]:
     """Yield the directories of this process's control group and its parents.
 
-    Some may not exist: in a container, /proc/self/cgroup may give the path on the host, while /sys/fs/cgroup is
-    the container's own group.
+    Some directories may not exist: in a container, /proc/self/cgroup may give the group's path on the host,
+    while /sys/fs/cgroup is the container's group.
     """
     if not MEMBERSHIP.is_file():
         return
@@ -68,7 +68,7 @@ def _groups(controller: str) -> Iterator[Path]:
 
 
 def _words(path: Path) -> list[str]:
-    """Return the words in a file; none if it cannot be read."""
+    """Return the words in a file; an empty list if it cannot be read."""
     try:
         return path.read_text().split()
     except OSError:

@@ -36,7 +36,7 @@ class Finding:
 
 @attrs.frozen
 class Trial(Finding):
-    """A finding that `sentbed doctor --try` replaces by the result of `attempt`, which may take a minute."""
+    """A finding that `sentbed doctor --try` replaces by the result of `attempt()`, which may take a minute."""
 
     attempt: Callable[[], Finding] = attrs.field(kw_only=True, eq=False, repr=False)
 
@@ -124,9 +124,11 @@ def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -
         )
     except subprocess.TimeoutExpired as error:
         raise RunError(f"no answer within {seconds:g} s") from error
+
     answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if done.returncode == 0 and answers:
         return json.loads(answers[-1].removeprefix(_MARK))
+
     if done.returncode < 0:
         raise RunError(f"the process was ended by {signal_name(-done.returncode)}")
     errors = done.stderr.strip().splitlines()
