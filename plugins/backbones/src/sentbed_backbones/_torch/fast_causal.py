@@ -1,7 +1,7 @@
 """A faster forward pass of OPT and LLaMA for encoding.
 
-One product computes queries, keys and values; on a processor, weights are laid out once for oneDNN and the
-activation is fused into the product. A test checks that it equals transformers' own forward pass.
+One product computes queries, keys and values. On a processor, weights are laid out once for oneDNN, and the
+activation is fused into the product. Tests compare the states with those of transformers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import DynamicCache
 
-from sentbed_backbones._torch.interventions import Acting, Function
-from sentbed_backbones._torch.packed_parts import (
+from sentbed_backbones._torch.fast_blocks import (
     Attend,
     Block,
     Norm,
@@ -28,6 +27,7 @@ from sentbed_backbones._torch.packed_parts import (
     rms_norm,
     same_row,
 )
+from sentbed_backbones._torch.interventions import Acting, Function
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 from sentbed_backbones._torch.token_states import CausalPass, positions
 
@@ -44,18 +44,19 @@ ACTIVATIONS = {
     transformers.OPTModel: ("activation_function", ("relu", "gelu")),
     transformers.LlamaModel: ("hidden_act", ("silu", "swish")),
 }
-"""The name of each architecture's activation setting, and the activations that are packed."""
+"""For each architecture, the setting of its activation and the activations that are implemented."""
 
 KEPT_FREQUENCIES = ("dynamic", "longrope")
-"""Kinds of RoPE whose module keeps the frequencies for the longest text so far."""
+"""Kinds of RoPE whose module keeps frequencies from call to call, which depend on the longest text so far."""
 
 
 class FastCausal(CausalPass):
-    """A `CausalPass` of an OPT or LLaMA, eval mode.
+    """A faster `CausalPass` of an OPT or a LLaMA in eval mode.
 
-    Attention is causal, unless the configuration says `is_causal` = false; then there must be no prefix.
-    With `layers`, `TokenStates.layers` is set: the embeddings, then every layer, the last after all norms.
-    With `depth`, only that many blocks are run (and held), and no state is after the final norm.
+    Attention is causal, unless `is_causal` is false in the configuration; then a shared prefix is not
+    supported. With `layers`, `TokenStates.layers` has the embeddings and the output of every layer, the last
+    after the final norm. With `depth`, only the first `depth` blocks are copied and run, without the final
+    norm.
     """
 
     @staticmethod
@@ -87,14 +88,15 @@ class FastCausal(CausalPass):
         else:
             self.stack = self._packed_llama(model, products, depth, layers)
 
-        # An intervention may keep something during a call; frequencies that follow the length are kept.
+        # Concurrent calls could mix up what an intervention keeps during a call, or frequencies for the longest
+        # text.
         rope = getattr(self.rotary, "rope_type", None)
         self.reentrant = acting is None and rope not in KEPT_FREQUENCIES
 
     def _packed_opt(
         self, model: Any, products: Products, depth: int | None, layers: bool
     ) -> Stack:
-        """Take over the embeddings of an OPT, and return its blocks."""
+        """Copy the embeddings of an OPT, and return its blocks in their fast form."""
         places = model.embed_positions
         self.words = products.copied(model.embed_tokens.weight)
         self.positions = products.copied(places.weight[places.offset :])
@@ -126,7 +128,7 @@ class FastCausal(CausalPass):
     def _packed_llama(
         self, model: Any, products: Products, depth: int | None, layers: bool
     ) -> Stack:
-        """Take over the embeddings of a LLaMA, and return its blocks."""
+        """Copy the embeddings of a LLaMA, and return its blocks in their fast form."""
         self.words = products.copied(model.embed_tokens.weight)
         self.rotary = copy.deepcopy(model.rotary_emb)
         self.key_heads = model.config.num_key_value_heads
@@ -162,17 +164,18 @@ class FastCausal(CausalPass):
         past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
-        """Return the rows' states, each layer's `(batch, length, width)`, which `act` changes on the way.
+        """Return the states `(batch, length, width)` of the rows; an intervention `act` changes them on the
+        way.
 
-        Rows are padded on the right or on the left, never within a text. `past` is a cache of the `shared`
-        tokens before every row.
+        Rows are padded on the right or on the left, never within a text. `past` has the cached keys and values
+        of the `shared` tokens that precede every row.
         """
         rows, length = input_ids.shape
         group = 1
         places = torch.arange(shared, shared + length, device=input_ids.device)[None]
         real: Tensor | None = None
         if attention_mask is None or (self.causal and attention_mask[:, 0].all()):
-            # Padding on the right is behind all that a token attends to.
+            # Under causal attention, no token of a text attends to padding on the right.
             if act is None:
                 group = self.group(rows, length, shared)
         else:
@@ -194,9 +197,11 @@ class FastCausal(CausalPass):
     def attention(
         self, group: int, mask: Tensor | None, turns: Turns | None, past: Any
     ) -> Attend:
-        """Return attention in which `group` rows attend jointly to `past` and to themselves.
+        """Return the attention of `group` rows in one product: over the keys and values in `past` and their
+        own.
 
-        That is under `mask` or, without one, causally or to the whole row.
+        `mask` hides tokens. Without a mask, tokens attend causally or, in a bidirectional model, to the whole
+        row.
         """
         heads = [self.heads, self.key_heads, self.key_heads]
 
@@ -230,8 +235,9 @@ class FastCausal(CausalPass):
     def group(self, rows: int, length: int, shared: int) -> int:
         """Return how many rows share one attention product, masked from each other.
 
-        Attention over few tokens is too small a product for a processor: several rows at a time are faster
-        although part of the product is discarded, and after a prefix they share one copy of it.
+        Attention over few tokens is too small a product for a processor. Several rows in one product are
+        faster, although part of the product is discarded; behind a prefix, they also share one copy of its keys
+        and values.
         """
         if self.words.device.type != "cpu":
             return 1
@@ -247,9 +253,9 @@ class FastCausal(CausalPass):
     def mask(
         self, group: int, length: int, shared: int, real: Tensor | None
     ) -> Tensor | None:
-        """Return what is added to the scores of a group, or None where the kernel knows what is hidden.
+        """Return the mask that is added to the attention scores of a group; None if the kernel needs none.
 
-        `real`, `(batch, length)`, is True for what is no padding.
+        `real`, `(batch, length)`, is False for padding.
         """
         if real is None and group == 1 and not shared:
             return None
@@ -264,7 +270,7 @@ class FastCausal(CausalPass):
         return functional.pad(mask, (shared, 0))
 
     def turns(self, places: Tensor) -> Turns | None:
-        """Return RoPE's rotations at these positions, `(batch or 1, length)`; None without RoPE."""
+        """Return RoPE's rotations at the positions `places`, `(batch or 1, length)`; None without RoPE."""
         if self.rotary is None:
             return None
 
@@ -275,7 +281,7 @@ class FastCausal(CausalPass):
 
 
 def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotate heads, `(batch, length, heads, width)`, each of whose pairs lies half a width apart."""
+    """Rotate heads `(batch, length, heads, width)`: components half a width apart form a pair."""
     half = heads.shape[-1] // 2
     swapped = heads.roll(half, -1)
     return (heads * cosine).addcmul_(swapped, sine)

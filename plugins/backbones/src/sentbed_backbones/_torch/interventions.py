@@ -1,4 +1,4 @@
-"""An intervention in a forward pass: what it sees of the rows, and where transformers' models call it."""
+"""An intervention in a forward pass: what it gets of a batch, and where a model of transformers calls it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Place: TypeAlias = tuple[str, int]
 Batch: TypeAlias = tuple[Tensor, Tensor | None]
 """Token ids and mask, each `(batch, length)`."""
 Function: TypeAlias = Callable[[Place, Tensor], Tensor]
-"""States `(batch, length, width)` at a place -> those that the pass goes on with."""
+"""Function of a place and the states there, `(batch, length, width)`; returns the states to use instead."""
 
 INPUT, HEADS = "block-input", "attention-heads"
 
 PROJECTIONS = ("o_proj", "out_proj", "c_proj", "dense", "wo")
-"""Names that architectures give to the projection of the joined heads."""
+"""Names that architectures give to the output projection of the attention heads."""
 
 
 class ReachedError(Exception):
-    """All that a pass was run for has been recorded."""
+    """Raised to end a pass early, once everything for which it was run has been recorded."""
 
 
 @attrs.frozen(eq=False)
 class Acting:
-    """An intervention of a built backbone."""
+    """The intervention of a built backbone."""
 
     component: Intervention
     function: Callable[[BlockStates], Tensor]
@@ -47,13 +47,14 @@ class Acting:
         auxiliary: Batch | None,
         run: Callable[[Tensor, Tensor | None, Function], object],
     ) -> Function:
-        """Return what changes the states of these rows, given the auxiliary prompt of each.
+        """Return the function that changes the states of these rows; `auxiliary` has each row's auxiliary
+        prompt.
 
-        `run(input_ids, attention_mask, function)` is a pass under a function; the auxiliary prompts' ends
-        behind the last place.
+        `run(input_ids, attention_mask, function)` runs a pass in which `function` may change states. The pass
+        of the auxiliary prompts ends after the last place.
 
         Raises:
-            ModelError: if the intervention needs auxiliary prompts and they are not given.
+            ModelError: if the intervention needs auxiliary prompts and `auxiliary` is None.
         """
         needs_auxiliary = self.component.traits.auxiliary is not None
         if needs_auxiliary and auxiliary is None:
@@ -81,7 +82,7 @@ class Acting:
         last = last_tokens(input_ids, attention_mask)
         placeholder = None
         if self.placeholder_id is not None:
-            # The template's is the first one, a text may hold the same token.
+            # The first one is the template's; a text may contain the same token.
             placeholder = (input_ids == self.placeholder_id).int().argmax(1)
 
         def act(place: Place, states: Tensor) -> Tensor:
@@ -110,7 +111,10 @@ class Acting:
 def acting(
     intervention: Intervention | None, placeholder_id: int | None
 ) -> Acting | None:
-    """Return what an intervention does in a backbone whose tokenizer has its placeholder."""
+    """Return an intervention as it acts in a built backbone; None without an intervention.
+
+    `placeholder_id` is the id of its placeholder in the tokenizer.
+    """
     if intervention is None:
         return None
 
@@ -132,7 +136,7 @@ def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
 def hooked(
     blocks: Any, places: Collection[Place], function: Function
 ) -> Iterator[None]:
-    """Let `function` change states at these places of a model's blocks, while the block of code runs."""
+    """Let `function` change the states at these places of a model's blocks, within a `with` statement."""
 
     with ExitStack() as hooks:
         for place in places:
@@ -151,7 +155,7 @@ def with_changed_input(
     arguments: tuple[Any, ...],
     named: dict[str, Any],
 ) -> Any:
-    """Return the arguments of a module with its input changed."""
+    """Return the arguments of a module's forward pass with `change` applied to its input states."""
     if arguments:
         return (change(arguments[0]), *arguments[1:]), named
 
@@ -159,10 +163,10 @@ def with_changed_input(
 
 
 def module_at(block: Any, point: str) -> Any:
-    """Return the module whose input is a point of a block.
+    """Return the module of a block whose input is the states at `point`.
 
     Raises:
-        ModelError: if the projection of the heads is not found.
+        ModelError: if the block does not have exactly one output projection of attention heads.
     """
     if point == INPUT:
         return block
