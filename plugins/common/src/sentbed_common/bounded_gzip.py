@@ -58,6 +58,7 @@ class _BoundedGzip(io.RawIOBase):
                 "repeat texts less often, or unpack it first",
                 self._file,
             )
+
         view[: len(content)] = content
         return len(content)
 

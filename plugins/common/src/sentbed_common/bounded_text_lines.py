@@ -24,6 +24,7 @@ def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
                 unit = "bytes"
             message = f"the line has more than {LONGEST_LINE:,} {unit}, expected a sentence; cut the line"
             raise DataError(message, file, number)
+
         yield line
 
 
@@ -41,7 +42,9 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in row:
             raise RepeatedKeyError(f"the key `{key:.80}` occurs twice in an object")
+
         row[key] = value
+
     return row
 
 
@@ -67,10 +70,12 @@ def json_object(
             f"the line is not valid JSON ({reason}); expected one object a line{blank}"
         )
         raise DataError(message, file, number) from error
+
     if not isinstance(row, dict):
         raise DataError(
             f"the line holds a JSON {type(row).__name__}; expected {expected}",
             file,
             number,
         )
+
     return row

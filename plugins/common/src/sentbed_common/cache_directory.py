@@ -14,6 +14,7 @@ def cache_root() -> Path:
     """Return the directory that `SENTBED_CACHE` names, or `sentbed` in the user's cache directory."""
     if value := os.environ.get(CACHE_VARIABLE):
         return Path(value).expanduser()
+
     from platformdirs import user_cache_path
 
     return user_cache_path("sentbed", appauthor=False, opinion=False)

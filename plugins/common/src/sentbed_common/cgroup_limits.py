@@ -23,9 +23,11 @@ def core_quota() -> float | None:
         if not words:
             quota, period = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
             words = _words(quota) + _words(period)
+
         # Without a quota, cgroup v2 has `max` and v1 -1.
         if len(words) == 2 and words[0].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
+
     return min(quotas, default=None)
 
 
@@ -42,6 +44,7 @@ def memory_limit() -> int | None:
                 # Without a limit, cgroup v2 has `max` and v1 a number larger than any memory.
                 if word.isdecimal() and (physical is None or int(word) < physical):
                     limits.append(int(word))
+
     return min(limits, default=None)
 
 
@@ -53,17 +56,21 @@ def _groups(controller: str) -> Iterator[Path]:
     """
     if not MEMBERSHIP.is_file():
         return
+
     for line in MEMBERSHIP.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         base = CGROUPS
+        # cgroup v1 has a hierarchy for each controller; in v2, `controllers` is empty.
         if controllers:
             base = CGROUPS / controller
             if controller not in controllers.split(","):
                 continue
+
         group = base / path.lstrip("/")
         while group != base and group != group.parent:
             yield group
             group = group.parent
+
         yield base
 
 

@@ -97,6 +97,7 @@ def leave_the_network() -> bool:
     """
     if sys.platform != "linux":
         return False
+
     flags = CLONE_NEWNET
     if os.geteuid() != 0:
         flags |= CLONE_NEWUSER
@@ -108,6 +109,7 @@ def limit_resources(memory: int, seconds: int, written: int) -> None:
     """Limit the process's memory for data (bytes), its processor time and the largest file that it writes."""
     if sys.platform == "win32":
         return
+
     import resource
 
     limits = {
@@ -133,6 +135,7 @@ def forbid_side_effects(directory: Path) -> None:
             raise RefusedError(f"reading it asks for `{event}`")
         if event != "open":
             return
+
         path, _, flags = arguments
         if (
             isinstance(flags, int)
@@ -154,6 +157,7 @@ def member_sizes(file: Path) -> Counter[int] | None:
     """
     if not zipfile.is_zipfile(file):
         return None
+
     size = file.stat().st_size
     sizes: Counter[int] = Counter()
     with zipfile.ZipFile(file) as archive:
@@ -166,7 +170,9 @@ def member_sizes(file: Path) -> Counter[int] | None:
                 raise RefusedError(
                     f"its member {member.filename!r} claims to be larger than the file"
                 )
+
             sizes[member.file_size] += 1
+
     return sizes
 
 
@@ -187,6 +193,7 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
         raise
     except Exception as error:
         raise RefusedError(reason_of(error)) from error
+
     if not isinstance(content, Mapping):
         raise RefusedError(
             f"it holds a `{type(content).__name__}`, expected a table of tensors by name"
@@ -195,6 +202,7 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
         raise RefusedError(
             f"it holds {len(content):,} entries, expected 1 to {MOST_WEIGHTS:,} tensors"
         )
+
     for name, tensor in content.items():
         require_plain_tensor(name, tensor)
     require_memory_of_file(content, sizes, file.stat().st_size)
@@ -210,10 +218,12 @@ def require_memory_of_file(
     follow the tensor's member, up to the end of the file. In the format of torch before 1.6, in which
     `member_sizes` is None, the missing bytes would be uninitialised memory.
     """
+    # Tied weights share a storage, which is counted once.
     storages = {}
     for name, tensor in tensors.items():
         storage = tensor.untyped_storage()
         storages[storage.data_ptr()] = (name, storage.nbytes())
+
     total = sum(nbytes for _, nbytes in storages.values())
     if total > size:
         raise RefusedError(
@@ -229,6 +239,7 @@ def require_memory_of_file(
             raise RefusedError(
                 f"its entry {name!r:.80} claims more numbers than the file has"
             )
+
         unused[nbytes] -= 1
 
 
@@ -242,10 +253,12 @@ def reason_of(error: Exception) -> str:
         return f"it asks for `{global_name[1]}`, and only tensors are read"
     if re.search(r"Unsupported operand \d+", message):
         return "it is no pickle of tensors, or is damaged"
+
     lines = []
     for line in message.splitlines():
         if line and not line.startswith(BOILERPLATE):
             lines.append(line)
+
     detail = " ".join(lines)[:200]
     return f"torch cannot read it ({type(error).__name__}: {detail})"
 
@@ -294,6 +307,7 @@ def write_safetensors(
         raise RefusedError(
             f"its entries need {size:,} bytes, expected at most {largest:,} by the file's size"
         )
+
     separate: dict[str, torch.Tensor] = {}
     addresses: set[int] = set()
     for name, tensor in tensors.items():
@@ -304,6 +318,7 @@ def write_safetensors(
             plain = plain.clone()
         addresses.add(address)
         separate[name] = plain
+
     safetensors.torch.save_file(separate, file, metadata={"format": "pt"})
     return size
 
@@ -333,6 +348,7 @@ def main() -> None:
         answer: dict[str, Any] = {"weights": sorted(tensors), "bytes": size}
     except RefusedError as error:
         answer = {"refused": str(error)}
+
     print(json.dumps(answer))
 
 

@@ -106,6 +106,7 @@ class KnownData:
         for derived in self.made:
             if not derived.sources:
                 derived_paths.update(derived.files)
+
         if derived_paths.issuperset(file.path for file in self.files):
             return f"`sentbed data get {self.name}` makes it"
         if any(self.can_download(file.path) for file in self.files):

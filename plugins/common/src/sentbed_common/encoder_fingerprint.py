@@ -56,9 +56,11 @@ def fingerprint_of(
     code = code_of(*parts, type(engine), type(placed), *ENCODING)
     if tokenizer is None or code is None:
         return None
+
     weights = fingerprint or placed.fingerprint()
     if not weights:
         return None
+
     prompts = []
     for prompt in recipe.resolved_prompts:
         prompts.append(prompt and attrs.asdict(prompt))

@@ -17,6 +17,7 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     for base in reversed(cls.__mro__):
         if "__annotations__" not in vars(base):
             continue
+
         tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         assert isinstance(tree, ast.ClassDef)
         for field, after in zip(tree.body, tree.body[1:], strict=False):
@@ -27,4 +28,5 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
                 and isinstance(after.value, ast.Constant)
             ):
                 docstrings[field.target.id] = str(after.value.value)
+
     return docstrings

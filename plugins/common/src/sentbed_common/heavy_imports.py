@@ -14,6 +14,7 @@ def import_heavy(module: str) -> None:
     """
     if module in sys.modules:
         return
+
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -24,4 +25,5 @@ def import_heavy(module: str) -> None:
                 # The two calls move all objects to the oldest generation, which is rarely collected.
                 gc.freeze()
                 gc.unfreeze()
+
             gc.enable()

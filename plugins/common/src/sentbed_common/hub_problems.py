@@ -67,6 +67,7 @@ def _is_of_network(error: BaseException) -> bool:
         | TimeoutError,
     ):
         return True
+
     return type(error).__module__.partition(".")[0] in NETWORK_LIBRARIES
 
 
@@ -86,6 +87,7 @@ def hub_problem(
             "it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
             f"`hf download {option}{repository}` where there is a network, or unset the variable"
         )
+
     if problem is None:
         problem = _problem_of_cache(causes) or _problem_of_connection(causes)
 
@@ -155,6 +157,7 @@ def _problem_of_connection(causes: Sequence[BaseException]) -> str:
             f"{reason}; that is neither an answer of the hub nor a broken connection: look at the "
             f"files in {constants.HF_HUB_CACHE}, or update `huggingface-hub`"
         )
+
     return (
         f"{constants.ENDPOINT} does not answer, or broke the connection ({reason}); what has "
         "arrived is kept: try again, check the network, or name a local directory that begins with `./`"

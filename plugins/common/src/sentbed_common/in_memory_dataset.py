@@ -32,6 +32,7 @@ class InMemoryDataset(Dataset):
             digest.update(name.encode() + b"\0\0")
             for text in texts:
                 digest.update(str(text).encode() + b"\0")
+
         return digest.hexdigest()
 
     def __len__(self) -> int:
@@ -51,6 +52,7 @@ class InMemoryDataset(Dataset):
             is_left_out = columns is not None and name not in columns
             if is_left_out or id(texts) in seen:
                 continue
+
             seen.add(id(texts))
             if isinstance(next(iter(texts), ""), str):
                 yield from texts

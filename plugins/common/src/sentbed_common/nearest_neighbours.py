@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 DOCUMENT_BLOCK = 65_536
 """Number of documents encoded, or compared with queries, at a time."""
-_QUERIES = 128
+_QUERY_BLOCK = 128
 """Number of queries compared at a time: with one block of documents, 32 MiB of products."""
 _SPARE = 8
 """Number of candidates beyond the k best, since the order of products may differ between float32 and float64.
 If more than `_SPARE` further documents tie with the k-th to float32's rounding (1e-7), a slightly worse one may
 be returned in place of a better one."""
-_GATHERED = 4096
+_PRODUCTS = 4096
 """Number of candidates whose products are computed in float64 at a time."""
-_NONE = -1
+_NO_DOCUMENT = -1
 """Index that stands for no document, where a query has fewer neighbours than other queries."""
 
 
@@ -47,7 +47,7 @@ def nearest(
     k: int,
     *,
     excluded: Places | None = None,
-    query_block: int = _QUERIES,
+    query_block: int = _QUERY_BLOCK,
     document_block: int = DOCUMENT_BLOCK,
 ) -> Neighbours:
     """Return the `k` documents with the highest dot product for each query.
@@ -72,7 +72,8 @@ def nearest(
         best[start] = Neighbours(
             np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0))
         )
-    excluded_by_start = _by_start(excluded, starts, query_block)
+
+    excluded_by_start = _excluded_by_block(excluded, starts, query_block)
 
     seen = 0
     for block in documents:
@@ -91,6 +92,7 @@ def nearest(
                 candidates = _candidates(products, k + _SPARE, limits)
                 neighbours = _with_exact_products(rows, chunk, *candidates, seen)
                 best[start] = _merge(best[start], neighbours, k)
+
             seen += len(chunk)
 
     # Without queries, there are no arrays to concatenate but these.
@@ -98,8 +100,9 @@ def nearest(
     places = [np.empty((0, most), np.int64)]
     similarities = [np.empty((0, most))]
     for part in best.values():
-        places.append(_padded(part.places, most, _NONE))
+        places.append(_padded(part.places, most, _NO_DOCUMENT))
         similarities.append(_padded(part.similarities, most, -np.inf))
+
     return Neighbours(np.concatenate(places), np.concatenate(similarities))
 
 
@@ -132,7 +135,7 @@ def _require_same_width(queries: Vectors, documents: Vectors) -> None:
         )
 
 
-def _by_start(
+def _excluded_by_block(
     excluded: Places | None, starts: range, query_block: int
 ) -> dict[int, Places]:
     """Return the excluded pairs of each block of queries, by the index of the block's first query."""
@@ -145,6 +148,7 @@ def _by_start(
     for start in starts:
         first, last = np.searchsorted(pairs[:, 0], (start, start + query_block))
         by_start[start] = pairs[first:last]
+
     return by_start
 
 
@@ -203,8 +207,8 @@ def _with_exact_products(
     import numpy as np
 
     products = np.empty(len(rows))
-    for start in range(0, len(rows), _GATHERED):
-        part = slice(start, start + _GATHERED)
+    for start in range(0, len(rows), _PRODUCTS):
+        part = slice(start, start + _PRODUCTS)
         # Summed row by row: a matrix product may round equal vectors differently at different positions.
         wide = documents[columns[part]].astype(np.float64)
         products[part] = (wide * queries[rows[part]]).sum(axis=1)
@@ -214,7 +218,7 @@ def _with_exact_products(
     rank_in_query = np.arange(len(rows)) - np.repeat(first_of_query, counts)
 
     shape = len(queries), int(counts.max(initial=0))
-    places = np.full(shape, _NONE)
+    places = np.full(shape, _NO_DOCUMENT)
     similarities = np.full(shape, -np.inf)
     places[rows, rank_in_query] = columns + seen
     similarities[rows, rank_in_query] = products

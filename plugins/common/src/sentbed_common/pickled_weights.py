@@ -81,11 +81,13 @@ def problem_of_shards(files: Sequence[Path]) -> str | None:
         numbered = re.fullmatch(r"(.*-)(\d+)-of-(\d+)(\.\w+)", file.name)
         if numbered is None:
             continue
+
         beginning, _, count, ending = numbered.groups()
         for number in range(1, int(count) + 1):
             name = f"{beginning}{number:0{len(count)}}-of-{count}{ending}"
             if not file.with_name(name).is_file():
                 return f"`{file.parent}` has `{file.name}` and not `{name}`; fetch the model again"
+
     return None
 
 
@@ -110,6 +112,7 @@ def in_safetensors(
     converted_names = tuple(_converted_name(pattern) for pattern in patterns)
     if not sources or pickled_files(directory, converted_names):
         return directory, {}
+
     shown = shown or f"`{directory}`"
     if (problem := problem_of_shards(sources)) is not None:
         raise ModelError(problem)
@@ -130,6 +133,7 @@ def in_safetensors(
     with locked(target.parent / f"{target.name}.lock", wait=True):
         if not target.is_dir():
             _fill_cache(directory, target, hashes, sources, shown)
+
     return target, hashes
 
 
@@ -154,6 +158,7 @@ def _fill_cache(
                 raise ModelError(
                     f"`{file}` has changed while it was read; run this again when it is complete"
                 )
+
         for file in _small_files(directory):
             shutil.copyfile(file, temporary / file.name)
 
@@ -213,6 +218,7 @@ def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
         answer = _convert(source, target / name, shown)
         total += answer["bytes"]
         places |= dict.fromkeys(answer["weights"], name)
+
     if len(sources) > 1:
         index = {"metadata": {"total_size": total}, "weight_map": places}
         (target / "model.safetensors.index.json").write_text(
@@ -263,6 +269,7 @@ def _end_of(done: subprocess.CompletedProcess[str]) -> str:
     """Return how a failed process ended, as a clause for a message."""
     if done.returncode < 0:
         return f"its process was ended by {signal_name(-done.returncode)}"
+
     lines = done.stderr.strip().splitlines()
     if not lines:
         return f"its process ended with exit code {done.returncode}"

@@ -18,15 +18,22 @@ def code_of(*parts: type | str) -> str | None:
     """
     files: set[Path] = set()
     for part in parts:
-        files_of_part = _file(part) if isinstance(part, str) else _package(part)
+        if isinstance(part, str):
+            files_of_part = _file(part)
+        else:
+            files_of_part = _package(part)
+
         if not files_of_part:
             return None
+
         files |= files_of_part
+
     try:
         for file in files:
             status = file.stat()
             if max(status.st_mtime, status.st_ctime) > STARTED:
                 return None
+
         return files_digest(files)
     except OSError:
         return None
@@ -40,6 +47,7 @@ def _package(component: type) -> set[Path]:
         if is_package and (files := _file(name)):
             (init,) = files
             return set(init.parent.rglob("*.py"))
+
     return _file(component.__module__)
 
 

@@ -44,5 +44,6 @@ def _singular(
     if len(rows) > rows.shape[1]:
         # The triangular factor (QR) of a tall matrix is small, with the same singular values and vectors.
         rows = np.asarray(np.linalg.qr(rows, mode="r"))
+
     _, values, components = np.linalg.svd(rows, full_matrices=False)
     return values, components
