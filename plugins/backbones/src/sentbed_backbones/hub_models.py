@@ -142,18 +142,19 @@ def fetch(
         if weights and not listing.weights:
             raise ModelError(_without_weights(listing, revision))
 
-        source, reference = revision, None
+        fetched_revision, pull_request = revision, None
         if weights and listing.is_pickled:
             conversion = find_conversion(listing)
             if conversion is not None:
-                source, reference = conversion.commit, conversion.reference
-                listing = ask_for_listing(model, source, preferred=preferred)
+                fetched_revision = conversion.commit
+                pull_request = conversion.reference
+                listing = ask_for_listing(model, fetched_revision, preferred=preferred)
             elif not pickles:
                 return _pickles_fetched_before(model, revision)
 
         if listing is None:
             raise ModelError(
-                f"the hub lists no files of `{model}` at `{reference}`; try again"
+                f"the hub lists no files of `{model}` at `{pull_request}`; try again"
             )
 
         files = listing.files(code)
@@ -162,18 +163,22 @@ def fetch(
         directory = Path(
             snapshot_download(
                 model,
-                revision=source,
+                revision=fetched_revision,
                 allow_patterns=files,
                 ignore_patterns=["*/*"],
             )
         )
-        content = {"commit": directory.name, "files": files, "reference": reference}
+        content = {
+            "commit": directory.name,
+            "files": files,
+            "reference": pull_request,
+        }
         # If the cache cannot be written, only the record is missing.
         with suppress(RunError):
             record = _record(model, revision, weights)
             write_atomic(record, json.dumps(content))
 
-        return _from_hub(directory, reference)
+        return _from_hub(directory, pull_request)
 
 
 def _from_hub(directory: Path, reference: str | None) -> ModelFiles:
@@ -370,7 +375,7 @@ def hub_answers() -> bool:
 
 
 @functools.cache
-def outlook(repository: str, revision: str | None, weights: bool) -> str:
+def download_remark(repository: str, revision: str | None, weights: bool) -> str:
     """Return a remark for `sentbed check`: what a run will download, or why the hub was not asked.
 
     Raises:

@@ -96,9 +96,9 @@ class Static(Backbone):
             ModelError: if the hub refuses the model.
         """
         if self.model is not None and not is_local(self.model):
-            from sentbed_backbones.hub_models import outlook
+            from sentbed_backbones.hub_models import download_remark
 
-            yield outlook(self.model, self.revision, True)
+            yield download_remark(self.model, self.revision, True)
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield a problem if all texts would get the vector of the same special token."""

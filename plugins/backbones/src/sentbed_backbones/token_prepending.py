@@ -59,6 +59,7 @@ class TokenPrepending(Intervention):
                 f"`exit` is {self.exit} and `first` is {self.first}, between which there is no block; "
                 f"set `exit` to {self.first + 1} or more"
             )
+
         if any(map(str.isspace, self.placeholder)):
             yield f"the placeholder {self.placeholder!r} has white space; take one such as `<PST>`"
 

@@ -171,9 +171,9 @@ class Transformer(Backbone):
             ModelError: if the hub refuses the model.
         """
         if self.model is not None and not is_local(self.model):
-            from sentbed_backbones.hub_models import outlook
+            from sentbed_backbones.hub_models import download_remark
 
-            yield outlook(self.model, self.revision, self.init == "pretrained")
+            yield download_remark(self.model, self.revision, self.init == "pretrained")
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield settings that have no effect under a pooler with these needs."""
@@ -356,6 +356,7 @@ class CausalTransformer(Transformer):
         if problem is None:
             blocks_run = max(number % (count + 1) for number in self.layer_numbers)
             problem = problem_of_intervention(self.intervention, blocks_run)
+
         if problem is not None:
             yield problem
 

@@ -83,7 +83,7 @@ class BertFamily(Family):
 
         return _counts_from(model)
 
-    def packed(self, model: Any, products: Products) -> Module | None:
+    def fast_pass(self, model: Any, products: Products) -> Module | None:
         """Return the fast forward pass if it implements the architecture, else None."""
         # The fast forward pass counts positions itself, and has no head.
         if self.denoises or self.gives_logits or not FastBert.fits(model):
@@ -104,14 +104,14 @@ class BertFamily(Family):
         return super().loader()
 
     def width(self, config: Any) -> int:
-        """Return the size of the vocabulary for logits, else the width of a layer."""
+        """Return the size of the vocabulary if the pooler reads logits, else the width of a state."""
         if self.gives_logits:
             return int(config.vocab_size)
 
         return super().width(config)
 
     def fill_new_head(self, model: Any, missing: list[str]) -> list[str]:
-        """Fill a new head's weights: its dense layer is the identity, and its norm has no scale and no bias."""
+        """Fill a new head's weights: the dense layer is the identity, the norm has scale 1, and biases are 0."""
         if not self.gives_logits or self.parameters.masked_head == "files":
             return missing
 

@@ -23,7 +23,7 @@ from sentbed.protocols import (
     Module,
 )
 
-from sentbed_backbones._torch.interventions import Acting, acting
+from sentbed_backbones._torch.interventions import BuiltIntervention, build_intervention
 from sentbed_backbones._torch.language_head import (
     LanguageHead,
     TrainableHead,
@@ -32,7 +32,7 @@ from sentbed_backbones._torch.language_head import (
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import (
     EmptyTemplate,
-    Read,
+    PoolerStates,
     TemplateDenoising,
     base_of,
 )
@@ -69,7 +69,7 @@ class Family:
         self.readings = (parameters.layer_numbers, *readings)
         """Numbers of the layers to read: first those of the backbone, then those of each prompt that names
         layers."""
-        self.acting: Acting | None = None
+        self.intervention: BuiltIntervention | None = None
         """The intervention of the built backbone, which `BuiltTransformer` sets."""
         self.template = template
         """Text before and after the sentence; see `BuildContext.template`."""
@@ -86,7 +86,7 @@ class Family:
         """Return why a model with this configuration does not belong to the family, or None."""
         raise NotImplementedError
 
-    def require(self, model: Any) -> None:
+    def configure(self, model: Any) -> None:
         """Apply the recipe's settings that need the built model, and check them.
 
         Raises:
@@ -123,7 +123,7 @@ class Family:
         """
         raise NotImplementedError
 
-    def packed(self, model: Any, products: Products) -> Module | None:
+    def fast_pass(self, model: Any, products: Products) -> Module | None:
         """Return a faster forward pass for encoding, with a copy of the weights; None if there is none."""
         return None
 
@@ -143,7 +143,7 @@ class Family:
         """Return the auto class that also loads the language-modelling head, or None without such a class."""
         return None
 
-    def left_out(self, key: str) -> bool:
+    def is_left_out(self, key: str) -> bool:
         """Whether a weight that the files have and the model lacks is left out on purpose."""
         return False
 
@@ -156,7 +156,7 @@ class Family:
         return "fetch the model again"
 
     def max_length(self, model: Any) -> int:
-        """Return the longest input in tokens."""
+        """Return the largest number of tokens in an input."""
         return int(model.config.max_position_embeddings)
 
     def width(self, config: Any) -> int:
@@ -189,7 +189,9 @@ class BuiltTransformer(BuiltBackbone):
             hides="span" in family.needs,
         )
 
-        family.acting = acting(parameters.intervention, self.tokenizer.placeholder_id)
+        family.intervention = build_intervention(
+            parameters.intervention, self.tokenizer.placeholder_id
+        )
         self.origin = origin
         self.width = family.width(model.config)
         self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
@@ -208,9 +210,9 @@ class BuiltTransformer(BuiltBackbone):
         if stored_types != (None, "fp32"):
             self.precision = " ".join(filter(None, stored_types))
 
-        self.module = self._read(family.states(model))
+        self.module = self._pooler_states(family.states(model))
 
-    def _read(self, states: Module) -> Module:
+    def _pooler_states(self, states: Module) -> Module:
         """Return a module that makes what the pooler reads of the forward pass `states`.
 
         Raises:
@@ -234,7 +236,7 @@ class BuiltTransformer(BuiltBackbone):
         if reads_last_alone and mask_id is None and not hides:
             return states
 
-        read = Read(states, readings, "layers" in needs, mask_id, hides)
+        read = PoolerStates(states, readings, "layers" in needs, mask_id, hides)
         if not family.denoises:
             return read
 
@@ -247,7 +249,7 @@ class BuiltTransformer(BuiltBackbone):
         return TemplateDenoising(read, template, first)
 
     def _counted_readings(self) -> list[tuple[int, ...]]:
-        """Return the numbers of the layers to read, counted from the embeddings; (-1,) remains."""
+        """Return the numbers of the layers to read, counted from the embeddings, except (-1,), the last layer."""
         count = int(self.model.config.num_hidden_layers) + 1
         readings = []
         for numbers in self.family.readings:
@@ -278,11 +280,11 @@ class BuiltTransformer(BuiltBackbone):
 
                 model = merged_copy(model, torch.float32)
 
-            packed: Module | None = None
+            fast_pass: Module | None = None
             if not traceable:
-                packed = self.family.packed(model, Products(dtype))
-            if packed is not None:
-                return self._read(packed).eval()
+                fast_pass = self.family.fast_pass(model, Products(dtype))
+            if fast_pass is not None:
+                return self._pooler_states(fast_pass).eval()
 
             if model is self.model:
                 model = copy.deepcopy(model)
@@ -293,7 +295,7 @@ class BuiltTransformer(BuiltBackbone):
         if not traceable:
             states = self.family.encoding(states)
 
-        return self._read(states).eval()
+        return self._pooler_states(states).eval()
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the logits `(n, tokens)` of the last layer's states `(n, width)`.
@@ -432,7 +434,7 @@ class BuiltTransformer(BuiltBackbone):
         return protocol
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
-        """Return the equivalent backbone without adapter and quantisation: its component, and built."""
+        """Return the equivalent backbone without adapter and quantisation, as component and as built backbone."""
         plain: Any = self.parameters.plain()
         model = self.model
         if has_adapter(model) or self.parameters.quantization is not None:
@@ -456,7 +458,7 @@ def has_adapter(model: Any) -> bool:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence warnings and progress bars of transformers; what matters in them, sentbed raises as an error."""
+    """Silence warnings and progress bars of transformers; sentbed raises an error for what matters in them."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

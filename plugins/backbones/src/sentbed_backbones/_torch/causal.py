@@ -70,7 +70,7 @@ class CausalFamily(Family):
             "choose another model or backbone"
         )
 
-    def require(self, model: Any) -> None:
+    def configure(self, model: Any) -> None:
         """Find out in which direction the model attends, and let it attend as the recipe says.
 
         Raises:
@@ -155,7 +155,7 @@ class CausalFamily(Family):
                 # Blocks that are not run get no gradient; an optimiser must not apply weight decay to them.
                 block.requires_grad_(False)
 
-        return CausalStates(model, self.reads_layers, depth, self.acting)
+        return CausalStates(model, self.reads_layers, depth, self.intervention)
 
     def depth(self, model: Any) -> int | None:
         """Return how many blocks are run; None if the last layer is read, after the final norm."""
@@ -172,13 +172,15 @@ class CausalFamily(Family):
 
         return last
 
-    def packed(self, model: Any, products: Products) -> Module | None:
+    def fast_pass(self, model: Any, products: Products) -> Module | None:
         """Return the fast forward pass of an OPT or a LLaMA, else None."""
         if not FastCausal.fits(model):
             return None
 
         depth = self.depth(model)
-        packed = FastCausal(model, products, self.reads_layers, depth, self.acting)
+        packed = FastCausal(
+            model, products, self.reads_layers, depth, self.intervention
+        )
         return self.encoding(packed)
 
     def head_loader(self) -> Any:

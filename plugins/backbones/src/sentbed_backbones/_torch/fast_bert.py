@@ -72,7 +72,7 @@ class FastBert(nn.Module):
         self.positions = products.copied(places + kind)
         self.norm = layer_norm(embeddings.LayerNorm, products)
 
-        blocks = [_packed(layer, products) for layer in model.encoder.layer]
+        blocks = [_fast_block(layer, products) for layer in model.encoder.layer]
         self.stack = Stack(blocks, norm_before=False, keeps_layers=layers)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
@@ -130,7 +130,7 @@ class FastBert(nn.Module):
         return 1
 
 
-def _packed(layer: Any, products: Products) -> Block:
+def _fast_block(layer: Any, products: Products) -> Block:
     """Return a block of BERT in its fast form; its norms follow attention and inner layer."""
     parts = layer.attention.self
     output = layer.attention.output

@@ -11,7 +11,7 @@ from sentbed.protocols import TokenStates
 from torch import Tensor
 from torch.nn import functional
 
-from sentbed_backbones._torch.interventions import HEADS, INPUT, Function
+from sentbed_backbones._torch.interventions import HEADS, INPUT, ChangeStates
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products
 from sentbed_backbones._torch.short_attention import short_attention
 
@@ -86,13 +86,12 @@ class Stack:
         attend: Attend,
         attention_mask: Tensor | None,
         rows: int,
-        act: Function | None = None,
+        act: ChangeStates | None = None,
     ) -> TokenStates:
-        """Return the states of the first `rows` rows of a batch; `hidden` are embeddings `(batch, length,
-        width)`.
+        """Return the states of the first `rows` rows of a batch.
 
-        Further rows only complete a group (`in_whole_groups`). An intervention `act` may change states on the
-        way.
+        `hidden` are the embeddings of all rows, `(batch, length, width)`; further rows only complete a group
+        (`in_whole_groups`). An intervention `act` may change states during the pass.
         """
         states = [hidden]
         for number, block in enumerate(self.blocks):

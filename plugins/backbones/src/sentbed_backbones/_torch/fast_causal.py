@@ -27,11 +27,11 @@ from sentbed_backbones._torch.fast_blocks import (
     rms_norm,
     same_row,
 )
-from sentbed_backbones._torch.interventions import Acting, Function
+from sentbed_backbones._torch.interventions import BuiltIntervention, ChangeStates
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 from sentbed_backbones._torch.token_states import CausalPass, positions
 
-Turns: TypeAlias = tuple[Tensor, Tensor]
+Rotation: TypeAlias = tuple[Tensor, Tensor]
 """Cosine and signed sine of RoPE's rotations, each `(batch or 1, length, 1, width of a head)`."""
 
 TOKENS_BEHIND_A_PREFIX = 48
@@ -74,9 +74,9 @@ class FastCausal(CausalPass):
         products: Products,
         layers: bool = False,
         depth: int | None = None,
-        acting: Acting | None = None,
+        intervention: BuiltIntervention | None = None,
     ) -> None:
-        super().__init__(acting)
+        super().__init__(intervention)
         config = model.config
         self.causal = getattr(config, "is_causal", True)
         self.heads = self.key_heads = config.num_attention_heads
@@ -84,16 +84,16 @@ class FastCausal(CausalPass):
         self.project_in: Linear | None = None
         self.rotary: nn.Module | None = None
         if type(model) is transformers.OPTModel:
-            self.stack = self._packed_opt(model.decoder, products, depth, layers)
+            self.stack = self._take_opt(model.decoder, products, depth, layers)
         else:
-            self.stack = self._packed_llama(model, products, depth, layers)
+            self.stack = self._take_llama(model, products, depth, layers)
 
         # Concurrent calls could mix up what an intervention keeps during a call, or frequencies for the longest
         # text.
         rope = getattr(self.rotary, "rope_type", None)
-        self.reentrant = acting is None and rope not in KEPT_FREQUENCIES
+        self.reentrant = intervention is None and rope not in KEPT_FREQUENCIES
 
-    def _packed_opt(
+    def _take_opt(
         self, model: Any, products: Products, depth: int | None, layers: bool
     ) -> Stack:
         """Copy the embeddings of an OPT, and return its blocks in their fast form."""
@@ -125,7 +125,7 @@ class FastCausal(CausalPass):
 
         return Stack(blocks, model.config.do_layer_norm_before, layers, finish)
 
-    def _packed_llama(
+    def _take_llama(
         self, model: Any, products: Products, depth: int | None, layers: bool
     ) -> Stack:
         """Copy the embeddings of a LLaMA, and return its blocks in their fast form."""
@@ -160,12 +160,11 @@ class FastCausal(CausalPass):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        act: Function | None = None,
+        act: ChangeStates | None = None,
         past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
-        """Return the states `(batch, length, width)` of the rows; an intervention `act` changes them on the
-        way.
+        """Return the states of the rows, `(batch, length, width)`; `act` may change them during the pass.
 
         Rows are padded on the right or on the left, never within a text. `past` has the cached keys and values
         of the `shared` tokens that precede every row.
@@ -191,27 +190,27 @@ class FastCausal(CausalPass):
             hidden = hidden + functional.embedding(places, self.positions)
 
         mask = self.mask(group, length, shared, real)
-        attend = self.attention(group, mask, self.turns(places), past)
+        attend = self.attention(group, mask, self.rotations(places), past)
         return self.stack.run(hidden, attend, attention_mask, rows, act)
 
     def attention(
-        self, group: int, mask: Tensor | None, turns: Turns | None, past: Any
+        self, group: int, mask: Tensor | None, rotations: Rotation | None, past: Any
     ) -> Attend:
-        """Return the attention of `group` rows in one product: over the keys and values in `past` and their
-        own.
+        """Return attention over `past` and the rows themselves, for `group` rows in one product.
 
         `mask` hides tokens. Without a mask, tokens attend causally or, in a bidirectional model, to the whole
         row.
         """
-        heads = [self.heads, self.key_heads, self.key_heads]
+        head_counts = [self.heads, self.key_heads, self.key_heads]
 
         def attend(number: int, mixed: Tensor) -> Tensor:
             batch, length = mixed.shape[:2]
-            parts = mixed.view(batch, length, -1, self.head_width)
-            query, key, value = parts.split(heads, 2)
-            if turns is not None:
-                turned = _turn(parts[:, :, : -self.key_heads], *turns)
-                query, key = turned.split(heads[:2], 2)
+            heads = mixed.view(batch, length, -1, self.head_width)
+            query, key, value = heads.split(head_counts, 2)
+            if rotations is not None:
+                # Queries and keys are rotated together; the last heads are the values.
+                rotated = _rotate(heads[:, :, : -self.key_heads], *rotations)
+                query, key = rotated.split(head_counts[:2], 2)
 
             shape = (batch // group, group * length, -1, self.head_width)
             query = query.view(shape).transpose(1, 2)
@@ -269,7 +268,7 @@ class FastCausal(CausalPass):
         mask = hide(self.words.new_zeros(()), seen)
         return functional.pad(mask, (shared, 0))
 
-    def turns(self, places: Tensor) -> Turns | None:
+    def rotations(self, places: Tensor) -> Rotation | None:
         """Return RoPE's rotations at the positions `places`, `(batch or 1, length)`; None without RoPE."""
         if self.rotary is None:
             return None
@@ -280,7 +279,7 @@ class FastCausal(CausalPass):
         return cosine[:, :, None], signed[:, :, None]
 
 
-def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+def _rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Rotate heads `(batch, length, heads, width)`: components half a width apart form a pair."""
     half = heads.shape[-1] // 2
     swapped = heads.roll(half, -1)

@@ -107,7 +107,7 @@ class FastT5(nn.Module):
 
         self.last_bias: tuple[tuple[int, int], Tensor] | None = None
 
-        blocks = [_packed(block.layer, products) for block in encoder.block]
+        blocks = [_fast_block(block.layer, products) for block in encoder.block]
         final_norm = rms_norm(encoder.final_layer_norm, products)
         self.stack = Stack(
             blocks, norm_before=True, keeps_layers=layers, finish=[final_norm]
@@ -120,8 +120,7 @@ class FastT5(nn.Module):
             self.start = products.copied(decoder.embed_tokens.weight[start])
             self.decoder_norm = rms_norm(decoder.final_layer_norm, products)
             self.decoder = [
-                _packed_for_first_token(block.layer, products)
-                for block in decoder.block
+                _fast_decoder_block(block.layer, products) for block in decoder.block
             ]
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
@@ -210,7 +209,7 @@ class FastT5(nn.Module):
         return bias
 
 
-def _packed(parts: Any, products: Products) -> Block:
+def _fast_block(parts: Any, products: Products) -> Block:
     """Return a block of the encoder in its fast form."""
     attention = parts[0].SelfAttention
     return Block(
@@ -222,7 +221,7 @@ def _packed(parts: Any, products: Products) -> Block:
     )
 
 
-def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
+def _fast_decoder_block(parts: Any, products: Products) -> DecoderBlock:
     """Return a block of the decoder in its fast form, for the first token only."""
     attention = parts[0].SelfAttention
     value = attention.v.weight.detach().float()

@@ -18,7 +18,7 @@ Place: TypeAlias = tuple[str, int]
 """Point and block; see `sentbed.protocols.Intervention.places`."""
 Batch: TypeAlias = tuple[Tensor, Tensor | None]
 """Token ids and mask, each `(batch, length)`."""
-Function: TypeAlias = Callable[[Place, Tensor], Tensor]
+ChangeStates: TypeAlias = Callable[[Place, Tensor], Tensor]
 """Function of a place and the states there, `(batch, length, width)`; returns the states to use instead."""
 
 INPUT, HEADS = "block-input", "attention-heads"
@@ -32,7 +32,7 @@ class ReachedError(Exception):
 
 
 @attrs.frozen(eq=False)
-class Acting:
+class BuiltIntervention:
     """The intervention of a built backbone."""
 
     component: Intervention
@@ -40,18 +40,17 @@ class Acting:
     places: frozenset[Place]
     placeholder_id: int | None
 
-    def on(
+    def function_for(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
         auxiliary: Batch | None,
-        run: Callable[[Tensor, Tensor | None, Function], object],
-    ) -> Function:
-        """Return the function that changes the states of these rows; `auxiliary` has each row's auxiliary
-        prompt.
+        run: Callable[[Tensor, Tensor | None, ChangeStates], object],
+    ) -> ChangeStates:
+        """Return the function that changes the states of these rows.
 
-        `run(input_ids, attention_mask, function)` runs a pass in which `function` may change states. The pass
-        of the auxiliary prompts ends after the last place.
+        `auxiliary` has the auxiliary prompt of each row. `run(input_ids, attention_mask, function)` runs a pass
+        in which `function` may change states.
 
         Raises:
             ModelError: if the intervention needs auxiliary prompts and `auxiliary` is None.
@@ -63,21 +62,9 @@ class Acting:
                 "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
             )
 
-        recorded: dict[Place, Tensor] = {}
+        auxiliary_states: dict[Place, Tensor] = {}
         if auxiliary is not None:
-            last_of_auxiliary = last_tokens(*auxiliary)
-            rows = torch.arange(len(last_of_auxiliary), device=input_ids.device)
-
-            def record(place: Place, states: Tensor) -> Tensor:
-                if place in self.places:
-                    recorded[place] = states[rows, last_of_auxiliary]
-                if len(recorded) == len(self.places):
-                    raise ReachedError
-
-                return states
-
-            with suppress(ReachedError):
-                run(*auxiliary, record)
+            auxiliary_states = self._last_states(auxiliary, run)
 
         last = last_tokens(input_ids, attention_mask)
         placeholder = None
@@ -96,7 +83,7 @@ class Acting:
                 attention_mask,
                 last,
                 placeholder,
-                recorded.get(place),
+                auxiliary_states.get(place),
             )
             changed = self.function(seen)
             if changed.shape != states.shape:
@@ -107,10 +94,36 @@ class Acting:
 
         return act
 
+    def _last_states(
+        self,
+        batch: Batch,
+        run: Callable[[Tensor, Tensor | None, ChangeStates], object],
+    ) -> dict[Place, Tensor]:
+        """Return the states of each row's last token at all places, `(batch, width)`.
 
-def acting(
+        The pass `run` ends after the last place.
+        """
+        last = last_tokens(*batch)
+        rows = torch.arange(len(last), device=last.device)
+        last_states: dict[Place, Tensor] = {}
+
+        def record(place: Place, states: Tensor) -> Tensor:
+            if place in self.places:
+                last_states[place] = states[rows, last]
+            if len(last_states) == len(self.places):
+                raise ReachedError
+
+            return states
+
+        with suppress(ReachedError):
+            run(*batch, record)
+
+        return last_states
+
+
+def build_intervention(
     intervention: Intervention | None, placeholder_id: int | None
-) -> Acting | None:
+) -> BuiltIntervention | None:
     """Return an intervention as it acts in a built backbone; None without an intervention.
 
     `placeholder_id` is the id of its placeholder in the tokenizer.
@@ -120,7 +133,7 @@ def acting(
 
     function = returned(intervention.build(), Callable, intervention, "build")
     places = frozenset(intervention.places)
-    return Acting(intervention, function, places, placeholder_id)
+    return BuiltIntervention(intervention, function, places, placeholder_id)
 
 
 def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
@@ -134,7 +147,7 @@ def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
 
 @contextmanager
 def hooked(
-    blocks: Any, places: Collection[Place], function: Function
+    blocks: Any, places: Collection[Place], function: ChangeStates
 ) -> Iterator[None]:
     """Let `function` change the states at these places of a model's blocks, within a `with` statement."""
 

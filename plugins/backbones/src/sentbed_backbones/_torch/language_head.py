@@ -24,13 +24,13 @@ LOGITS = 2**24
 """Largest number of logits computed at a time."""
 
 
-class GivenStates(nn.Module):
+class FixedStates(nn.Module):
     """Takes the place of the transformer under a head: whatever its arguments, it returns `states`."""
 
     states: Tensor
 
     @property
-    def decoder(self) -> GivenStates:
+    def decoder(self) -> FixedStates:
         """This module itself, since OPT's head calls the decoder of its transformer."""
         return self
 
@@ -43,8 +43,8 @@ class LanguageHead:
     """The head of a model of transformers, which runs in fp32 on the host, with the model's own code.
 
     `model` is the transformer without head, `loader` the auto class of transformers that has a head. Weights
-    that the head shares with the input embeddings are copied from `model`, and so may be trained. The head's
-    other weights are read from the directory `files()`, which is None for a model with random weights.
+    that the head shares with the input embeddings are copied from `model`, which may have been trained. The
+    head's other weights are read from the directory `files()`, which is None for a model with random weights.
 
     With `live`, shared weights in fp32 are not copied, so that training the head also trains `model`.
 
@@ -65,10 +65,10 @@ class LanguageHead:
                 model.config, dtype=torch.float32, trust_remote_code=trust_remote_code
             )
 
-        self.given = GivenStates()
+        self.fixed_states = FixedStates()
         self.last = whole.get_output_embeddings()
         words = whole.get_input_embeddings().weight
-        setattr(whole, whole.base_model_prefix, self.given)
+        setattr(whole, whole.base_model_prefix, self.fixed_states)
 
         names: dict[int, list[str]] = {}
         for name, parameter in whole.named_parameters(remove_duplicate=False):
@@ -81,10 +81,10 @@ class LanguageHead:
                 copied = weight.detach().to("cpu", torch.float32, copy=True)
                 weight = nn.Parameter(copied, requires_grad=False)
 
-            _set(whole, shared, weight)
+            _set_weight(whole, shared, weight)
 
         if names:
-            _read(whole, list(names.values()), files())
+            _read_weights(whole, list(names.values()), files())
 
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
@@ -97,7 +97,7 @@ class LanguageHead:
 
     def __call__(self, states: Tensor) -> Tensor:
         """Return the logits `(n, tokens)` of states `(n, width)` in fp32, with gradient."""
-        self.given.states = states[:, None]
+        self.fixed_states.states = states[:, None]
         ids = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
         logits: Tensor = self.model(input_ids=ids).logits[:, 0].float()
         return logits
@@ -178,7 +178,7 @@ class Vocabulary(Sequence[str]):
         )
 
 
-def _set(whole: Any, names: Sequence[str], weight: Tensor) -> None:
+def _set_weight(whole: Any, names: Sequence[str], weight: Tensor) -> None:
     """Set a model's weight under all its names. Raises `ModelError` if the shape is not the model's."""
     for name in names:
         expected = tuple(whole.get_parameter(name).shape)
@@ -192,7 +192,9 @@ def _set(whole: Any, names: Sequence[str], weight: Tensor) -> None:
         setattr(whole.get_submodule(owner), attribute, weight)
 
 
-def _read(whole: Any, weights: Sequence[list[str]], directory: Path | None) -> None:
+def _read_weights(
+    whole: Any, weights: Sequence[list[str]], directory: Path | None
+) -> None:
     """Read weights from a model's files and set them in fp32; each item of `weights` has a weight's names.
 
     Raises:
@@ -213,7 +215,7 @@ def _read(whole: Any, weights: Sequence[list[str]], directory: Path | None) -> N
             )
 
         weight = nn.Parameter(stored[present[0]], requires_grad=False)
-        _set(whole, names, weight)
+        _set_weight(whole, names, weight)
 
 
 def _stored(directory: Path, names: set[str]) -> dict[str, Tensor]:

@@ -118,7 +118,7 @@ def load(
         raise ModelError(problem)
 
     model = adapt(model, parameters, saved, origin)
-    family.require(model)
+    family.configure(model)
     built = BuiltTransformer(parameters, family, model, tokenizer, origin, base)
     if saved is None:
         built.weights_directory = weights_directory
@@ -340,7 +340,7 @@ def _require_fit(
     unused = sorted(
         key
         for key in info["unexpected_keys"]
-        if OF_A_LAYER.search(key) and not family.left_out(key)
+        if OF_A_LAYER.search(key) and not family.is_left_out(key)
     )
     if missing or mismatched or unused:
         counts = f"{len(missing)} weights missing, {len(mismatched)} of another shape, {len(unused)} unused"

@@ -93,7 +93,9 @@ def character_map_of(definition: Mapping[str, Any]) -> CharacterMap | None:
     return None
 
 
-def mapped_apart(tokenizer: Any) -> tuple[tokenizers.Tokenizer, CharacterMap | None]:
+def backend_and_character_map(
+    tokenizer: Any,
+) -> tuple[tokenizers.Tokenizer, CharacterMap | None]:
     """Return a tokenizer's backend, and the character map to apply to texts before the backend.
 
     If the setting `EXACT_MAP` is on, the backend is a copy that does not map characters itself. Otherwise the

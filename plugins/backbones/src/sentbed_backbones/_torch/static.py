@@ -71,7 +71,7 @@ class StaticTokenizer(BulkTokenizer):
         settings = f"{super().fingerprint} {self.special_tokens} {self.unknown_id} {self._empty_id}"
         return hashlib.sha256(settings.encode()).hexdigest()
 
-    def _kept(
+    def _remaining(
         self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return the ids and lengths of texts without unknown words, if these are left out."""

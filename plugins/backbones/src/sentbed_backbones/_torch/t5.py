@@ -87,7 +87,7 @@ class T5Family(Family):
         """Whether the pooler reads the decoder."""
         return "decoder" in self.needs
 
-    def left_out(self, key: str) -> bool:
+    def is_left_out(self, key: str) -> bool:
         """Whether the weight belongs to a decoder that the pooler does not read."""
         return not self.decodes and key.startswith("decoder.")
 
@@ -105,7 +105,7 @@ class T5Family(Family):
 
         return EncoderStates(model, self.reads_layers)
 
-    def packed(self, model: Any, products: Products) -> Module | None:
+    def fast_pass(self, model: Any, products: Products) -> Module | None:
         """Return the fast forward pass of a T5 or an mT5, else None."""
         if not FastT5.fits(model):
             return None

@@ -15,9 +15,9 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from sentbed_backbones._torch.interventions import (
-    Acting,
     Batch,
-    Function,
+    BuiltIntervention,
+    ChangeStates,
     ReachedError,
     hooked,
     last_tokens,
@@ -111,13 +111,13 @@ def start_token(config: Any) -> int:
 class CausalPass(nn.Module):
     """The forward pass of a causal model: `(input_ids, attention_mask | None, past, shared) -> TokenStates`.
 
-    The intervention `acting`, if there is one, changes states during the pass; `TokenStates.layers` has the
+    `intervention`, if it is not None, changes states during the pass; `TokenStates.layers` has the
     outputs of the blocks before it changes them.
     """
 
-    def __init__(self, acting: Acting | None) -> None:
+    def __init__(self, intervention: BuiltIntervention | None) -> None:
         super().__init__()
-        self.acting = acting
+        self.intervention = intervention
 
     def forward(
         self,
@@ -135,9 +135,11 @@ class CausalPass(nn.Module):
         Raises:
             ModelError: if the intervention needs auxiliary prompts and `auxiliary` is None.
         """
-        act: Function | None = None
-        if self.acting is not None:
-            act = self.acting.on(input_ids, attention_mask, auxiliary, self.run)
+        act: ChangeStates | None = None
+        if self.intervention is not None:
+            act = self.intervention.function_for(
+                input_ids, attention_mask, auxiliary, self.run
+            )
 
         return self.run(input_ids, attention_mask, act, past, shared)
 
@@ -145,7 +147,7 @@ class CausalPass(nn.Module):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        act: Function | None = None,
+        act: ChangeStates | None = None,
         past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
@@ -165,9 +167,9 @@ class CausalStates(CausalPass):
         model: Any,
         layers: bool,
         depth: int | None = None,
-        acting: Acting | None = None,
+        intervention: BuiltIntervention | None = None,
     ) -> None:
-        super().__init__(acting)
+        super().__init__(intervention)
         self.model = model
         self.layers = layers
         self.depth = depth
@@ -176,7 +178,7 @@ class CausalStates(CausalPass):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        act: Function | None = None,
+        act: ChangeStates | None = None,
         past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
@@ -199,8 +201,8 @@ class CausalStates(CausalPass):
         }
         with ExitStack() as hooks:
             if act is not None:
-                assert self.acting is not None
-                blocks, acts_at = blocks_of(self.model), self.acting.places
+                assert self.intervention is not None
+                blocks, acts_at = blocks_of(self.model), self.intervention.places
                 hooks.enter_context(hooked(blocks, acts_at, act))
 
             if self.depth is not None:
@@ -255,6 +257,7 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
             states.append(arguments[0])
         else:
             states.append(named["hidden_states"])
+
         if len(states) > depth:
             raise ReachedError
 
@@ -354,7 +357,7 @@ def _joined(first: Tensor, rows: Tensor, dim: int = 1) -> Tensor:
     return torch.cat([first.expand(shape), rows], dim)
 
 
-class Read(nn.Module):
+class PoolerStates(nn.Module):
     """Makes what a pooler reads of a forward pass: states averaged over layers, and the mask token's state.
 
     `readings` has the numbers of the layers to average: first those of the backbone, then those of each prompt
@@ -469,7 +472,7 @@ class TemplateDenoising(nn.Module):
     """
 
     def __init__(
-        self, read: Read, template: EmptyTemplate, first_position: int
+        self, read: PoolerStates, template: EmptyTemplate, first_position: int
     ) -> None:
         super().__init__()
         self.read = read
@@ -482,7 +485,7 @@ class TemplateDenoising(nn.Module):
         attention_mask: Tensor | None,
         readings: Tensor | None = None,
     ) -> TokenStates:
-        """Return the token states for the pooler; `readings` as in `Read`."""
+        """Return the token states for the pooler; `readings` as in `PoolerStates`."""
         states: TokenStates = self.read(input_ids, attention_mask, readings=readings)
         if attention_mask is None:
             lengths = torch.full_like(input_ids[:, 0], input_ids.shape[1])

@@ -18,7 +18,9 @@ from sentbed import ModelError
 from sentbed.helpers import foreign
 from sentbed.protocols import TokenIds, Tokenizer
 
-from sentbed_backbones._torch.sentencepiece_normalization import mapped_apart
+from sentbed_backbones._torch.sentencepiece_normalization import (
+    backend_and_character_map,
+)
 
 HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds when it loads a tokenizer; it would save them too."""
@@ -105,7 +107,7 @@ class BulkTokenizer(Tokenizer):
         self._definition = original.backend_tokenizer
         """The backend of `original`, which also truncates texts, since its offsets refer to unmapped texts."""
         self._loaded_truncation: dict[str, Any] | None = self._definition.truncation
-        self._fast, self._character_map = mapped_apart(original)
+        self._fast, self._character_map = backend_and_character_map(original)
         self._definition.no_padding()
         self._fast.no_padding()
         self._fingerprint: str | None = None
@@ -187,8 +189,7 @@ class BulkTokenizer(Tokenizer):
         starts: Sequence[int] | None,
         layers: tuple[int, ...] | None,
     ) -> TokenIds:
-        """Tokenise texts without truncation, mark tokens that are hidden from the pooler, and set layers to
-        read.
+        """Tokenise texts without truncation, with tokens hidden from the pooler and with layers to read.
 
         In text `i`, the tokens that end before character `starts[i]` are hidden; None hides nothing. `layers`
         must be one of `readings`, or None for the backbone's layers.
@@ -240,7 +241,7 @@ class BulkTokenizer(Tokenizer):
         # The library's ids are unsigned numbers of 32 bits.
         ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
 
-        ids, lengths = self._kept(ids, lengths)
+        ids, lengths = self._remaining(ids, lengths)
         self._require_embeddings(ids)
 
         filled = ids.astype(np.int32)
@@ -258,7 +259,7 @@ class BulkTokenizer(Tokenizer):
 
         return tokens
 
-    def _kept(
+    def _remaining(
         self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return the ids that remain (here all), and the number of ids of each text; for subclasses."""
@@ -337,4 +338,5 @@ def _beginning(text: str, offsets: Sequence[tuple[int, int]], count: int) -> str
     # A character may be spread over several tokens: it is kept whole or not at all. A character that the
     # normaliser merged into the previous one, such as an accent, lies between the offsets of two tokens.
     kept = max(min(end, following), len(text[:following].rstrip()))
+    # The result is always shorter than the text, so that `truncate` comes to an end.
     return text[: min(kept, len(text) - 1)]

@@ -25,7 +25,7 @@ from transformers.convert_slow_tokenizer import generate_merges
 
 from sentbed_backbones._torch.sentencepiece_normalization import (
     EXACT_MAP,
-    mapped_apart,
+    backend_and_character_map,
     model_class,
     without_steps,
 )
@@ -84,8 +84,8 @@ TEXTS_TO_COMPARE = (
     "a▁b ▁ c▁",
     "'it''s' \"quoted\" (so) <b> & [x]",
 )
-"""Texts for which a converted tokenizer must give the same ids as sentencepiece; pieces of the model are added.
-"""
+"""Texts for which a converted tokenizer must give the same ids as sentencepiece; pieces of the model are
+added."""
 
 PIECES_TO_COMPARE = 200
 
@@ -342,11 +342,10 @@ def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) ->
 
 
 def are_tied(ids: Sequence[int], others: Sequence[int]) -> bool:
-    """Whether two segmentations of a Unigram model have the same pieces in another order, as `..` `.` and `.`
-    `..`.
+    """Whether two segmentations have the same pieces in another order, such as `..` `.` and `.` `..`.
 
-    Their scores are the same sum, so that rounding decides which one a library chooses. BPE has no such ties,
-    since its merges are ordered.
+    In a Unigram model, their scores are the same sum, so that rounding decides which one a library chooses. BPE
+    has no such ties, since its merges are ordered.
     """
     return sorted(ids) == sorted(others)
 
@@ -427,7 +426,7 @@ def spacing_of_placeholder(tokenizer: Any, token: str) -> str:
 
 def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """Return the ids that a tokenizer gives to texts, without special tokens."""
-    backend, character_map = mapped_apart(tokenizer)
+    backend, character_map = backend_and_character_map(tokenizer)
     with tokenizing():
         if character_map is not None:
             texts = character_map(texts)

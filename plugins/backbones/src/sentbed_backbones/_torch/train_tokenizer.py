@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import tokenizers
@@ -48,12 +49,11 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
 
     special = list(SPECIAL_TOKENS.values())
     alphabet = _alphabet(words, (vocab_size - len(special)) // 4)
-    trained_words = (
-        word
-        for word, count in words.items()
-        if len(word) <= LONGEST_WORD and alphabet.issuperset(word)
-        for _ in range(count)
-    )
+
+    def trained_words() -> Iterator[str]:
+        for word, count in words.items():
+            if len(word) <= LONGEST_WORD and alphabet.issuperset(word):
+                yield from repeat(word, count)
 
     # The library numbers continuation characters (`##a`) in the order of a hash table. As special tokens of a
     # draft they get a fixed order; the final tokenizer has the draft's vocabulary, and they are not special.
@@ -70,7 +70,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
-    draft.train_from_iterator(trained_words, trainer)
+    draft.train_from_iterator(trained_words(), trainer)
 
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
