@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-"""Flags of Linux's `unshare`: a user namespace, which ordinary users need first, and a network of its own."""
+CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+"""Flags of Linux's `unshare`: a separate network, and the user namespace that ordinary users need for it."""
 
 FORBIDDEN_EVENTS = (
     "socket.",

@@ -26,9 +26,9 @@ class KnownFile:
     url: str | None = None
     """URL from which `sentbed data get` downloads the file; None if it is in one of the archives."""
     others: tuple[str, ...] = ()
-    """Other paths at which readers look for it."""
+    """Other paths at which readers look for the file."""
     optional: bool = False
-    """Whether the collection is complete without it, as no reader needs it."""
+    """Whether the collection is complete without the file, since no reader needs it."""
 
 
 @attrs.frozen
@@ -68,10 +68,10 @@ class KnownData:
     summary: str
     """One-line description, which also names the components that read the collection."""
     places: tuple[str, ...]
-    """Directories below `SENTBED_DATA` where it may be, the usual one first."""
+    """Directories below `SENTBED_DATA` in which the collection may be; the usual one comes first."""
     files: tuple[KnownFile, ...]
     source: str
-    """URL of the page that describes it."""
+    """URL of the page that describes the collection."""
     archives: tuple[KnownArchive, ...] = ()
     made: tuple[KnownMade, ...] = ()
     licence: str = ""

@@ -39,7 +39,7 @@ _USES = {
 
 
 def require_package(package: str, extra: str) -> None:
-    """Raise `DataError` if a package is not installed, which an extra of this distribution installs."""
+    """Raise `DataError` if `package`, which the `extra` of this distribution installs, is missing."""
     if importlib.util.find_spec(package) is None:
         raise DataError(
             f"{_USES[extra]} needs the package `{package}`, which is not installed; "
