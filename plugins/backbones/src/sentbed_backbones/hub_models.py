@@ -132,8 +132,6 @@ def fetch(
     if is_local(model):
         return ModelFiles(locate(model))
 
-    from huggingface_hub import snapshot_download
-
     with hub_errors(ModelError, "model", model, revision):
         listing = ask_for_listing(model, revision, preferred=preferred)
         if listing is None:
@@ -158,16 +156,7 @@ def fetch(
             )
 
         files = listing.files(code)
-        # huggingface-hub records the branch's name beside the files, so that they are found if the hub cannot
-        # be asked.
-        directory = Path(
-            snapshot_download(
-                model,
-                revision=fetched_revision,
-                allow_patterns=files,
-                ignore_patterns=["*/*"],
-            )
-        )
+        directory = _download(model, fetched_revision, files)
         content = {
             "commit": directory.name,
             "files": files,
@@ -179,6 +168,23 @@ def fetch(
             write_atomic(record, json.dumps(content))
 
         return _from_hub(directory, pull_request)
+
+
+def _download(repository: str, revision: str | None, files: Sequence[str]) -> Path:
+    """Download these files of a repository into the cache of huggingface-hub; return their directory there.
+
+    huggingface-hub records the branch's name beside the files, so that they are found if the hub cannot be asked.
+    """
+    from huggingface_hub import snapshot_download
+
+    return Path(
+        snapshot_download(
+            repository,
+            revision=revision,
+            allow_patterns=list(files),
+            ignore_patterns=["*/*"],
+        )
+    )
 
 
 def _from_hub(directory: Path, reference: str | None) -> ModelFiles:

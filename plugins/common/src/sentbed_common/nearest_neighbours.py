@@ -84,6 +84,7 @@ def nearest(
             for start in starts:
                 rows = queries[start : start + query_block]
                 products = rows @ chunk.T
+
                 pairs = excluded_by_start[start]
                 pairs = pairs[(pairs[:, 1] >= seen) & (pairs[:, 1] < seen + len(chunk))]
                 products[pairs[:, 0] - start, pairs[:, 1] - seen] = -np.inf
@@ -95,13 +96,19 @@ def nearest(
 
             seen += len(chunk)
 
-    # Without queries, there are no arrays to concatenate but these.
-    most = min(k, seen)
-    places = [np.empty((0, most), np.int64)]
-    similarities = [np.empty((0, most))]
-    for part in best.values():
-        places.append(_padded(part.places, most, _NO_DOCUMENT))
-        similarities.append(_padded(part.similarities, most, -np.inf))
+    return _concatenated(best.values(), min(k, seen))
+
+
+def _concatenated(blocks: Iterable[Neighbours], width: int) -> Neighbours:
+    """Return the neighbours of all blocks of queries, padded to `width` neighbours per query."""
+    import numpy as np
+
+    # If there are no queries, only these empty arrays are concatenated.
+    places = [np.empty((0, width), np.int64)]
+    similarities = [np.empty((0, width))]
+    for block in blocks:
+        places.append(_padded(block.places, width, _NO_DOCUMENT))
+        similarities.append(_padded(block.similarities, width, -np.inf))
 
     return Neighbours(np.concatenate(places), np.concatenate(similarities))
 

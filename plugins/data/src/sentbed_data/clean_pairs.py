@@ -96,17 +96,18 @@ class CleanPairs(DataSource):
         """Yield problems that show without reading the data."""
         if lacking := {"anchor", "positive"}.difference(self.source.columns):
             yield f"`{self.source.name}` has no column {shortened_list(sorted(lacking))}; take a source of pairs"
+
         if self.min_words and self.max_words and self.min_words > self.max_words:
             yield f"`min_words = {self.min_words}` is above `max_words = {self.max_words}`; exchange them"
+
         if isinstance(self.source, Mix) and self.source.strategy != "proportional":
             yield (
                 f"the mix has the strategy {self.source.strategy!r}, whose shares would change with the rows "
                 'that are left out; use `strategy = "proportional"`, or clean each of its sources'
             )
 
-        if self.script_share != 0.5 and not (
-            self.anchor_scripts or self.positive_scripts
-        ):
+        has_scripts = self.anchor_scripts or self.positive_scripts
+        if self.script_share != 0.5 and not has_scripts:
             yield "`script_share` is for `anchor_scripts` and `positive_scripts`; add them, or remove it"
 
     def open(self) -> CleanedPairs:
@@ -172,6 +173,7 @@ class CleanPairs(DataSource):
         """Yield the rules in the order in which they are applied: the fastest ones come first."""
         if not self.copies:
             yield "pairs with equal sides", lambda anchor, positive: anchor == positive
+
         if (least := self.min_words) is not None:
             yield (
                 f"pairs with a side below {least} words",
@@ -262,6 +264,7 @@ class CleanedPairs(Dataset):
         digest = hashlib.sha256(self.source.fingerprint.encode())
         for index in self.kept:
             digest.update(index.to_bytes(8, "little"))
+
         return digest.hexdigest()
 
     def __len__(self) -> int:
@@ -314,8 +317,10 @@ def _script(letter: str) -> str:
     first, _, rest = unicodedata.name(letter, "").partition(" ")
     if first in ("FULLWIDTH", "HALFWIDTH"):
         first = rest.partition(" ")[0]
+
     if first in ("CJK", "IDEOGRAPHIC"):
         return "han"
+
     return first.partition("-")[0].lower()
 
 

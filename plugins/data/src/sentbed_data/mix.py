@@ -57,6 +57,7 @@ class Mix(DataSource):
         common = set(first.columns)
         for source in others:
             common.intersection_update(source.columns)
+
         return tuple(column for column in first.columns if column in common)
 
     @property
@@ -69,9 +70,8 @@ class Mix(DataSource):
             if source.traits.fetches:
                 fetches = True
 
-        return DataTraits(
-            fetches=fetches, numbers=frozenset(numbers.intersection(self.columns))
-        )
+        common_numbers = numbers.intersection(self.columns)
+        return DataTraits(fetches=fetches, numbers=frozenset(common_numbers))
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without reading the data."""
@@ -100,10 +100,15 @@ class Mix(DataSource):
                 "put all sources into one, with `weights`"
             )
 
-        for field, value in (
+        yield from self._problems_of_strategy()
+
+    def _problems_of_strategy(self) -> Iterator[str]:
+        """Yield problems of `temperature` and `weights`, which must be given for their strategies only."""
+        options = (
             ("temperature", self.temperature),
             ("weights", self.weights or None),
-        ):
+        )
+        for field, value in options:
             if self.strategy == field and value is None:
                 yield f'`strategy = "{field}"` needs `{field}`; add it'
             elif self.strategy != field and value is not None:
@@ -117,14 +122,15 @@ class Mix(DataSource):
 
     def open(self) -> Mixed:
         """Open every source. Raises `DataError` if a source cannot be read or has no rows."""
-        parts = tuple(source.open() for source in self.sources)
-        for number, (source, part) in enumerate(
-            zip(self.sources, parts, strict=True), 1
-        ):
+        parts = []
+        for number, source in enumerate(self.sources, 1):
+            part = source.open()
             if not len(part):
                 raise DataError(
                     f"source {number} of the mix, `{source.name}`, has no rows; take it out"
                 )
+
+            parts.append(part)
 
         sizes = tuple(map(len, parts))
         mixture = Mixture(
@@ -133,16 +139,18 @@ class Mix(DataSource):
             in_turn=self.strategy == "round-robin",
             whole_batches=self.batches == "single",
         )
-        return Mixed(self.columns, parts, mixture)
+        return Mixed(self.columns, tuple(parts), mixture)
 
     def _takes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the number of rows that an epoch takes from each source; `sizes` are the sources' rows."""
         if self.strategy == "proportional":
             return tuple(sizes)
+
         if self.strategy == "round-robin":
             size = min(sizes)
             if self.repeat:
                 size = max(sizes)
+
             return (size,) * len(sizes)
 
         shares: Sequence[float] = self.weights
@@ -190,14 +198,14 @@ class Mixed(Dataset):
         counts: Counter[str] = Counter()
         for part in self.parts:
             counts.update(part.left_out)
+
         return dict(counts)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the parts' fingerprints, the columns and the mixture."""
-        described = repr(
-            ([part.fingerprint for part in self.parts], self.columns, self.mixture)
-        )
+        fingerprints = [part.fingerprint for part in self.parts]
+        described = repr((fingerprints, self.columns, self.mixture))
         return hashlib.sha256(described.encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -221,6 +229,7 @@ class Mixed(Dataset):
             start = self._starts[number]
             rows = [indices[place] - start for place in places_of_part]
             values = self.parts[number].rows(rows, epoch)
+
             for column, mixed_values in mixed.items():
                 if len(values[column]) != len(rows):
                     raise DataError(

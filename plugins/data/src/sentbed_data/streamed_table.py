@@ -114,9 +114,8 @@ class _Column:
 
     def text(self, file: _OpenFile, row: int) -> str:
         """Return the text in a row."""
-        start, end = _PAIRS[self.width].unpack(
-            file.read(self.offsets + row * self.width, 2 * self.width)
-        )
+        stored = file.read(self.offsets + row * self.width, 2 * self.width)
+        start, end = _PAIRS[self.width].unpack(stored)
         return file.read(self.data + start, end - start).decode()
 
     def array(self, file: _OpenFile, first: int, rows: int) -> Any:
@@ -127,6 +126,7 @@ class _Column:
         string_type = pyarrow.large_string()
         if self.width == 4:
             string_type = pyarrow.string()
+
         validity = None
         if self.valid is not None:
             size = math.ceil(rows / 8)
@@ -136,6 +136,7 @@ class _Column:
         offsets = np.frombuffer(stored, f"<i{self.width}")
         start, end = int(offsets[0]), int(offsets[-1])
         content = file.read(self.data + start, end - start)
+
         buffers = [
             validity,
             pyarrow.py_buffer(offsets - offsets[0]),
@@ -187,6 +188,7 @@ class StreamedTable(Dataset):
     def __len__(self) -> int:
         if not self.ends:
             return 0
+
         return self.ends[-1]
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
@@ -195,7 +197,10 @@ class StreamedTable(Dataset):
         Raises:
             DataError: if the file has changed since it was opened.
         """
-        texts: dict[int, list[str]] = {field: [] for field in self.fields.values()}
+        texts: dict[int, list[str]] = {}
+        for field in self.fields.values():
+            texts[field] = []
+
         try:
             for index in indices:
                 number = bisect_right(self.ends, index)
@@ -254,7 +259,8 @@ def open_streamed(
     """
     require_package("pyarrow", "arrow")
     digests: dict[Path, str] = {}
-    contents, formats = [], []
+    contents = []
+    formats = []
     for path in paths:
         digests[path] = sha256(path)
         contents.append(digests[path])
@@ -273,6 +279,7 @@ def open_streamed(
     # The hash is compared first, since pyarrow would follow wrong offsets outside of the file.
     if _is_intact(cached):
         table = _open_cached(cached, len(names))
+
     if table is None:
         left_out: Counter[str] = Counter()
         _write(cached, len(names), _unchanged(rows(left_out), digests), left_out)
@@ -308,9 +315,11 @@ def _write(
     """
     import pyarrow
 
-    schema = pyarrow.schema(
-        [(str(number), pyarrow.string()) for number in range(width)]
-    )
+    fields = []
+    for number in range(width):
+        fields.append(pyarrow.field(str(number), pyarrow.string()))
+
+    schema = pyarrow.schema(fields)
     try:
         with atomic_file(path) as stream:
             _write_batches(stream, schema, rows, left_out)
@@ -367,9 +376,10 @@ def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
     """Return rows of texts as a record batch."""
     import pyarrow
 
-    columns = [
-        pyarrow.array(texts, pyarrow.string()) for texts in zip(*rows, strict=True)
-    ]
+    columns = []
+    for texts in zip(*rows, strict=True):
+        columns.append(pyarrow.array(texts, pyarrow.string()))
+
     return pyarrow.record_batch(columns, schema=schema)
 
 
@@ -394,6 +404,7 @@ def _open_cached(
 
     if batches is None:
         return None
+
     return file, batches, left_out
 
 
@@ -410,6 +421,7 @@ def _open_arrow_file(
     """
     if limit is None:
         limit = sys.maxsize
+
     with readable_arrow(path):
         file = _OpenFile.of(path)
         batches = _batches(file, names, limit)
@@ -421,9 +433,8 @@ def _open_arrow_file(
         for batch in batches:
             for first, rows in batch.slices():
                 for name, column in zip(names, batch.columns, strict=True):
-                    _require_texts(
-                        column.array(file, first, rows), name, path, start + first
-                    )
+                    texts = column.array(file, first, rows)
+                    _require_texts(texts, name, path, start + first)
 
             start += batch.rows
 
@@ -465,6 +476,7 @@ def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] 
         limit -= rows
         if rows:
             batches.append(_Batch(rows, tuple(columns)))
+
         if not limit:
             break
 
@@ -482,6 +494,7 @@ def _position_in(content: Any, buffer: Any) -> int | None:
     place: int = buffer.address - content.address
     if not 0 <= place < content.size:
         return _OUTSIDE
+
     return place
 
 
@@ -489,13 +502,11 @@ def _require_texts(column: Any, name: str, path: Path, start: int) -> None:
     """Raise `DataError` if a text is missing, blank or has a NUL character; `start` is the first text's row."""
     from pyarrow import compute
 
-    blank = compute.equal(
-        compute.binary_length(compute.utf8_trim_whitespace(column)), 0
-    )
-    wrong = compute.or_(blank, compute.match_substring(column, NUL))
-    bad = compute.index(compute.fill_null(wrong, True), True).as_py()
-    if bad >= 0:
-        raise DataError(
-            f"row {start + bad + 1}, column `{name}`: {problem_of_text(column[bad].as_py())}",
-            path,
-        )
+    trimmed = compute.utf8_trim_whitespace(column)
+    blank = compute.equal(compute.binary_length(trimmed), 0)
+    invalid = compute.or_(blank, compute.match_substring(column, NUL))
+    # A missing text makes its result null, which counts as invalid.
+    first = compute.index(compute.fill_null(invalid, True), True).as_py()
+    if first >= 0:
+        problem = problem_of_text(column[first].as_py())
+        raise DataError(f"row {start + first + 1}, column `{name}`: {problem}", path)

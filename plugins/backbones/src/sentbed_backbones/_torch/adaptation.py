@@ -149,18 +149,22 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
                 "take an earlier checkpoint"
             )
 
+    _set_lora_weights(adapted, weights)
+    return adapted
+
+
+def _set_lora_weights(adapted: peft.PeftModel, weights: Mapping[str, Tensor]) -> None:
+    """Put the weights of a file into the LoRA layers, in float32 and on the device of the base weights."""
     for name, layer in adapted.named_modules():
         if not isinstance(layer, LoraLayer):
             continue
 
         base: Any = layer.get_base_layer()
         for part in ("lora_A", "lora_B"):
-            # peft would cast it to the precision of the base weight.
+            # peft's own loading would cast the weight to the precision of the base weight.
             weight = weights[f"{name}.{part}.weight"]
             weight = weight.to(base.weight.device, torch.float32)
             getattr(layer, part)["default"].weight = nn.Parameter(weight)
-
-    return adapted
 
 
 def _expressions(config: peft.LoraConfig) -> Iterator[str]:
