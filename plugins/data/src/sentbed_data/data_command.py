@@ -75,17 +75,18 @@ def data_where(name: str | None, directory: str | None, digests: bool) -> None:
     shown = list(collections(plugins).values())
     if name is not None:
         shown = [find_collection(plugins, name)]
+
     for collection in shown:
         status = inspect_collection(collection, base, digests)
         echo(f"{collection.name}: {status.state}, {status.directory}")
         for item in status.files:
-            echo(
-                f"  {item.state:<16} {item.path.relative_to(status.directory)}  {item.detail}".rstrip()
-            )
+            path = item.path.relative_to(status.directory)
+            echo(f"  {item.state:<16} {path}  {item.detail}".rstrip())
 
         source = collection.source
         if collection.licence:
             source += f" ({collection.licence})"
+
         echo(f"  source: {source}")
         if status.bad:
             echo(f"  {collection.how_to_get}")
@@ -107,14 +108,15 @@ def data_get(name: str, directory: str | None) -> None:
     base = data_base(directory)
     with DownloadBars() as bars:
         status = get_missing_files(collection, base, bars)
+
     for item in status.files:
         if item in status.bad or item.state == UNKNOWN:
             echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
 
     if status.bad:
+        advice = collection.advice or f"see {collection.source}"
         raise SentbedError(
-            f"{len(status.bad)} of {len(status.files)} files of `{name}` are not what they should be; "
-            f"{collection.advice or f'see {collection.source}'}"
+            f"{len(status.bad)} of {len(status.files)} files of `{name}` are not what they should be; {advice}"
         )
 
     root = data_root()

@@ -61,14 +61,16 @@ def get_missing_files(collection: KnownData, base: Path, follow: Follow) -> Foun
 
     missing: dict[str, FoundFile] = {}
     for item in status.files:
-        if item.state in (MISSING, WRONG) and collection.can_download(item.file.path):
-            missing[item.file.path] = item
+        path = item.file.path
+        if item.state in (MISSING, WRONG) and collection.can_download(path):
+            missing[path] = item
 
     if not missing:
         advice = collection.advice or f"see {collection.source}"
+        files = ", ".join(item.file.path for item in status.bad)
         raise DataError(
             f"`{collection.name}` cannot be downloaded: {advice}; its files belong in "
-            f"`{status.directory}`: {', '.join(item.file.path for item in status.bad)}"
+            f"`{status.directory}`: {files}"
         )
 
     to_download = dict(missing)
@@ -200,6 +202,7 @@ def _unpack_tar(archive: Path, targets: Mapping[str, Path]) -> None:
         # The checksum of a compressed archive is at its end, so the archive is read completely.
         while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
             _require_size(tarred.fileobj.tell(), "behind the last", archive)
+
         _write_members(members, targets, tarred.extractfile, archive)
 
 
@@ -226,6 +229,7 @@ def _write_members(
         member = members[min(names, key=len)]
         if isinstance(member, zipfile.ZipInfo):
             _require_size(member.file_size, member.filename, archive)
+
         with open_member(member) as source:
             _replace_file(target, _blocks(source, archive))
 

@@ -55,11 +55,13 @@ class Nli(LabelledFiles):
     @property
     def columns(self) -> tuple[str, ...]:
         """`anchor`, `positive` and, with triplets, `negative`; or `premise`, `hypothesis` and `label`."""
-        return {
-            "triplets": ("anchor", "positive", "negative"),
-            "pairs": ("anchor", "positive"),
-            "labelled": ("premise", "hypothesis", "label"),
-        }[self.build]
+        if self.build == "triplets":
+            return ("anchor", "positive", "negative")
+
+        if self.build == "pairs":
+            return ("anchor", "positive")
+
+        return ("premise", "hypothesis", "label")
 
     def open(self) -> InMemoryDataset:
         """Read the files. Raises `DataError`, with file and line, if a row is invalid."""
@@ -82,22 +84,20 @@ class Nli(LabelledFiles):
                 ", ".join(map(str, self._files())),
             )
 
-        data = {}
-        for place, name in enumerate(self.columns):
-            data[name] = [row[place] for row in rows[: self.limit]]
-        return InMemoryDataset(data, left_out)
+        # Pairs have fewer columns than `rows`, which have the label too.
+        texts = {}
+        for number, column in enumerate(self.columns):
+            texts[column] = [row[number] for row in rows[: self.limit]]
+
+        return InMemoryDataset(texts, left_out)
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         """Yield premise, hypothesis and label of each row with a label, and count the other rows."""
+        premises = ("sentence1", "premise", "text_a", "sent1")
+        hypotheses = ("sentence2", "hypothesis", "text_b", "sent2")
         columns = (
-            ColumnToFind(
-                "premise", self.premise, ("sentence1", "premise", "text_a", "sent1")
-            ),
-            ColumnToFind(
-                "hypothesis",
-                self.hypothesis,
-                ("sentence2", "hypothesis", "text_b", "sent2"),
-            ),
+            ColumnToFind("premise", self.premise, premises),
+            ColumnToFind("hypothesis", self.hypothesis, hypotheses),
             ColumnToFind("label", self.label, ("gold_label", "label"), label=True),
         )
         for row in self._rows(columns):

@@ -76,6 +76,7 @@ class NlpaugRules:
             synonym = random.choice(others).replace("_", " ").replace("-", " ").lower()
             if _is_capitalised(word) and synonym.islower():
                 synonym = synonym.capitalize()
+
             start, end = tokens[place].span()
             text = text[:start] + synonym + text[end:]
 
@@ -110,9 +111,13 @@ def find_tagger(tagger: str | None) -> Path:
 def _tagger_of_nltk() -> Path:
     """Return the tagger's directory among NLTK's data. Raises `DataError` if there is none."""
     names = os.environ.get("NLTK_DATA", "").split(os.pathsep)
-    directories = list(map(Path, filter(None, names)))
-    directories += [Path("~/nltk_data").expanduser(), Path(sys.prefix) / "nltk_data"]
-    directories += [Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
+    directories = [
+        *map(Path, filter(None, names)),
+        Path("~/nltk_data").expanduser(),
+        Path(sys.prefix) / "nltk_data",
+        Path("/usr/share/nltk_data"),
+        Path("/usr/local/share/nltk_data"),
+    ]
     for directory in directories:
         place = directory / "taggers" / TAGGER
         if place.is_dir():
@@ -137,11 +142,13 @@ def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRule
         weights, tags, classes = map(json.loads, files)
         # The tagger's own method `load_from_json` refuses directories that are not NLTK's.
         loaded = PerceptronTagger(load=False)
-        loaded.model.weights, loaded.tagdict = dict(weights), dict(tags)
+        loaded.model.weights = dict(weights)
+        loaded.tagdict = dict(tags)
         loaded.classes = loaded.model.classes = set(classes)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(
             f"NLTK's tagger cannot be read: {error}; {_GET_IT}", place
         ) from error
 
-    return NlpaugRules(lexicon, loaded, rate, sha256(b"".join(files)).hexdigest())
+    fingerprint = sha256(b"".join(files)).hexdigest()
+    return NlpaugRules(lexicon, loaded, rate, fingerprint)

@@ -72,55 +72,61 @@ class Parallel(DataSource):
             python_encoding(self.encoding)
             if self.stream:
                 require_package("pyarrow", "arrow")
-            places = self._places()
+
+            paths = self._paths()
         except DataError as error:
             yield str(error)
             return
 
-        for place in places:
+        for path in paths:
             try:
-                local_file(place)
+                local_file(path)
             except DataError as error:
-                yield with_remedy(error, place)
+                yield with_remedy(error, path)
 
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 
     def open(self) -> Dataset:
         """Read the files, into memory or a cached file. Raises `DataError` if a line is invalid."""
-        places = list(map(local_file, self._places()))
+        files = list(map(local_file, self._paths()))
         if self.stream:
-            fields = None
-            if self.path is not None:
-                fields = list(self.fields)
-            reading = {
-                "fields": fields,
-                "skip_empty": self.skip_empty,
-                "encoding": python_encoding(self.encoding),
-                "limit": self.limit,
-            }
-            columns = {"anchor": 0, "positive": 1}
-            return open_streamed(
-                places,
-                self.columns,
-                columns,
-                lambda counts: self._pairs(places, counts),
-                reading,
-            )
+            return self._open_streamed(files)
 
         left_out: Counter[str] = Counter()
-        anchors, positives = columns_of_rows(self._pairs(places, left_out), 2)
+        anchors, positives = columns_of_rows(self._pairs(files, left_out), 2)
         texts = {"anchor": anchors, "positive": positives}
         return InMemoryDataset(texts, left_out)
 
+    def _open_streamed(self, files: Sequence[Path]) -> Dataset:
+        """Return the pairs in the files, from a cached file on disk."""
+        fields = None
+        if self.path is not None:
+            fields = list(self.fields)
+
+        reading = {
+            "fields": fields,
+            "skip_empty": self.skip_empty,
+            "encoding": python_encoding(self.encoding),
+            "limit": self.limit,
+        }
+        columns = {"anchor": 0, "positive": 1}
+        return open_streamed(
+            files,
+            self.columns,
+            columns,
+            lambda counts: self._pairs(files, counts),
+            reading,
+        )
+
     def _pairs(
-        self, places: Sequence[Path], left_out: Counter[str]
+        self, files: Sequence[Path], left_out: Counter[str]
     ) -> Iterator[tuple[str, str]]:
         """Yield the pairs in the files, and count the lines that are left out."""
         if self.path is None:
-            rows = self._lines_of(*places)
+            rows = self._lines_of(*files)
         else:
-            rows = self._fields_of(*places)
+            rows = self._fields_of(*files)
 
         count = 0
         for number, first, second in rows:
@@ -136,6 +142,7 @@ class Parallel(DataSource):
                     empty_side,
                     number,
                 )
+
             if empty_side is not None:
                 left_out["lines with an empty side"] += 1
                 continue
@@ -152,23 +159,24 @@ class Parallel(DataSource):
         if not count:
             raise DataError(
                 "there is no pair of texts; expected at least one; check the file",
-                places[0],
+                files[0],
             )
 
-    def _places(self) -> tuple[FilePath, ...]:
+    def _paths(self) -> tuple[FilePath, ...]:
         """Return the one or two files to read. Raises `DataError` if the fields do not name them."""
         if self.path is not None and self.anchor is None and self.positive is None:
             return (self.path,)
+
         if self.path is None and self.anchor is not None and self.positive is not None:
             return (self.anchor, self.positive)
 
-        fields = [
-            name
-            for name in ("anchor", "positive", "path")
-            if getattr(self, name) is not None
-        ]
+        given = []
+        for field in ("anchor", "positive", "path"):
+            if getattr(self, field) is not None:
+                given.append(field)
+
         raise DataError(
-            f"found {listed(fields) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
+            f"found {listed(given) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
         )
 
     def _lines_of(self, *files: Path) -> Iterator[tuple[int, _Side, _Side]]:
@@ -182,8 +190,10 @@ class Parallel(DataSource):
         for first, second in lines:
             if first is not None:
                 first_count += 1
+
             if second is not None:
                 second_count += 1
+
             if first is not None and second is not None:
                 yield first[0], (first_file, first[1]), (second_file, second[1])
 
@@ -193,6 +203,7 @@ class Parallel(DataSource):
         shorter = second_file
         if first_count < second_count:
             shorter = first_file
+
         raise DataError(
             f"`{first_file}` has {first_count} lines and `{second_file}` {second_count}; "
             f"expected line n of one to be the translation of line n of the other; align them",

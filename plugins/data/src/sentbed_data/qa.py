@@ -52,14 +52,15 @@ class Qa(LabelledFiles):
             else:
                 wrong.setdefault(question, []).append(answer)
 
-        rows: list[tuple[str, ...]] = list(pairs)
-        reason, missing = "wrong answers", sum(map(len, wrong.values()))
+        rows: list[tuple[str, ...]]
         if self.negatives:
             rows = self._with_negatives(pairs, wrong)
-            reason, missing = (
-                "right answers to questions without a wrong one",
-                len(pairs) - len(rows),
-            )
+            reason = "right answers to questions without a wrong one"
+            missing = len(pairs) - len(rows)
+        else:
+            rows = list(pairs)
+            reason = "wrong answers"
+            missing = sum(map(len, wrong.values()))
 
         if not rows:
             raise DataError(
@@ -91,6 +92,7 @@ class Qa(LabelledFiles):
         question, answer, label = row.values
         if label is None:
             label = self.positive
+
         return str(question), str(answer), label
 
     def _with_negatives(

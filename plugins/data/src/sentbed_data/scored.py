@@ -84,15 +84,18 @@ class Scored(FileSource):
         if self.stream:
             yield "`stream` leaves texts on disk, and scores are read into memory; remove `stream`"
 
-        if self.format == "table":
-            return
+        if self.format != "table":
+            yield from self._problems_of_format()
 
-        for field, default in (
-            ("anchor", "sentence1"),
-            ("positive", "sentence2"),
-            ("negative", ()),
-            ("score", "score"),
-        ):
+    def _problems_of_format(self) -> Iterator[str]:
+        """Yield problems of a file that is no table: options that name columns, or the name of an STS file."""
+        columns_of_tables = {
+            "anchor": "sentence1",
+            "positive": "sentence2",
+            "negative": (),
+            "score": "score",
+        }
+        for field, default in columns_of_tables.items():
             if getattr(self, field) != default:
                 yield f'`{field}` is for tables, and `format = "{self.format}"` is none; remove it'
 
@@ -107,6 +110,7 @@ class Scored(FileSource):
         """Smallest and largest possible score, by `score_range` or the format."""
         if self.score_range is not None:
             return self.score_range
+
         return _RANGES[self.format]
 
     @property
@@ -149,7 +153,9 @@ class Scored(FileSource):
         """Return the file of scores that belongs to a file of SemEval."""
         if self.format != "sts":
             return ()
-        return (_gold(resolve(self.path, self._suffixes())),)
+
+        path = resolve(self.path, self._suffixes())
+        return (_gold(path),)
 
     def _scored(self, left_out: dict[str, int]) -> Iterator[Sequence[Any]]:
         """Yield the texts and the score of each row, and count the pairs without a score."""
